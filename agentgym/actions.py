@@ -1,0 +1,150 @@
+"""Tools: what a world offers to be called, and the three spellings in which a call may be written."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+_JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that may be called: a name, a description and its parameters as a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The parameters by name, each a JSON Schema."""
+        return self.parameters.get("properties", {})
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the parameters a call must have."""
+        return list(self.parameters.get("required", []))
+
+    def schema(self) -> dict[str, Any]:
+        """Return the tool in the form chat templates and chat APIs take."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a tool."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def tool(method: _Method) -> _Method:
+    """Mark a method of a world as a tool; its name, first docstring paragraph and annotations become the schema."""
+    hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
+        if hints.get(name) not in _JSON_TYPES:
+            raise TypeError(f"tool {method.__name__}: parameter {name!r} must be annotated str, int, float or bool")
+        properties[name] = {"type": _JSON_TYPES[hints[name]]}
+        if parameter.default is parameter.empty:
+            required.append(name)
+    description = " ".join((inspect.getdoc(method) or "").split("\n\n")[0].split())
+    parameters = {"type": "object", "properties": properties, "required": required}
+    method.__tool__ = Tool(method.__name__, description, parameters)  # type: ignore[attr-defined]
+    return method
+
+
+def spell(name: str, *values: Any) -> str:
+    """Return a call in the bracket spelling, `name[body]`."""
+    return f"{name}[{values[0] if values else ''}]"
+
+
+_BRACKET = re.compile(r"([A-Za-z_]\w*)\[(.*)\]", re.DOTALL)
+_TAG = re.compile(r"<([A-Za-z_]\w*)>(.*)</([A-Za-z_]\w*)>", re.DOTALL)
+
+
+def parse_call(action: str, tools: Mapping[str, Tool]) -> Call | str:
+    """Read an action that is exactly one call; return the call, or a sentence saying what is wrong with it.
+
+    Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket
+    serve tools with no parameter or one required scalar; the body is everything up to the final closer, verbatim.
+    """
+    text = action.strip()
+    if text.startswith("{"):
+        return _parse_json(text, tools)
+    match = _TAG.fullmatch(text)
+    if match and match[1] != match[3]:
+        match = None
+    match = match or _BRACKET.fullmatch(text)
+    if match is None:
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        return f"{shown!r} is not a tool call. Write one call, for example {_example(next(iter(tools.values())))}."
+    name, body = match[1], match[2]
+    if name not in tools:
+        return _no_tool(name, tools)
+    required = tools[name].required
+    if not required:
+        return Call(name, {}) if not body.strip() else f"{name} takes no argument. Write {_example(tools[name])}."
+    if len(required) > 1:
+        return f"{name} takes {len(required)} arguments. Write JSON: {_example(tools[name])}."
+    kind = tools[name].properties[required[0]].get("type", "string")
+    try:
+        value: Any = body if kind == "string" else json.loads(body)
+    except (ValueError, RecursionError):
+        value = body
+    return _checked(tools[name], {required[0]: value})
+
+
+def _parse_json(text: str, tools: Mapping[str, Tool]) -> Call | str:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not JSON"
+        return f"the call is not valid JSON ({where}). Write for example {_example(next(iter(tools.values())))}."
+    name, arguments = raw.get("name"), raw.get("arguments", {})
+    if not isinstance(name, str) or name not in tools:
+        return _no_tool(str(name), tools)
+    if not isinstance(arguments, dict):
+        return f"arguments of {name} must be an object. Write {_example(tools[name])}."
+    return _checked(tools[name], arguments)
+
+
+def _checked(tool: Tool, arguments: dict[str, Any]) -> Call | str:
+    missing = [name for name in tool.required if name not in arguments]
+    if missing:
+        return f"{tool.name} needs the argument {missing[0]!r}. Write {_example(tool)}."
+    for name, value in arguments.items():
+        if name not in tool.properties:
+            return f"{tool.name} has no argument {name!r}. Write {_example(tool)}."
+        kind = tool.properties[name].get("type", "string")
+        fits = isinstance(value, _PYTHON_TYPES.get(kind, (object,)))
+        if not fits or (isinstance(value, bool) and kind != "boolean"):
+            return f"argument {name!r} of {tool.name} must be of type {kind}. Write {_example(tool)}."
+    return Call(tool.name, arguments)
+
+
+def _no_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    shown = name if len(name) <= 40 else name[:37] + "..."
+    return f"there is no tool {shown!r}. The tools are: {', '.join(tools)}."
+
+
+def _example(tool: Tool) -> str:
+    if len(tool.required) <= 1:
+        return spell(tool.name, *tool.required)
+    samples: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolean": True}
+    arguments = {n: samples.get(tool.properties[n].get("type", "string"), "…") for n in tool.required}
+    return json.dumps({"name": tool.name, "arguments": arguments}, ensure_ascii=False)

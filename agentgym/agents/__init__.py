@@ -1,0 +1,1 @@
+"""Agents: models behind a chat template, and players that need no model."""

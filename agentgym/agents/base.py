@@ -1,0 +1,50 @@
+"""What stands between a world's text and a model: an agent is configuration, a conversation the state of one episode."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+from agentgym.actions import Tool
+from agentgym.core import Task, TextEnv
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.episode import Turn
+
+
+class Conversation(Protocol):
+    """The agent's side of one episode."""
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation: a Turn with what the agent acted on and what it does.
+
+        `seed` is a function of (run seed, task, attempt, turn) and all randomness comes from it; `session` names the
+        episode to the engine. `env` is for agents that are part of the world (oracle, expert): a model's agent never
+        touches it. `turn.action` goes to the world; the rollout fills in what that brought. When the prompt no longer
+        fits the model's context the turn has `finish == "context"` and no action is carried out.
+        """
+        ...
+
+    def fork(self) -> Self:
+        """Return an independent copy: with a world's snapshot, a branch point."""
+        ...
+
+
+class TokenConversation(Conversation, Protocol):
+    """A conversation with a model, in exact tokens."""
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return the tokens to complete: all that is held, plus the bridge around the new observation."""
+        ...
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        ...
+
+
+class Agent(Protocol):
+    """Immutable configuration from which every episode's conversation begins."""
+
+    engine: TokenEngine | None
+    sampling: Sampling
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> Conversation:
+        """Start the conversation of one episode."""
+        ...

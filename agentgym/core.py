@@ -1,0 +1,439 @@
+"""The nouns of the package: tasks and worlds of text."""
+
+import copy
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
+
+import gymnasium
+import numpy as np
+
+from agentgym.actions import Call, Tool, parse_call
+from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
+from agentgym.seeding import generator, share
+from agentgym.spaces import Unicode
+
+MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the world
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to do. `data` holds what the world needs, answers included; it never reaches an observation."""
+
+    instruction: str = ""
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    id: str = ""
+    """`split/difficulty/number` where tasks are generated; a file's task keeps its own."""
+    split: str = ""
+    difficulty: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one action brought. Worlds make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
+
+    text: str
+    valid: bool = True
+    error: str | None = None
+    success: bool | None = None
+    measures: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of an episode that `restore` needs to go on as if nothing had happened."""
+
+    task: Task
+    seed: int
+    turn: int
+    horizon: int
+    running: bool
+    success: bool | None
+    random_state: dict[str, Any]
+    levels: dict[str, float]
+    totals: dict[str, float]
+    payload: Any
+
+
+class TextEnv(gymnasium.Env[str, str]):
+    """A world of text: one task per episode, text in, text out.
+
+    A world defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and
+    `state()`, `oracle()`, `expert()`, `generate(rng, difficulty)`. Everything else (splits, seeds, the info
+    schema, horizon, snapshots, shaping) comes from here. `reset` and `step` are Gymnasium's.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    render_mode: str | None = None
+    horizon: int = 50
+    """Turns after which an episode is truncated; keyword and reset option of the same name."""
+    splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
+    """Names of the splits and their shares of the space of tasks."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
+    split: str = "train"
+    difficulty: int = 0
+    shaping: Mapping[str, float] = MappingProxyType({})
+    """Weights of measures that are to be paid; by default the outcome alone is."""
+    feedback: str = "helpful"
+    """What an invalid action is answered: `helpful`, or `genuine` (a genuine twin's words)."""
+    blocking: bool = False
+    """Whether a step may wait for something outside; such worlds run in worker processes."""
+    snapshot_kind: str = "exact"
+    nondeterministic: str = ""
+    """Why the world cannot be repeated, where it cannot."""
+    shared: tuple[str, ...] = ()
+    """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
+    roles: tuple[str, ...] = ("agent",)
+    random_bound: float = 0.2
+    """Declared upper bound of the success of random play."""
+    ceilings: ClassVar[Mapping[str, float]] = {}
+    """Declared success of cheaters that is not 0, by name, explained in the class docstring."""
+
+    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+        kind = type(self).__name__
+        if preset is not None and preset not in self.presets:
+            raise unknown(f"preset of {kind}", preset, self.presets)
+        options = {**self.presets.get(preset or "", {}), **options}
+        for name, value in options.items():
+            if name not in self.option_names():
+                raise bad_option(f"option of {kind}", name, self.option_names())
+            if value is not None:
+                setattr(self, name, value)
+        self.preset, self.render_mode = preset, render_mode
+        self._check_options()
+        self.observation_space, self.action_space = Unicode(), Unicode(MAX_ACTION)
+        self.tools: dict[str, Tool] = {
+            member.__tool__.name: member.__tool__
+            for klass in reversed(type(self).__mro__)
+            for member in vars(klass).values()
+            if hasattr(member, "__tool__")
+        }
+        self._chooser: np.random.Generator | None = None
+        self.task = Task()
+        self.seed = self.turn = self.limit = 0
+        self.success: bool | None = None
+        self.totals: dict[str, float] = {}
+        self._running = False
+        self._levels: dict[str, float] = {}
+        self._np_random = generator(0)
+        self.setup()
+        self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}  # not part of a snapshot
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Return the keywords the constructor takes besides `preset` and `render_mode`."""
+        return ("split", "difficulty", "horizon", "feedback", "shaping", *cls.settings)
+
+    def _check_options(self) -> None:
+        kind = type(self).__name__
+        if self.split not in self.splits:
+            raise unknown(f"split of {kind}", self.split, self.splits)
+        for name, least in (("difficulty", 0), ("horizon", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of {kind} is {value!r}; expected an integer from {least}")
+        if self.feedback not in ("helpful", "genuine"):
+            raise BadConfig(f"feedback of {kind} is {self.feedback!r}; expected 'helpful' or 'genuine'")
+        if any(weight < 0 for weight in self.shaping.values()) or sum(self.shaping.values()) >= 1:
+            raise BadConfig(f"shaping is {dict(self.shaping)}; weights must be 0 or more and sum to less than 1, the reward of success")
+
+    def setup(self) -> None:
+        """Prepare what all episodes share (indexes, data files); called once, after the options are set."""
+
+    # What a world defines
+
+    def begin(self, task: Task) -> str:
+        """Set the attributes that make up the state and return the first observation."""
+        raise NotImplementedError(f"{type(self).__name__} must define begin(task)")
+
+    def act(self, action: str) -> "str | Outcome":
+        """Carry out an action of a world without tools; the string arrives untouched."""
+        raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
+
+    def state(self) -> Any:
+        """Return what decides the future, the turn counter and random state left out; None where it cannot be read."""
+        return None
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the actions of a correct solution from the present state; may know everything."""
+        raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
+
+    def expert(self) -> Iterator[str]:
+        """Yield good actions using only what the agent has been shown; the framework asks anew after every turn."""
+        raise NotImplementedError(f"{type(self).__name__} defines no expert()")
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a task; a world may make it a static method."""
+        raise NotImplementedError(f"{type(self).__name__} defines no generate(rng, difficulty)")
+
+    def split_key(self, task: Task) -> object:
+        """Return what decides the split: by default everything in the task."""
+        return task.instruction, sorted(task.data.items())
+
+    def admissible(self) -> list[str] | None:
+        """Return the commands that are valid now, or None where they are not a finite list."""
+        return None
+
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the present state (each from 0 to 1), paid only with a weight in `shaping`."""
+        return {}
+
+    @property
+    def role(self) -> str:
+        """Who acts next."""
+        return self.roles[0]
+
+    def role_rewards(self) -> dict[str, float] | None:
+        """Return the outcome by role once an episode of a world with several players is over, else None."""
+        return None
+
+    def state_key(self) -> str | None:
+        """Return the hash of `state()`; a world with a large state overrides it with something incremental."""
+        state = self.state()
+        if state is None:
+            return None
+        return hashlib.blake2b(f"{self.task.id}\x1f{self.role}\x1f{state!r}".encode(), digest_size=8).hexdigest()
+
+    def save(self) -> Any:
+        """Return a payload from which `load` recreates the state; by default a copy of what `begin` and `act` set."""
+        own = self._own or frozenset()
+        mine = {k: v for k, v in self.__dict__.items() if k not in own and k not in self.shared}
+        return copy.deepcopy(mine), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
+
+    def load(self, payload: Any) -> None:
+        """Recreate the state from what `save` returned, leaving the payload as it was."""
+        mine, shared = payload
+        own = self._own or frozenset()
+        for name in [k for k in self.__dict__ if k not in own]:
+            del self.__dict__[name]
+        self.__dict__.update(copy.deepcopy(mine))
+        self.__dict__.update(shared)
+
+    # What a world returns from `act`
+
+    def win(self, text: str) -> Outcome:
+        """The task is solved: the episode ends with reward 1."""
+        return Outcome(text, success=True)
+
+    def lose(self, text: str) -> Outcome:
+        """The task can no longer be solved: the episode ends with reward 0."""
+        return Outcome(text, success=False)
+
+    def invalid(self, text: str, error: str | None = None) -> Outcome:
+        """The action means nothing here. `error` explains it where `text` is a genuine twin's own words."""
+        helpful = error is not None and self.feedback == "helpful"
+        return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
+
+    def reward(self, text: str, **levels: float) -> Outcome:
+        """Report measures from 0 to 1: a rise is paid times the caller's `shaping` weight, a fall is taken back."""
+        return Outcome(text, measures=levels)
+
+    # Tasks
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: the same on every machine, in the split its content belongs to."""
+        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
+        if split not in self.splits:
+            raise unknown(f"split of {type(self).__name__}", split, self.splits)
+        for attempt in range(5000):
+            drawn = self.generate(generator(type(self).__name__, split, difficulty, number, attempt), difficulty)
+            if self.split_of(drawn) == split:
+                return dataclasses.replace(drawn, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+        raise BadConfig(
+            f"{type(self).__name__} at difficulty {difficulty} has no task for split {split!r} in 5000 draws: "
+            "its space of tasks is too small to split; raise the difficulty"
+        )
+
+    def split_of(self, task: Task) -> str:
+        """Return the split a task belongs to: a function of the hash of `split_key`, never of a seed."""
+        where, total = share(type(self).__name__, repr(self.split_key(task))), 0.0
+        for split, size in self.splits.items():
+            total += size
+            if where < total:
+                return split
+        return next(reversed(self.splits))
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """Return a random task of the environment's split."""
+        return self.numbered(int(rng.integers(2**31)))
+
+    def tasks(self, n: int, split: str | None = None) -> list[Task]:
+        """Return the fixed evaluation list: the first `n` tasks of a split, no two alike."""
+        found: dict[str, Task] = {}
+        for number in range(20 * n + 100):
+            if len(found) == n:
+                break
+            task = self.numbered(number, split)
+            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+        if len(found) < n:
+            kind = type(self).__name__
+            raise BadConfig(f"split {split or self.split!r} of {kind} has {len(found)} different tasks; {n} were asked for")
+        return list(found.values())
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        parts = task_id.rsplit("/", 2)
+        if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):
+            raise BadConfig(f"task id {task_id!r}: expected SPLIT/DIFFICULTY/NUMBER, for example {self.split}/0/17")
+        return self.numbered(int(parts[2]), parts[0], int(parts[1]))
+
+    # Gymnasium
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`."""
+        options = options or {}
+        for name in options:
+            if name not in ("task", "horizon"):
+                raise bad_option("reset option", name, ("task", "horizon"))
+        limit = options.get("horizon", self.horizon)
+        if not isinstance(limit, int) or limit < 1:
+            raise BadConfig(f"horizon is {limit!r}; expected an integer from 1")
+        if seed is not None:
+            self._chooser = generator("reset", seed)
+        elif self._chooser is None:
+            self._chooser = np.random.default_rng()
+        self.seed = seed if seed is not None else int(self._chooser.integers(2**31))
+        task = options.get("task")
+        if task is None:
+            task = self.draw(self._chooser)
+        elif isinstance(task, str):
+            task = self.find(task)
+        elif isinstance(task, int):
+            task = self.numbered(task)
+        for name in [k for k in self.__dict__ if k not in self._own]:
+            del self.__dict__[name]
+        self.task, self.turn, self.limit, self.success = cast("Task", task), 0, limit, None
+        self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
+        self._np_random = generator(self.task.id, self.seed)
+        self._running = True
+        observation = self.begin(self.task)
+        return observation, self._info(Outcome(observation), {}, None)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Carry out one action; an invalid one costs a turn and never raises."""
+        if not self._running:
+            raise EpisodeOver("the episode is over (or none was started): call reset() before step()")
+        role = self.role
+        self.turn += 1
+        reason: str | None = None
+        try:
+            outcome = self._respond(action)
+        except Fault as fault:
+            outcome, reason = Outcome("", valid=True, error=str(fault)), fault.reason
+        self.success = outcome.success
+        rewards = self._pay(outcome)
+        terminated = outcome.success is not None
+        truncated = not terminated and (reason is not None or self.turn >= self.limit)
+        if terminated:
+            reason = "success" if outcome.success else "failure"
+        elif truncated and reason is None:
+            reason, self.success = "horizon", False
+        reward = sum(rewards.values(), 0.0)
+        self.totals[role] += reward
+        if terminated or truncated:
+            self._running = False
+            self.totals.update(self.role_rewards() or {})
+        return outcome.text, reward, terminated, truncated, self._info(outcome, rewards, reason)
+
+    def _respond(self, action: str) -> Outcome:
+        """Return the outcome of an action of any kind, well-formed or not."""
+        if not isinstance(action, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do pass other things
+            return self.invalid(f"an action is a string, not {type(action).__name__}.")
+        if len(action) > MAX_ACTION:
+            return self.invalid(f"the action has {len(action)} characters; at most {MAX_ACTION} are read.")
+        try:
+            action.encode()
+        except UnicodeEncodeError:
+            return self.invalid("the action holds half a character (a lone surrogate), which is not text.")
+        if self.tools:
+            call = parse_call(action, self.tools)
+            if not isinstance(call, Call):
+                return self.invalid(call)
+            outcome = getattr(self, call.name)(**call.arguments)
+        else:
+            outcome = self.act(action)
+        return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+
+    def _pay(self, outcome: Outcome) -> dict[str, float]:
+        """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""
+        rewards = {"success": 1.0} if outcome.success else {}
+        if self.shaping:
+            levels = {**self._levels, **self.measures(), **outcome.measures}
+            for name, weight in self.shaping.items():
+                change = min(max(levels.get(name, 0.0), 0.0), 1.0) - min(max(self._levels.get(name, 0.0), 0.0), 1.0)
+                if change:
+                    rewards[name] = weight * change
+            self._levels = levels
+        elif outcome.measures:
+            self._levels = {**self._levels, **outcome.measures}
+        return rewards
+
+    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, Any]:
+        """Return the step's info; the keys are the same at every step of every world."""
+        levels = {**self._levels, **self.measures()}
+        return {
+            "task_id": self.task.id,
+            "state_key": self.state_key(),
+            "valid": outcome.valid,
+            "error": outcome.error,
+            "admissible": self.admissible(),
+            "rewards": rewards,
+            "metrics": {name: value for name, value in levels.items() if name not in self.shaping},
+            "success": self.success,
+            "reason": reason,
+        }
+
+    def snapshot(self) -> Snapshot:
+        """Return everything `restore` needs to go on from here."""
+        return Snapshot(
+            task=self.task,
+            seed=self.seed,
+            turn=self.turn,
+            horizon=self.limit,
+            running=self._running,
+            success=self.success,
+            random_state=self._np_random.bit_generator.state,
+            levels=dict(self._levels),
+            totals=dict(self.totals),
+            payload=self.save(),
+        )
+
+    def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
+        """Go on from a snapshot, in this or another instance; `seed` draws later chance afresh. Returns itself."""
+        self.task, self.seed, self.turn, self.limit = state.task, state.seed, state.turn, state.horizon
+        self._running, self.success = state.running, state.success
+        self._levels, self.totals = dict(state.levels), dict(state.totals)
+        self.load(state.payload)
+        self._np_random = generator(0)
+        self._np_random.bit_generator.state = state.random_state
+        if seed is not None:
+            self._np_random = generator(state.task.id, state.random_state, seed)
+        return self
+
+    def info(self) -> dict[str, Any]:
+        """Return the info of the present state, as `reset` would: what a conversation needs after `restore`."""
+        return self._info(Outcome(""), {}, None)
+
+    def render(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return one line that says where the episode stands."""
+        return f"{self.task.id} turn {self.turn}/{self.limit} success={self.success}"
+
+
+class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
+    """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
+        """Restore the world inside and return the wrapper, so that wrapping survives a branch."""
+        cast("TextEnv", self.env).restore(state, seed=seed)
+        return self

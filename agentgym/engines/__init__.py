@@ -1,0 +1,108 @@
+"""Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentgym.errors import BadConfig
+from agentgym.registry import load
+
+ENGINES = {
+    "hf": "agentgym.engines.hf:HFEngine",
+    "vllm": "agentgym.engines.vllm:VLLMEngine",
+    "openai": "agentgym.engines.openai:OpenAIEngine",
+    "scripted": "agentgym.engines.scripted:ScriptedEngine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Everything that decides how a token is drawn; a model's own `generation_config` is never read."""
+
+    temperature: float = 1.0
+    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]` (at 0: temperature 1)."""
+    max_tokens: int = 256
+    """Most tokens of one completion."""
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end a completion; they stay in it."""
+    seed: int = 0
+    """The draw of every token is a function of this seed and its position."""
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    def plain(self) -> bool:
+        """Whether the distribution is the model's own, which training requires."""
+        return self.top_p == 1.0 and self.top_k == 0 and self.min_p == 0.0 and self.repetition_penalty == 1.0
+
+
+@dataclass(slots=True)
+class Completion:
+    """What an engine returns: sampled tokens, stop token included, with their log-probabilities."""
+
+    ids: list[int]
+    logprobs: list[float]
+    finish: str
+    """`stop`, `length` or `abort`."""
+    policy_version: int = 0
+    text: str | None = None
+    """Set only by engines that know no tokens."""
+
+
+class TokenEngine(Protocol):
+    """Prompt ids in, completion ids and log-probabilities out."""
+
+    policy_version: int
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion. `session` names the episode, so that its key-value cache can be kept.
+
+        No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
+        """
+        ...
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first."""
+        ...
+
+    def abort(self, session: str) -> None:
+        """End the session's request, if one is running, and free what it holds."""
+        ...
+
+    async def pause(self) -> None:
+        """Let running requests finish or abort, and start no new ones."""
+        ...
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        ...
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Take new weights (a model folder, or named tensors); nothing cached under old ones is used again."""
+        ...
+
+    def close(self) -> None:
+        """Free everything."""
+        ...
+
+
+class ChatEngine(Protocol):
+    """A model without token access: messages in, text out. Good for evaluation, never for training."""
+
+    async def chat(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> Completion:
+        """Return one reply."""
+        ...
+
+
+def engine(name: str, **options: Any) -> Any:
+    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL` or `scripted:FILE`."""
+    kind, colon, target = name.partition(":")
+    if not colon or not target:
+        raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or openai:http://host:8000/v1")
+    return load(kind, "engine", ENGINES)(target, **options)

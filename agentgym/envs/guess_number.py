@@ -1,0 +1,45 @@
+"""A world whose state is what has been found out."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from agentgym.core import Outcome, Task, TextEnv
+
+
+class GuessNumber(TextEnv):
+    """Find a hidden number; the world says higher or lower."""
+
+    horizon = 12
+
+    def begin(self, task: Task) -> str:
+        self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]
+        return f"I think of a number from 1 to {self.high}. Guess it."
+
+    def act(self, action: str) -> str | Outcome:
+        word = action.strip()
+        if not (word.isascii() and word.isdigit() and len(word) < 20):
+            return self.invalid(f"{word[:40]!r} is not a number. Say one, for example 7.")
+        guess = int(word)
+        if guess == self.secret:
+            return self.win("Right.")
+        if guess < self.secret:
+            self.low = max(self.low, guess + 1)
+            return "Higher."
+        self.high = min(self.high, guess - 1)
+        return "Lower."
+
+    def state(self) -> tuple[int, int, int]:
+        return self.secret, self.low, self.high
+
+    def oracle(self) -> Iterator[str]:
+        yield str(self.secret)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield str((self.low + self.high) // 2)
+
+    @staticmethod
+    def generate(rng: np.random.Generator, difficulty: int) -> Task:
+        limit = 100 * 10**difficulty
+        return Task(instruction="guess", data={"secret": int(rng.integers(1, limit + 1)), "limit": limit})

@@ -1,0 +1,197 @@
+"""What a rollout leaves behind: turns, episodes, groups, and the JSON lines they are kept in."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadData
+
+FORMAT = 1
+FAULTS = ("timeout", "crash", "engine")
+
+
+@dataclass(slots=True)
+class Turn:
+    """One call of the model: what it acted on, what it did, and what that brought."""
+
+    observation: str
+    """The text the agent acted on."""
+    state_key: str | None = None
+    """The world's state before the action; None where it cannot be read."""
+    admissible: int | None = None
+    """How many commands were admissible before the action."""
+    prompt_ids: list[int] = field(default_factory=list[int])
+    """The exact tokens the model was given."""
+    output_ids: list[int] = field(default_factory=list[int])
+    """The exact tokens it sampled, stop token included."""
+    logprobs: list[float] = field(default_factory=list[float])
+    """`log_softmax(logits / temperature)` of each sampled token, under `policy_version`."""
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The chat messages this turn added to the prompt."""
+    text: str = ""
+    """The reply as text."""
+    action: str = ""
+    """What was sent to the world."""
+    parsed: bool = True
+    """Whether an action was found in the reply."""
+    finish: str = "stop"
+    """Why generation ended: `stop`, `length` or `abort`."""
+    policy_version: int = 0
+    """The version of the weights that sampled the tokens."""
+    reward: float = 0.0
+    """What the action was paid."""
+    rewards: dict[str, float] = field(default_factory=dict[str, float])
+    """The named parts of the reward."""
+    valid: bool = True
+    """Whether the world accepted the action."""
+    error: str | None = None
+    """What was wrong with it otherwise."""
+    role: str = "agent"
+    """Who acted, where a world has several players."""
+    images: list[Any] = field(default_factory=list[Any])
+    """Reserved for worlds that show pictures."""
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Arrays that a credit algorithm asked for."""
+    seconds: float = 0.0
+    """Wall-clock time of the turn; the only field that may differ between two runs."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """One attempt at one task."""
+
+    env: str
+    """The registered id of the world."""
+    task_id: str
+    group_id: str
+    """Attempts that are compared with one another share it."""
+    seed: int
+    attempt: int = 0
+    turns: list[Turn] = field(default_factory=list[Turn])
+    instruction: str = ""
+    split: str = ""
+    final_observation: str = ""
+    final_state_key: str | None = None
+    reward: float = 0.0
+    """Sum of the turns' rewards (for a group's view: of one role)."""
+    final_rewards: dict[str, float] = field(default_factory=dict[str, float])
+    """The total by role."""
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    """The last value of each measure that was not paid."""
+    success: bool | None = None
+    """True or False; None when a fault ended the episode."""
+    reason: str = ""
+    """`success`, `failure`, `horizon`, `context`, or a fault: `timeout`, `crash`, `engine`."""
+    horizon: int = 0
+    error: str | None = None
+    """The traceback of a fault."""
+    format: int = FORMAT
+
+    @property
+    def fault(self) -> bool:
+        """Whether something other than the model ended the episode: never trained on, never a failure."""
+        return self.reason in FAULTS
+
+    def to_json(self) -> str:
+        """Return one JSON line; each prompt is kept as what it adds to the tokens before it."""
+        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
+        held: list[int] = []
+        turns: list[dict[str, Any]] = []
+        for turn in self.turns:
+            entry = asdict(turn)
+            shared = _common_prefix(held, turn.prompt_ids)
+            entry["prompt_ids"] = [shared, turn.prompt_ids[shared:]]
+            held = turn.prompt_ids + turn.output_ids
+            turns.append(entry)
+        return json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
+
+    @staticmethod
+    def from_json(line: str) -> "Episode":
+        """Read one JSON line; raises BadData when it is not an episode of this format."""
+        try:
+            raw = cast("dict[str, Any]", json.loads(line))
+            if raw.get("format") != FORMAT:
+                raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
+            held: list[int] = []
+            turns: list[Turn] = []
+            for entry in raw.pop("turns"):
+                shared, added = entry.pop("prompt_ids")
+                turn = Turn(prompt_ids=held[:shared] + added, **entry)
+                held = turn.prompt_ids + turn.output_ids
+                turns.append(turn)
+            return Episode(turns=turns, **raw)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, BadData):
+                raise
+            raise BadData(f"not an episode: {error}") from error
+
+
+@dataclass(slots=True)
+class Group:
+    """The episodes of one (task, role): what a credit algorithm compares."""
+
+    task_id: str
+    role: str
+    episodes: list[Episode]
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self.episodes)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __getitem__(self, index: int) -> Episode:
+        return self.episodes[index]
+
+
+def groups(episodes: Iterable[Episode]) -> list[Group]:
+    """Sort faultless episodes into groups by (group id, role), in order of first appearance."""
+    found: dict[tuple[str, str], Group] = {}
+    for episode in episodes:
+        if episode.fault or not episode.turns:
+            continue
+        for role in dict.fromkeys(turn.role for turn in episode.turns):
+            group = found.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
+            group.episodes.append(view(episode, role))
+    return list(found.values())
+
+
+def view(episode: Episode, role: str) -> Episode:
+    """Return the episode as one role sees it: its own turns, its own reward."""
+    if all(turn.role == role for turn in episode.turns):
+        return episode
+    values = {f.name: getattr(episode, f.name) for f in fields(episode)}
+    values["turns"] = [turn for turn in episode.turns if turn.role == role]
+    values["reward"] = episode.final_rewards.get(role, 0.0)
+    return Episode(**values)
+
+
+def read_episodes(path: str | Path) -> list[Episode]:
+    """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData."""
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    episodes: list[Episode] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            episodes.append(Episode.from_json(line))
+        except BadData as error:
+            if number == len(lines):  # no newline at the end: the write was interrupted
+                break
+            raise BadData(f"{path}, line {number}: {error}") from error
+    return episodes
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    return next(i for i in range(n) if a[i] != b[i])
+
+
+def _jsonable(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__} to JSON")

@@ -1,0 +1,63 @@
+"""Short names for worlds: one table line each, imported only when made."""
+
+import importlib
+from typing import Any
+
+import gymnasium
+
+from agentgym.core import TextEnv
+from agentgym.errors import BadConfig, unknown
+
+WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # id: (entry point, what it is in one line, constructor keywords)
+    "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
+    "rlvr/ALFWorld-v0": ("agentgym.envs.alfworld:ALFWorld", "the same engine over genuine ALFWorld games (data=PATH)", {}),
+    "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
+    "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
+    "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
+    "rlvr/TicTacToe-v0": ("agentgym.envs.tic_tac_toe:TicTacToe", "win noughts and crosses from a won opening; self-play", {}),
+}
+DESCRIPTIONS: dict[str, str] = {}
+
+
+def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: Any) -> None:
+    """Register a world so that `gym.make(id)` returns it bare, with no wrapper around it.
+
+    `entry_point` is the class or `"module:Name"`; `options` are constructor keywords.
+    """
+    if isinstance(entry_point, type) and not description:
+        description = (entry_point.__doc__ or "").strip().split("\n")[0]
+    DESCRIPTIONS[id] = description
+    gymnasium.register(id, entry_point, kwargs=options, disable_env_checker=True, order_enforce=False)  # type: ignore[arg-type]
+
+
+def register_all() -> None:
+    """Register the worlds of the package."""
+    for id, (entry_point, description, options) in WORLDS.items():
+        if id not in gymnasium.registry:
+            register(id, entry_point, description=description, **options)
+
+
+def make(id: str, **options: Any) -> TextEnv:
+    """Make a registered world; `module:ns/Name-v0` imports the module first. Raises UnknownName with a suggestion."""
+    module, _, name = id.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    if name not in gymnasium.registry:
+        raise unknown("world", name, DESCRIPTIONS, "`agentgym envs` lists all.")
+    env = gymnasium.make(name, **options)
+    if not isinstance(env.unwrapped, TextEnv):
+        raise BadConfig(f"{name} is not a text world: agentgym works on subclasses of agentgym.TextEnv")
+    return env  # type: ignore[return-value]
+
+
+def load(reference: str, kind: str, table: dict[str, str]) -> Any:
+    """Resolve a short name of a table, or any `module:Name`, to the object it stands for."""
+    target = table.get(reference, reference)
+    module, colon, name = target.partition(":")
+    if not colon:
+        raise unknown(kind, reference, table, "Or give your own as MODULE:NAME.")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        raise unknown(f"{kind} in module {module}", name, vars(importlib.import_module(module))) from None
