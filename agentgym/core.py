@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
@@ -179,6 +179,13 @@ class TextEnv(gymnasium.Env[str, str]):
     def admissible(self) -> list[str] | None:
         """Return the commands that are valid now, or None where they are not a finite list."""
         return None
+
+    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+        """Return the world's own shortcuts by name: from all observations so far to an action.
+
+        Each must have success 0, or at most what `ceilings` declares for its name.
+        """
+        return {}
 
     def measures(self) -> dict[str, float]:
         """Return the measures of the present state (each from 0 to 1), paid only with a weight in `shaping`."""
