@@ -55,6 +55,7 @@ class Snapshot:
     random_state: dict[str, Any]
     levels: dict[str, float]
     totals: dict[str, float]
+    observation: str
     payload: Any
 
 
@@ -119,6 +120,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self.seed = self.turn = self.limit = 0
         self.success: bool | None = None
         self.totals: dict[str, float] = {}
+        self.observation = ""
         self._running = False
         self._levels: dict[str, float] = {}
         self._np_random = generator(0)
@@ -319,8 +321,8 @@ class TextEnv(gymnasium.Env[str, str]):
         self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
         self._np_random = generator(self.task.id, self.seed)
         self._running = True
-        observation = self.begin(self.task)
-        return observation, self._info(Outcome(observation), {}, None)
+        self.observation = self.begin(self.task)
+        return self.observation, self._info(Outcome(self.observation), {}, None)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carry out one action; an invalid one costs a turn and never raises."""
@@ -346,6 +348,7 @@ class TextEnv(gymnasium.Env[str, str]):
         if terminated or truncated:
             self._running = False
             self.totals.update(self.role_rewards() or {})
+        self.observation = outcome.text
         return outcome.text, reward, terminated, truncated, self._info(outcome, rewards, reason)
 
     def _respond(self, action: str) -> Outcome:
@@ -408,13 +411,14 @@ class TextEnv(gymnasium.Env[str, str]):
             random_state=self._np_random.bit_generator.state,
             levels=dict(self._levels),
             totals=dict(self.totals),
+            observation=self.observation,
             payload=self.save(),
         )
 
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
         """Go on from a snapshot, in this or another instance; `seed` draws later chance afresh. Returns itself."""
         self.task, self.seed, self.turn, self.limit = state.task, state.seed, state.turn, state.horizon
-        self._running, self.success = state.running, state.success
+        self._running, self.success, self.observation = state.running, state.success, state.observation
         self._levels, self.totals = dict(state.levels), dict(state.totals)
         self.load(state.payload)
         self._np_random = generator(0)

@@ -72,6 +72,8 @@ class Episode:
     turns: list[Turn] = field(default_factory=list[Turn])
     instruction: str = ""
     split: str = ""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    """Names to sort results by, such as the task's type."""
     final_observation: str = ""
     final_state_key: str | None = None
     reward: float = 0.0
