@@ -1,0 +1,91 @@
+"""The `agentgym` command: a table of subcommands, each one module that is imported only when it is called.
+
+A command is one file `agentgym/cli/NAME.py` and one line in `COMMANDS`. The file defines
+
+- `Config`: one flat frozen dataclass, a doc line under each field; the fields are the flags, and what is annotated
+  `tyro.conf.Positional[…]` comes without one. A field `NAME_options: Options` takes `--NAME.KEY VALUE`;
+- `run(config) -> int`: does the work and returns the exit code; what it raises of our own errors is printed as one line;
+- a module docstring, which is what `--help` shows above the flags: a sentence, then examples;
+- where the flags' defaults depend on an argument (a recipe), also `read(arguments) -> Config`, which calls `read_flags`
+  with `default=`.
+"""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from agentgym.cli.flags import read_flags
+from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, unknown
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module, what it does)
+    "envs": ("agentgym.cli.envs", "list the worlds, or show the card of one"),
+    "play": ("agentgym.cli.play", "play a world in the terminal: you, the oracle, the expert, or chance"),
+    "check": ("agentgym.cli.check", "hold a world to the contract, and show what breaks it"),
+    "doctor": ("agentgym.cli.doctor", "say what is here, what is missing and how to get it"),
+    "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from a world's own text"),
+    "train": ("agentgym.cli.train", "train an agent by a recipe"),
+    "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
+    "view": ("agentgym.cli.view", "write a run as one HTML page"),
+}
+
+OUR_ERRORS = (UnknownName, BadConfig, BadData, EpisodeOver, MissingExtra, Fault)
+
+EXAMPLES = """examples:
+  agentgym envs                                  what there is to play
+  agentgym play rlvr/GuessNumber-v0 --seed 3     play it yourself
+  agentgym check my_module:me/MyWorld-v0         is my world sound?
+  agentgym train household                       train an agent on the CPU
+  agentgym COMMAND --help                        every flag of a command
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit code: 2 for an error of ours, 130 for Ctrl-C."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(given)
+    except OUR_ERRORS as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of a pipe (`| head`) has gone: not an error, but nothing more may be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def printable(text: str) -> str:
+    """Return text with everything replaced that could steer a terminal: control, format and surrogate characters."""
+    return "".join(c if c == "\n" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if arguments[0] in ("-V", "--version", "version"):
+        from agentgym import __version__
+
+        print(f"agentgym {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS, "`agentgym --help` lists all.")
+    try:
+        module = importlib.import_module(COMMANDS[name][0])
+    except ModuleNotFoundError as error:
+        if error.name == COMMANDS[name][0]:
+            raise BadConfig(f"this version of agentgym has no `{name}` yet") from None
+        raise
+    read = vars(module).get("read")
+    config = read(rest) if read else read_flags(module.Config, rest, command=name, description=module.__doc__)
+    return module.run(config)
+
+
+def _usage() -> str:
+    lines = [f"  {name:<13}{what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(["usage: agentgym COMMAND ...", "", "commands:", *lines, "", EXAMPLES])

@@ -1,0 +1,71 @@
+"""Flags of a command, read from its flat dataclass with tyro."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from agentgym.errors import BadConfig, bad_option
+
+Options = Annotated[dict[str, Any], tyro.conf.Suppress]
+"""Type of a field `NAME_options` that collects `--NAME.KEY VALUE`; values are read as JSON where they are JSON."""
+
+_Config = TypeVar("_Config")
+
+
+def read_flags(
+    config: type[_Config],
+    arguments: Sequence[str],
+    *,
+    command: str,
+    description: str | None = None,
+    default: _Config | None = None,
+) -> _Config:
+    """Return the dataclass filled from the arguments; `default` gives the values of flags that are absent.
+
+    An unknown flag raises BadConfig with the closest one. `--help` prints and exits 0; a value of the wrong type is
+    explained by tyro, which exits 2.
+    """
+    names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    tables = {name.removesuffix("_options") for name in names if name.endswith("_options")}
+    plain, found = _split_off(arguments, tables)
+    known = [f"--{name.replace('_', '-')}" for name in names if not name.endswith("_options")]
+    for word in plain:
+        flag = word.split("=")[0].replace("_", "-")
+        flag = flag.replace("--no-", "--", 1) if flag not in known else flag
+        if flag.startswith("--") and flag not in (*known, "--help", "--"):
+            raise bad_option("flag", word.split("=")[0], known, f"`agentgym {command} --help` shows all.")
+    given: dict[str, Any] = {} if default is None else {"default": default}
+    marks = (tyro.conf.PositionalMetavarFromFieldName,)
+    result: Any = tyro.cli(config, args=plain, prog=f"agentgym {command}", description=description, config=marks, **given)
+    changes = {f"{table}_options": {**getattr(result, f"{table}_options"), **values} for table, values in found.items()}
+    return dataclasses.replace(result, **changes)
+
+
+def value_of(text: str) -> Any:
+    """Return what a word on the command line stands for: JSON where it is JSON (3, 0.5, true, [1, 2]), else the word."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Take `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` out of the arguments."""
+    plain: list[str] = []
+    found: dict[str, dict[str, Any]] = {}
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        table, dot, key = flag.removeprefix("--").partition(".")
+        if not (word.startswith("--") and dot and table in tables):
+            plain.append(word)
+            continue
+        if not equals:
+            value = next(words, None)
+            if value is None:
+                raise BadConfig(f"{flag} needs a value, for example {flag} 1")
+        found.setdefault(table, {})[key.replace("-", "_")] = value_of(value)
+    return plain, found
