@@ -1,9 +1,10 @@
 """Flags of a command, read from its flat dataclass with tyro."""
 
 import dataclasses
+import inspect
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar, cast
 
 import tyro
 
@@ -38,8 +39,11 @@ def read_flags(
         if flag.startswith("--") and flag not in (*known, "--help", "--"):
             raise bad_option("flag", word.split("=")[0], known, f"`agentgym {command} --help` shows all.")
     given: dict[str, Any] = {} if default is None else {"default": default}
+    if description and ("-h" in plain or "--help" in plain):
+        print(inspect.cleandoc(description) + "\n")  # tyro would run the lines of the examples together
+    parse = cast("Callable[..., Any]", tyro.cli)
     marks = (tyro.conf.PositionalMetavarFromFieldName,)
-    result: Any = tyro.cli(config, args=plain, prog=f"agentgym {command}", description=description, config=marks, **given)
+    result = parse(config, args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
     changes = {f"{table}_options": {**getattr(result, f"{table}_options"), **values} for table, values in found.items()}
     return dataclasses.replace(result, **changes)
 
