@@ -1,6 +1,7 @@
 """Short names for worlds: one table line each, imported only when made."""
 
 import importlib
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -15,7 +16,11 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
-    "rlvr/TicTacToe-v0": ("agentgym.envs.tic_tac_toe:TicTacToe", "win noughts and crosses from a won opening; self-play", {}),
+    "rlvr/TicTacToe-v0": (
+        "agentgym.envs.tic_tac_toe:TicTacToe",
+        "win noughts and crosses from a won opening; self-play",
+        {},
+    ),
 }
 DESCRIPTIONS: dict[str, str] = {}
 
@@ -61,3 +66,15 @@ def load(reference: str, kind: str, table: dict[str, str]) -> Any:
         return getattr(importlib.import_module(module), name)
     except AttributeError:
         raise unknown(f"{kind} in module {module}", name, vars(importlib.import_module(module))) from None
+
+
+@dataclass(frozen=True)
+class Maker:
+    """A picklable function that makes worlds of one kind."""
+
+    id: str
+    options: dict[str, Any]
+
+    def __call__(self) -> TextEnv:
+        """Make one world."""
+        return make(self.id, **self.options)

@@ -1,0 +1,284 @@
+"""The only place where worlds meet agents: many episodes at once, each stepping as soon as its own reply is ready."""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from agentgym import registry
+from agentgym.agents.base import Agent, Conversation
+from agentgym.core import Task, TextEnv
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig, Fault
+from agentgym.seeding import derive
+from agentgym.workers import LocalWorld, Workers, World
+
+Factory = Callable[[], TextEnv]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt at one task, with everything that decides its course."""
+
+    task: Task
+    attempt: int
+    seed: int
+    group_id: str
+
+    @property
+    def env_seed(self) -> int:
+        """The seed of the world's chance: a function of run seed, task and attempt."""
+        return derive("world", self.seed, self.task.id, self.attempt)
+
+    def turn_seed(self, turn: int) -> int:
+        """The seed of one reply."""
+        return derive("reply", self.seed, self.task.id, self.attempt, turn)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the episodes of one `collect` share."""
+
+    agent: Agent
+    env_id: str
+    make: Factory
+    horizon: int | None
+    step_seconds: float
+    file: IO[str] | None
+    progress: Callable[[Episode], None] | None
+    gate: "_Gate | None"
+    workers: Workers | None
+    done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
+
+
+def collect(agent: Agent, env: str | Factory, **options: Any) -> list[Episode]:
+    """Play episodes and return them in the order of tasks and attempts; see `acollect` for the options."""
+    return asyncio.run(acollect(agent, env, **options))
+
+
+async def acollect(
+    agent: Agent,
+    env: str | Factory,
+    *,
+    split: str | None = None,
+    tasks: int | Sequence[Task | str] = 1,
+    attempts: int = 1,
+    seed: int = 0,
+    concurrency: int = 64,
+    horizon: int | None = None,
+    out: str | Path | None = None,
+    env_options: dict[str, Any] | None = None,
+    group_prefix: str = "",
+    skip: Collection[tuple[str, int]] = (),
+    progress: Callable[[Episode], None] | None = None,
+    step_seconds: float = 60.0,
+    workers: int = 2,
+    lockstep: bool = False,
+) -> list[Episode]:
+    """Play `attempts` episodes of every task, `concurrency` at a time, and return them in order.
+
+    `env` is a registered id or a function that makes a world; `tasks` a number (the first so many of the split's
+    fixed list), or tasks or their ids. Each finished episode is appended to `out` as a JSON line at once; `skip` holds
+    (task id, attempt) pairs that need not be played. A fault is retried once. Worlds that block run in `workers`
+    processes. `lockstep` makes all episodes wait for one another at every turn: for comparison only.
+    """
+    if concurrency < 1 or attempts < 1:
+        raise BadConfig(f"concurrency is {concurrency} and attempts is {attempts}; both must be at least 1")
+    make, env_id = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
+    probe = make()
+    chosen = probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
+    jobs = [
+        (index, Job(task, attempt, seed, group_prefix + task.id))
+        for index, (task, attempt) in enumerate((task, attempt) for task in chosen for attempt in range(attempts))
+        if (task.id, attempt) not in skip
+    ]
+    pool = Workers(make, workers) if probe.blocking else None
+    file = _open(out) if out else None
+    gate = _Gate() if lockstep else None
+    run = _Run(agent, env_id, make, horizon, step_seconds, file, progress, gate, pool)
+    queue = iter(jobs)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for slot in range(min(concurrency, len(jobs))):
+                group.create_task(_serve(run, queue, probe if slot == 0 else None))
+    except BaseExceptionGroup as failure:
+        raise failure.exceptions[0] from failure
+    finally:
+        if file:
+            file.close()
+        if pool:
+            pool.close()
+    return [episode for _, episode in sorted(run.done, key=lambda pair: pair[0])]
+
+
+def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = None, *, seed: int = 0) -> Episode:
+    """Play a world on from where it stands to the end of its episode: one branch from a branch point."""
+    job = Job(env.task, 0, seed, env.task.id)
+    episode = _episode(job, env.spec.id if env.spec else type(env).__name__, env.limit)
+    talks = {} if conversation is None else {env.role: conversation}
+    world = LocalWorld(env)
+    asyncio.run(_play(world, agent, talks, job, episode, env.observation, env.info(), 60.0, None))
+    return episode
+
+
+async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | None) -> None:
+    """Play one job after another in one world of one's own."""
+    world: World | None = None if probe is None or run.workers else LocalWorld(probe)
+    if run.gate:
+        run.gate.join()
+    try:
+        for index, job in queue:
+            world = world or await _new_world(run)
+            episode = await _attempt(run, world, job)
+            if episode.fault:  # what faulted once is not trusted again
+                world.close()
+                world = await _new_world(run)
+                episode = await _attempt(run, world, job)
+            if run.file:
+                run.file.write(episode.to_json() + "\n")
+                run.file.flush()
+            run.done.append((index, episode))
+            if run.progress:
+                run.progress(episode)
+    finally:
+        if run.gate:
+            run.gate.leave()
+        if world:
+            world.close()
+
+
+async def _new_world(run: _Run) -> World:
+    return await run.workers.world() if run.workers else LocalWorld(run.make())
+
+
+async def _attempt(run: _Run, world: World, job: Job) -> Episode:
+    """Play one episode; whatever fails on the way becomes its reason."""
+    episode = _episode(job, run.env_id, run.horizon or 0)
+    try:
+        options: dict[str, Any] = {"task": job.task} | ({"horizon": run.horizon} if run.horizon else {})
+        observation, info = await world.reset(job.env_seed, options, run.step_seconds)
+        episode.horizon = world.limit
+        await _play(world, run.agent, {}, job, episode, observation, info, run.step_seconds, run.gate)
+    except Fault as fault:
+        episode.reason, episode.error, episode.success = fault.reason, str(fault), None
+    except Exception:  # the rollout boundary: a bug in a world or an agent ends that episode alone
+        episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
+    finally:
+        if run.agent.engine is not None:
+            for role in dict.fromkeys(turn.role for turn in episode.turns):
+                run.agent.engine.abort(_session(job, role))
+    return episode
+
+
+async def _play(
+    world: World,
+    agent: Agent,
+    talks: dict[str, Conversation],
+    job: Job,
+    episode: Episode,
+    observation: str,
+    info: dict[str, Any],
+    step_seconds: float,
+    gate: "_Gate | None",
+) -> None:
+    over = False
+    while not over:
+        started = time.perf_counter()
+        role = world.role
+        talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
+        peek = await world.peek() if agent.engine is None else world.env
+        seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
+        turn = await talk.take(observation, info, env=peek, seed=seed, session=session)
+        if turn.finish == "context":
+            episode.reason, episode.success = "context", False
+            break
+        if turn.finish == "abort":
+            raise Fault("the engine aborted the request", reason="engine")
+        if gate:
+            await gate.wait()
+        turn.observation, turn.state_key, turn.role = observation, info["state_key"], role
+        turn.admissible = None if info["admissible"] is None else len(info["admissible"])
+        observation, turn.reward, terminated, truncated, info = await world.step(turn.action, step_seconds)
+        turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
+        turn.seconds = time.perf_counter() - started
+        episode.turns.append(turn)
+        over = terminated or truncated
+        if over:
+            episode.reason, episode.success = info["reason"], info["success"]
+        if gate:
+            await gate.wait()
+    _finish(episode, observation, info, world)
+
+
+def _session(job: Job, role: str) -> str:
+    return f"{job.group_id}#{job.attempt}#{role}"
+
+
+def _finish(episode: Episode, observation: str, info: dict[str, Any], world: World) -> None:
+    episode.final_observation, episode.final_state_key = observation, info["state_key"]
+    episode.metrics = info["metrics"]
+    episode.final_rewards = dict(world.totals)
+    episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+
+
+def _episode(job: Job, env_id: str, horizon: int) -> Episode:
+    task = job.task
+    labels = {"type": str(task.data["type"])} if "type" in task.data else {}
+    return Episode(
+        env=env_id,
+        task_id=task.id,
+        group_id=job.group_id,
+        seed=job.env_seed,
+        attempt=job.attempt,
+        instruction=task.instruction,
+        split=task.split,
+        labels=labels,
+        horizon=horizon,
+    )
+
+
+def _factory(env: str | Factory, options: dict[str, Any]) -> tuple[Factory, str]:
+    if isinstance(env, str):
+        return registry.Maker(env, options), env.rpartition(":")[2]
+    if options:
+        raise BadConfig(
+            f"split and env_options ({', '.join(options)}) go with a registered id, not with a function that makes worlds"
+        )
+    return env, getattr(env, "__name__", type(env).__name__)
+
+
+def _open(out: str | Path) -> IO[str]:
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", encoding="utf-8")
+
+
+class _Gate:
+    """Makes all episodes wait for the slowest at every turn: the way lockstep trainers do it."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def join(self) -> None:
+        self.members += 1
+
+    def leave(self) -> None:
+        self.members -= 1
+        self._open_if_full()
+
+    async def wait(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        self._open_if_full()
+        await future
+
+    def _open_if_full(self) -> None:
+        if self.waiting and len(self.waiting) >= self.members:
+            waiting, self.waiting = self.waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)

@@ -1,0 +1,308 @@
+"""Where worlds live during a rollout: in this process, or, if they may block, in worker processes."""
+
+import asyncio
+import multiprocessing
+import queue
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from agentgym.actions import Tool
+from agentgym.core import TextEnv
+from agentgym.errors import Fault
+
+StepResult = tuple[str, float, bool, bool, dict[str, Any]]
+
+
+class World(Protocol):
+    """What a rollout needs of a world, wherever it runs."""
+
+    @property
+    def env(self) -> Any:
+        """The world itself, where it is in this process."""
+
+    @property
+    def limit(self) -> int:
+        """The horizon of the running episode."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Who acts next."""
+        ...
+
+    @property
+    def totals(self) -> Mapping[str, float]:
+        """The rewards so far by role."""
+        ...
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """What may be called."""
+        ...
+
+    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+        """Start an episode within so many seconds."""
+        ...
+
+    async def step(self, action: str, seconds: float) -> StepResult:
+        """Carry out one action within so many seconds."""
+        ...
+
+    async def peek(self) -> Any:
+        """Return what agents that are part of the world may look at."""
+
+    def close(self) -> None:
+        """Free what the world holds."""
+
+
+class LocalWorld:
+    """A world in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
+
+    def __init__(self, env: TextEnv) -> None:
+        self.env = env
+        self.tools: Mapping[str, Tool] = env.tools
+        self.limit, self.role, self.totals = env.limit, env.role, env.totals
+
+    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+        """Start an episode."""
+        with time_limit(seconds, "reset"):
+            result = self.env.reset(seed=seed, options=options)
+        self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
+        return result
+
+    async def step(self, action: str, seconds: float) -> StepResult:
+        """Carry out one action."""
+        with time_limit(seconds, "step"):
+            result = self.env.step(action)
+        self.role = self.env.role
+        return result
+
+    async def peek(self) -> Any:
+        """Return the world itself, for agents that are part of it."""
+        return self.env
+
+    def close(self) -> None:
+        """Free what the world holds."""
+        self.env.close()
+
+
+@contextmanager
+def time_limit(seconds: float, what: str) -> Generator[None]:
+    """Raise `Fault(reason="timeout")` when the block runs longer; outside the main thread there is no limit."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise Fault(f"the world's {what} took longer than {seconds:g} s", reason="timeout")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Workers:
+    """Long-lived spawned processes, many worlds in each, one thread a world."""
+
+    def __init__(self, make: Callable[[], TextEnv], count: int) -> None:
+        self.make = make
+        self.count = max(1, count)
+        self.processes: list[_Process] = []
+
+    async def world(self) -> "RemoteWorld":
+        """Return a fresh world in the process that holds the fewest."""
+        self.processes = [p for p in self.processes if p.usable()]
+        if len(self.processes) < self.count:
+            self.processes.append(_Process(self.make))
+        process = min(self.processes, key=lambda p: p.worlds)
+        return RemoteWorld(process)
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self.processes:
+            process.kill()
+        self.processes = []
+
+
+class _Process:
+    """One worker process and the replies it still owes."""
+
+    def __init__(self, make: Callable[[], TextEnv]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, make), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.worlds = self.next_world = 0
+        self.condemned = False
+        self.pending: dict[int, asyncio.Future[Any]] = {}
+        self.loop = asyncio.get_running_loop()
+        self.loop.add_reader(self.connection.fileno(), self._read)
+
+    def usable(self) -> bool:
+        """Whether new worlds may be put here."""
+        return not self.condemned and self.process.is_alive()
+
+    async def ask(self, world: int, request: tuple[Any, ...], seconds: float) -> Any:
+        """Send a request to one world and wait for its reply; a hang or a dead process is a Fault."""
+        future = self.loop.create_future()
+        self.pending[world] = future
+        try:
+            self.connection.send((world, *request))
+            ok, value = await asyncio.wait_for(future, seconds)
+        except TimeoutError:
+            self.condemned = True  # its thread cannot be stopped: the process ends with its last episode
+            raise Fault(f"the world's {request[0]} took longer than {seconds:g} s", reason="timeout") from None
+        except OSError as error:
+            raise Fault(f"the worker process is gone: {error}") from error
+        finally:
+            self.pending.pop(world, None)
+        if not ok:
+            raise Fault(value, reason="crash")
+        return value
+
+    def _read(self) -> None:
+        try:
+            while self.connection.poll():
+                world, ok, value = self.connection.recv()
+                future = self.pending.get(world)
+                if future and not future.done():
+                    future.set_result((ok, value))
+        except (EOFError, OSError):
+            self.loop.remove_reader(self.connection.fileno())
+            self.condemned = True
+            for future in self.pending.values():
+                if not future.done():
+                    future.set_result((False, "the worker process died"))
+
+    def release(self, world: int) -> None:
+        """Forget a world; a condemned process ends with its last one."""
+        self.worlds -= 1
+        if self.condemned and self.worlds == 0:
+            self.kill()
+        elif not self.condemned:
+            self.connection.send((world, "close"))
+
+    def kill(self) -> None:
+        """End the process."""
+        self.condemned = True
+        if not self.connection.closed:
+            self.loop.remove_reader(self.connection.fileno())
+            self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+class RemoteWorld:
+    """A world in a worker process."""
+
+    env = None
+
+    def __init__(self, process: _Process) -> None:
+        self.process = process
+        self.number = process.next_world
+        process.next_world += 1
+        process.worlds += 1
+        self.limit, self.role = 0, "agent"
+        self.totals: Mapping[str, float] = {}
+        self.tools: Mapping[str, Tool] = {}
+
+    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+        """Start an episode."""
+        result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 30)  # 30: first start
+        self.limit, self.role, self.totals, self.tools = status
+        return result
+
+    async def step(self, action: str, seconds: float) -> StepResult:
+        """Carry out one action."""
+        result, status = await self.process.ask(self.number, ("step", action), seconds)
+        self.limit, self.role, self.totals, self.tools = status
+        return result
+
+    async def peek(self) -> Any:
+        """Return a stand-in that knows what oracle and expert would do next."""
+        return Peek(self.tools, *await self.process.ask(self.number, ("peek",), 60))
+
+    def close(self) -> None:
+        """Free the world."""
+        self.process.release(self.number)
+
+
+class Peek:
+    """What an agent that is part of the world may see of a world in another process."""
+
+    def __init__(self, tools: Mapping[str, Tool], commands: list[str] | None, oracle: list[str], expert: list[str]) -> None:
+        self.tools = tools
+        self._commands, self._oracle, self._expert = commands, oracle, expert
+
+    def admissible(self) -> list[str] | None:
+        """Return the commands that are valid now."""
+        return self._commands
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the oracle's next action."""
+        return iter(self._oracle)
+
+    def expert(self) -> Iterator[str]:
+        """Yield the expert's next action."""
+        return iter(self._expert)
+
+
+def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
+    """Serve requests in a worker process: one thread per world, replies in any order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    inboxes: dict[int, Any] = {}
+    lock = threading.Lock()
+    while True:
+        try:
+            world, *request = connection.recv()
+        except (EOFError, OSError):
+            return
+        if world not in inboxes:
+            inboxes[world] = queue.SimpleQueue()
+            threading.Thread(target=_serve, args=(world, inboxes[world], connection, lock, make), daemon=True).start()
+        inboxes[world].put(request)
+        if request[0] == "close":
+            del inboxes[world]
+
+
+def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Callable[[], TextEnv]) -> None:
+    env: TextEnv | None = None
+    while True:
+        request = inbox.get()
+        try:
+            if request[0] == "close":
+                if env:
+                    env.close()
+                return
+            env = env or make()
+            reply = (True, _answer(env, request))
+        except Fault as fault:
+            reply = (False, str(fault))
+        except Exception:  # the rollout boundary, seen from the other side
+            reply = (False, traceback.format_exc(limit=8))
+        with lock:
+            connection.send((world, *reply))
+
+
+def _answer(env: TextEnv, request: list[Any]) -> Any:
+    if request[0] == "peek":
+        return env.admissible(), _first(env.oracle), _first(env.expert)
+    result = env.reset(seed=request[1], options=request[2]) if request[0] == "reset" else env.step(request[1])
+    return result, (env.limit, env.role, dict(env.totals), dict(env.tools))
+
+
+def _first(actions: Callable[[], Iterator[str]]) -> list[str]:
+    try:
+        return [next(iter(actions()))]
+    except (NotImplementedError, StopIteration):
+        return []
