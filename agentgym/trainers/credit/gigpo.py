@@ -1,0 +1,128 @@
+"""GiGPO: episodes of a group compared as wholes, and turns compared wherever episodes meet in the same state."""
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from agentgym.episode import Group
+from agentgym.errors import BadConfig
+from agentgym.trainers.credit import Floats, credit
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import centred, choice, discounted, punished, turn_rewards
+
+ANCHORS = ("observation", "state")
+
+
+@credit("gigpo")
+def gigpo(
+    group: Group,
+    *,
+    anchor: str = "observation",
+    gamma: float = 0.95,
+    step_weight: float = 1.0,
+    norm: str = "std",
+    step_norm: str = "mean",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    revisits: bool = True,
+    keep_errors: bool = False,
+    keep_invalid: bool = True,
+    penalty: float = 0.0,
+    punish: str = "valid",
+    penalty_order: str = "before",
+) -> list[Floats]:
+    """Each turn is credited with A_E + step_weight * A_S: its episode against the group, and itself against its anchor.
+
+    Source: GiGPO, arXiv 2505.10978, eqs. 3 to 8, with the semantics corrected where the published code departs from
+    them (`gigpo_reference` keeps that). A_E is `grpo` with `norm`. A_S centres the discounted return-to-go
+    G_k = r_k + gamma * G_{k+1} among the turns of the group with the same anchor: what the agent saw
+    (`anchor="observation"`, as published) or the world's `state_key` (`"state"`; None: no anchor, A_S = 0).
+    Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` serve both terms where they divide by the
+    spread (`norm`, `step_norm` = `std`; `mean` divides by nothing). Anchor groups are small, so dividing by their own
+    spread makes trifles as large as successes: `step_norm` is `mean` unless asked. A group of one gives 0, a turn alone
+    at its anchor A_S = 0, zero spread exactly 0.
+    `revisits=False`: only the first visit of a trajectory to an anchor is compared, later ones have A_S = 0.
+    With `anchor="observation"`, what the world says to an invalid action is not a state: turns that see it have no
+    anchor unless `keep_errors`. `keep_invalid=False` leaves out turns whose own action is invalid too.
+    Penalties (see `grpo`): `before`: part of the turn's reward, so it enters R and, discounted, the G of earlier turns;
+    `after`: taken from that turn's score and its own G only; `advantage`: from the turn's finished advantage.
+    """
+    choice("anchor", anchor, ANCHORS)
+    if anchor == "state" and keep_errors:
+        raise BadConfig(
+            "keep_errors does nothing with anchor='state': a state is a state whatever the world said last; leave it out"
+        )
+    episode_term = episode_advantages(
+        group, norm=norm, ddof=ddof, eps=eps, penalty=penalty, punish=punish, penalty_order=penalty_order
+    )
+    if step_weight == 0.0:
+        return episode_term
+    returns = step_returns(group, gamma=gamma, penalty=penalty, punish=punish, penalty_order=penalty_order)
+    step_term = [np.zeros(len(episode.turns)) for episode in group]
+    anchors = anchor_groups(group, anchor, revisits=revisits, keep_errors=keep_errors, keep_invalid=keep_invalid)
+    for members in anchors.values():
+        scores = np.array([returns[i][k] for i, k in members])
+        for (i, k), value in zip(members, centred(scores, norm=step_norm, ddof=ddof, eps=eps), strict=True):
+            step_term[i][k] = value
+    return [whole + step_weight * step for whole, step in zip(episode_term, step_term, strict=True)]
+
+
+def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, penalty_order: str) -> list[Floats]:
+    """Return the discounted return-to-go of each turn, with penalties before or after discounting, or not at all."""
+    found: list[Floats] = []
+    for episode in group:
+        cost = penalty * punished(episode.turns, punish)
+        rewards = turn_rewards(episode)
+        if penalty_order == "before":
+            found.append(discounted(rewards - cost, gamma))
+        else:
+            found.append(discounted(rewards, gamma) - (cost if penalty_order == "after" else 0.0))
+    return found
+
+
+def anchor_groups(
+    group: Group, anchor: str, *, revisits: bool = True, keep_errors: bool = False, keep_invalid: bool = True
+) -> dict[Hashable, list[tuple[int, int]]]:
+    """Return, by anchor, the (episode, turn) pairs that are compared there; see `gigpo` for the switches."""
+    found: dict[Hashable, list[tuple[int, int]]] = {}
+    for i, episode in enumerate(group):
+        answered = False  # whether the observation is the world's answer to an invalid action
+        seen: set[Hashable] = set()
+        for k, turn in enumerate(episode.turns):
+            key = turn.observation if anchor == "observation" else turn.state_key
+            error, answered = answered, not turn.valid
+            if key is None or (error and anchor == "observation" and not keep_errors):
+                continue
+            if not (turn.valid or keep_invalid) or (key in seen and not revisits):
+                continue
+            seen.add(key)
+            found.setdefault(key, []).append((i, k))
+    return found
+
+
+def anchor_statistics(
+    groups: Iterable[Group],
+    anchor: str = "observation",
+    *,
+    revisits: bool = True,
+    keep_errors: bool = False,
+    keep_invalid: bool = True,
+) -> dict[str, float]:
+    """Return how much turns can be compared: `anchor_size`, `anchor_singletons` and `anchor_missing`.
+
+    The mean number of turns per anchor group; the share of anchored turns that are alone at their anchor; the share of
+    all turns that have no anchor. All 0 where there are no turns.
+    """
+    choice("anchor", anchor, ANCHORS)
+    sizes: list[int] = []
+    turns = 0
+    for group in groups:
+        turns += sum(len(episode.turns) for episode in group)
+        found = anchor_groups(group, anchor, revisits=revisits, keep_errors=keep_errors, keep_invalid=keep_invalid)
+        sizes += [len(members) for members in found.values()]
+    anchored = sum(sizes)
+    return {
+        "anchor_size": anchored / max(len(sizes), 1),
+        "anchor_singletons": sizes.count(1) / max(anchored, 1),
+        "anchor_missing": (turns - anchored) / max(turns, 1),
+    }

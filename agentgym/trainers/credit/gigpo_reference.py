@@ -1,0 +1,60 @@
+"""GiGPO exactly as its published code computes it, departures from the paper included."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentgym.episode import Group
+from agentgym.trainers.credit import Floats, credit
+from agentgym.trainers.credit.gigpo import anchor_groups, step_returns
+from agentgym.trainers.credit.scores import NORMS, choice, punished, turn_rewards
+
+
+@credit("gigpo_reference")
+def gigpo_reference(
+    group: Group,
+    *,
+    gamma: float = 0.95,
+    step_weight: float = 1.0,
+    norm: str = "mean",
+    eps: float = 1e-6,
+    penalty: float = 0.0,
+    punish: str = "valid",
+    copies: Sequence[tuple[int, int]] = (),
+) -> list[Floats]:
+    """A_E + step_weight * A_S as the authors' code has it: for comparison with published numbers, not for use.
+
+    Source: verl-agent, `gigpo/core_gigpo.py` and `ray_trainer.py`. One row per turn, each with its episode's return as
+    score. Statistics of both terms over rows, so long episodes weigh more in A_E, and every visit counts in A_S;
+    anchors are raw observations, answers to invalid actions included. ddof 1, `eps` 1e-6, one `norm` for both terms.
+    Penalties after discounting: from the row's score and its own G. A group of one row keeps its raw score (mean 0,
+    std 1); an anchor group of one gives 0; zero spread gives 0. `copies` are the (episode, turn) rows that the published
+    code repeats at random to fill its batches: each counts once more in all statistics. (It counts twice in the
+    published loss too; that is the caller's affair.)
+    """
+    choice("norm", norm, NORMS)
+    pairs = [(i, k) for i, episode in enumerate(group) for k in range(len(episode.turns))]
+    scores = {
+        (i, k): value
+        for i, episode in enumerate(group)
+        for k, value in enumerate(turn_rewards(episode).sum() - penalty * punished(episode.turns, punish))
+    }
+    returns = step_returns(group, gamma=gamma, penalty=penalty, punish=punish, penalty_order="after")
+    rows = [scores[pair] for pair in [*pairs, *copies]]
+    mean, scale = (0.0, 1.0 + eps) if len(rows) == 1 else _statistics(rows, eps)
+    found = [np.zeros(len(episode.turns)) for episode in group]
+    for i, k in pairs:
+        found[i][k] = (scores[i, k] - mean) / (scale if norm == "std" else 1.0)
+    for members in anchor_groups(group, "observation", keep_errors=True).values():
+        again = [pair for pair in copies if pair in members]
+        values = [returns[i][k] for i, k in [*members, *again]]
+        if len(values) == 1:
+            continue
+        mean, scale = _statistics(values, eps)
+        for i, k in members:
+            found[i][k] += step_weight * (returns[i][k] - mean) / (scale if norm == "std" else 1.0)
+    return found
+
+
+def _statistics(values: Sequence[float], eps: float) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1) + eps)

@@ -1,0 +1,80 @@
+"""Credit by comparing whole episodes of a group: GRPO, Dr.GRPO, RLOO."""
+
+from agentgym.episode import Group
+from agentgym.trainers.credit import Floats, credit
+from agentgym.trainers.credit.scores import ORDERS, choice, punished, rows_against_trajectories, turn_rewards
+
+
+@credit("grpo")
+def grpo(
+    group: Group,
+    *,
+    norm: str = "std",
+    ddof: int = 1,
+    eps: float = 1e-6,
+    penalty: float = 0.0,
+    punish: str = "valid",
+    penalty_order: str = "before",
+) -> list[Floats]:
+    """Every turn of an episode is credited with (R - mean) / (std + eps) over the returns R of its group.
+
+    Source: GRPO, arXiv 2402.03300, eq. in section 4.1.2 (outcome supervision). Statistics over trajectories, each
+    counted once, however long. `ddof` 1 as in verl and TRL (0: NumPy's). `norm="mean"` does not divide at all.
+    A group of one gives 0; zero spread gives exactly 0.
+    Penalties: each turn whose action the world rejected (`punish="valid"`), or in whose reply none was found
+    (`"parsed"`), costs `penalty`. `penalty_order="before"`: it is part of the return, hence shared by all turns of the
+    episode. `"after"`: it lowers that turn's score only; statistics are over each trajectory's mean score.
+    `"advantage"`: it is taken from that turn's finished advantage and never divided by the spread.
+    """
+    return episode_advantages(
+        group, norm=norm, ddof=ddof, eps=eps, penalty=penalty, punish=punish, penalty_order=penalty_order
+    )
+
+
+@credit("dr_grpo")
+def dr_grpo(group: Group, *, penalty: float = 0.0, punish: str = "valid", penalty_order: str = "before") -> list[Floats]:
+    """Every turn of an episode is credited with R - mean over the returns R of its group; nothing is divided.
+
+    Source: Dr.GRPO, arXiv 2503.20783, section 3.2; it goes with the loss aggregation `constant`, which divides by a
+    fixed length instead of each episode's own. Statistics over trajectories; no ddof, no eps. A group of one gives 0;
+    zero spread gives exactly 0. Penalties as in `grpo`.
+    """
+    return episode_advantages(
+        group, norm="mean", ddof=0, eps=0.0, penalty=penalty, punish=punish, penalty_order=penalty_order
+    )
+
+
+@credit("rloo")
+def rloo(group: Group, *, penalty: float = 0.0, punish: str = "valid", penalty_order: str = "before") -> list[Floats]:
+    """Every turn of an episode is credited with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
+
+    Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over trajectories;
+    no ddof, no eps. A group of one gives 0 (verl: the raw return); zero spread gives exactly 0. Penalties as in `grpo`,
+    and with `penalty_order="advantage"` the factor n/(n-1) does not touch them.
+    """
+    n = len(group)
+    factor = n / (n - 1) if n > 1 else 0.0
+    own = penalty if penalty_order == "advantage" else 0.0
+    shared = penalty if penalty_order != "advantage" else 0.0
+    order = "before" if penalty_order == "advantage" else penalty_order
+    centred = episode_advantages(group, norm="mean", ddof=0, eps=0.0, penalty=shared, punish=punish, penalty_order=order)
+    return [factor * row - own * punished(e.turns, punish) for row, e in zip(centred, group, strict=True)]
+
+
+def episode_advantages(
+    group: Group, *, norm: str, ddof: int, eps: float, penalty: float, punish: str, penalty_order: str
+) -> list[Floats]:
+    """Return the group-relative advantage of each episode, one number per turn, with penalties where `grpo` says."""
+    choice("penalty_order", penalty_order, ORDERS)
+    marks = [punished(episode.turns, punish) for episode in group]
+    rows: list[Floats] = []
+    for episode, mark in zip(group, marks, strict=True):
+        score = turn_rewards(episode).sum()
+        if penalty_order == "before":
+            rows.append(score - penalty * mark.sum() + 0.0 * mark)
+        else:
+            rows.append(score - (penalty * mark if penalty_order == "after" else 0.0 * mark))
+    centred = rows_against_trajectories(rows, norm=norm, ddof=ddof, eps=eps)
+    if penalty_order != "advantage":
+        return centred
+    return [row - penalty * mark for row, mark in zip(centred, marks, strict=True)]

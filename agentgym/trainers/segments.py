@@ -1,0 +1,134 @@
+"""Turns of episodes laid out as rows of tokens to train on, one number per token for everything."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from agentgym.episode import Episode, Turn
+from agentgym.errors import BadData
+
+
+@dataclass(slots=True)
+class Segment:
+    """One training row: consecutive turns of an episode whose prompts extend one another exactly."""
+
+    episode: int
+    """Index of the episode in what `build` was given."""
+    ids: npt.NDArray[np.int32]  # [tokens]
+    mask: npt.NDArray[np.bool_]  # [tokens]
+    """Tokens that are trained: sampled by the policy, in a turn that is to be trained."""
+    advantages: npt.NDArray[np.float32]  # [tokens]
+    """0 where the mask is False."""
+    logprobs: npt.NDArray[np.float32]  # [tokens]
+    """What the engine recorded; NaN where nothing was (prompts, demonstrations)."""
+    turns: npt.NDArray[np.int32]  # [tokens]
+    """Index of the turn in its episode for every sampled token; -1 for prompt tokens."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def trained(self) -> int:
+        """How many tokens are trained."""
+        return int(self.mask.sum())
+
+    @property
+    def scored(self) -> bool:
+        """Whether the engine's log-probability of every trained token is known; False for demonstrations."""
+        return not bool(np.isnan(self.logprobs[self.mask]).any())
+
+
+def build(
+    episodes: Sequence[Episode], advantages: Sequence[npt.ArrayLike] | None = None, *, merge: bool = True
+) -> list[Segment]:
+    """Return the rows of all episodes, in order.
+
+    A turn whose prompt starts with exactly the tokens held so far (earlier prompts and outputs) is appended to its row;
+    any other starts a new row: nothing is ever realigned. `advantages` has an array per episode, a number per turn or
+    one per output token of all turns in order; None means 1 everywhere (demonstrations). Turns with
+    `extra["train"] = False` are context only, turns without output (`finish="context"`) are left out, and so are rows in
+    which nothing is trained. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
+    """
+    rows: list[Segment] = []
+    if advantages is not None and len(advantages) != len(episodes):
+        raise ValueError(f"{len(advantages)} arrays of advantages for {len(episodes)} episodes; expected one each")
+    for index, episode in enumerate(episodes):
+        per_turn = _per_turn(episode, None if advantages is None else np.asarray(advantages[index], dtype=np.float32))
+        current: list[int] = []  # turns of the row being filled
+        held: list[int] = []
+        for k, turn in enumerate(episode.turns):
+            if not turn.output_ids:
+                _refuse_text(episode, k)
+                continue
+            if not turn.prompt_ids:
+                raise BadData(
+                    f"{_where(episode, k)} has output ids but no prompt ids: its tokens have no context to train on"
+                )
+            if current and not (merge and turn.prompt_ids[: len(held)] == held):
+                rows.append(_row(index, episode, current, held, per_turn))
+                current = []
+            current.append(k)
+            held = turn.prompt_ids + turn.output_ids
+        if current:
+            rows.append(_row(index, episode, current, held, per_turn))
+    return [row for row in rows if row.mask.any()]
+
+
+def _row(
+    index: int, episode: Episode, turns: list[int], held: list[int], per_turn: list[npt.NDArray[np.float32]]
+) -> Segment:
+    ids = np.array(held, dtype=np.int32)
+    n = len(ids)
+    row = Segment(
+        index,
+        ids,
+        mask=np.zeros(n, dtype=np.bool_),
+        advantages=np.zeros(n, dtype=np.float32),
+        logprobs=np.full(n, np.nan, dtype=np.float32),
+        turns=np.full(n, -1, dtype=np.int32),
+    )
+    for k in turns:
+        turn = episode.turns[k]
+        span = slice(len(turn.prompt_ids), len(turn.prompt_ids) + len(turn.output_ids))
+        row.turns[span] = k
+        if turn.logprobs:
+            if len(turn.logprobs) != len(turn.output_ids):
+                raise BadData(
+                    f"{_where(episode, k)} has {len(turn.output_ids)} output ids and {len(turn.logprobs)} logprobs; expected as many"
+                )
+            row.logprobs[span] = turn.logprobs
+        if turn.extra.get("train") is not False:
+            row.mask[span] = True
+            row.advantages[span] = per_turn[k]
+    return row
+
+
+def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[npt.NDArray[np.float32]]:
+    """Split an episode's advantages by turn: arrays of one number, or of one per output token."""
+    turns = len(episode.turns)
+    if values is None:
+        return [np.ones(1, dtype=np.float32)] * turns
+    if values.shape == (turns,):
+        return list(values.reshape(turns, 1))
+    lengths = [len(turn.output_ids) for turn in episode.turns]
+    if values.shape != (sum(lengths),):
+        raise ValueError(
+            f"advantages of {_where(episode)} have shape {values.shape}; expected ({turns},), one per turn, or ({sum(lengths)},), per token"
+        )
+    return np.split(values, np.cumsum(lengths)[:-1])
+
+
+def _refuse_text(episode: Episode, k: int) -> None:
+    turn: Turn = episode.turns[k]
+    if not turn.prompt_ids and (turn.text or turn.action):
+        raise BadData(
+            f"{_where(episode, k)} has text but no token ids: it came from an engine without token access; "
+            "collect training episodes with hf: or vllm:"
+        )
+
+
+def _where(episode: Episode, k: int | None = None) -> str:
+    place = f"episode {episode.task_id!r}, attempt {episode.attempt}"
+    return place if k is None else f"{place}, turn {k}"
