@@ -5,6 +5,7 @@ from agentgym.core import Outcome, Snapshot, Task, TextEnv, TextWrapper
 from agentgym.engines import Completion, Sampling, engine
 from agentgym.episode import Episode, Group, Turn, groups, read_episodes
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName
+from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
 
 __version__ = "0.1.0"

@@ -1,0 +1,227 @@
+"""Success rates with intervals: tasks are the sample, attempts are nested in them, faults never count.
+
+All functions take either episodes or `Outcomes`: the numbers of each unit (task, or training seed) by name.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.seeding import generator
+
+Outcomes = Mapping[str, Sequence[float]]
+Floats = NDArray[np.float64]
+CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and the bootstrap interval around it, over `units` independent units."""
+
+    mean: float
+    low: float
+    high: float
+    units: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The success rate of some episodes: the mean over tasks of each task's share of successful attempts."""
+
+    mean: float
+    """nan where every episode was a fault."""
+    low: float
+    high: float
+    tasks: int
+    """Tasks with at least one faultless episode."""
+    episodes: int
+    """Faultless episodes: those the rate is made of."""
+    faults: int
+    """Episodes ended by something other than the model, left out of the rate."""
+
+    def __str__(self) -> str:
+        apart = f", {self.faults} faults apart" if self.faults else ""
+        return (
+            f"{100 * self.mean:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] "
+            f"({self.episodes} episodes of {self.tasks} tasks{apart})"
+        )
+
+
+def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
+    """Return the outcomes (1 or 0) of faultless episodes by world and task."""
+    found: dict[str, list[float]] = {}
+    for episode in episodes:
+        if episode.success is not None:
+            found.setdefault(f"{episode.env} {episode.task_id}", []).append(float(episode.success))
+    return found
+
+
+def success(episodes: Iterable[Episode], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Success:
+    """Return the success rate and its interval, faults counted apart."""
+    episodes = list(episodes)
+    found = outcomes(episodes)
+    rate = mean_interval(found, level=level, resamples=resamples, seed=seed)
+    counted = sum(len(values) for values in found.values())
+    return Success(rate.mean, rate.low, rate.high, len(found), counted, len(episodes) - counted)
+
+
+def mean_interval(
+    values: Outcomes,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Interval:
+    """Return the mean over units of each unit's mean, with a bootstrap interval over units, then attempts.
+
+    `bounds` are the least and greatest value possible, used only where all units agree (see `_interval`). A single
+    unit is resampled over its attempts alone. Without values everything is nan.
+    """
+    _check(level, resamples)
+    table = _table(values)
+    if not len(table.sizes):
+        return Interval(math.nan, math.nan, math.nan, 0)
+    drawn = _resample([table], resamples, seed)[0]
+    means = table.means()
+    if len(means) == 1:
+        return _interval(table.rows[0, : table.sizes[0]], drawn, bounds, level)
+    return _interval(means, drawn, bounds, level)
+
+
+def paired_difference(
+    a: Outcomes | Iterable[Episode],
+    b: Outcomes | Iterable[Episode],
+    *,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Interval:
+    """Return the mean of `a - b` over the units both have, with a bootstrap interval over units, then attempts.
+
+    Units are tasks where episodes are given, and whatever names an `Outcomes` has otherwise (training seeds, say).
+    A unit keeps its pair in every resample, so what makes it hard for both sides cancels. Raises BadConfig when the
+    two have no unit in common.
+    """
+    _check(level, resamples)
+    left, right = _as_outcomes(a), _as_outcomes(b)
+    common = [name for name in left if name in right and left[name] and right[name]]
+    if not common:
+        raise BadConfig(f"nothing to pair: {len(left)} units on one side, {len(right)} on the other, none in common")
+    tables = [_table({name: side[name] for name in common}) for side in (left, right)]
+    drawn = _resample(tables, resamples, seed)
+    differences = tables[0].means() - tables[1].means()
+    return _interval(differences, drawn[0] - drawn[1], bounds, level)
+
+
+def pass_at_k(attempts: int, successes: int, k: int) -> float:
+    """Return the chance that at least one of `k` attempts, drawn without return from those made, succeeded.
+
+    The unbiased estimator `1 - C(n-c, k) / C(n, k)` of Chen et al., 2021 (arXiv:2107.03374), equation 1.
+    """
+    if not 0 <= successes <= attempts or not 1 <= k <= attempts:
+        raise BadConfig(f"pass@{k} of {successes} successes in {attempts} attempts: needs 1 <= k <= attempts")
+    return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
+
+
+def mean_pass_at_k(values: Outcomes, k: int) -> float:
+    """Return pass@k averaged over the units with at least `k` attempts; nan where there is none."""
+    rates = [pass_at_k(len(v), round(sum(v)), k) for v in values.values() if len(v) >= k]
+    return sum(rates) / len(rates) if rates else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Values of all units in one array, padded."""
+
+    rows: Floats  # [units, most attempts]
+    sizes: NDArray[np.int64]  # [units]
+
+    def means(self) -> Floats:
+        return self.rows.sum(axis=1) / self.sizes
+
+
+def _table(values: Outcomes) -> _Table:
+    kept = [sorted(values[name]) for name in sorted(values) if len(values[name])]  # the order of files is chance
+    sizes = np.array([len(v) for v in kept], dtype=np.int64)
+    rows = np.zeros((len(kept), int(sizes.max(initial=0))))
+    for row, v in zip(rows, kept, strict=True):
+        row[: len(v)] = v
+    return _Table(rows, sizes)
+
+
+def _resample(tables: Sequence[_Table], resamples: int, seed: int) -> list[Floats]:
+    """Return the bootstrap distribution of the mean, an array for each table: units are drawn once for all tables."""
+    rng = generator("bootstrap", seed)
+    units = len(tables[0].sizes)
+    width = max(table.rows.shape[1] for table in tables)
+    chunk = max(1, CHUNK // (units * width))
+    parts: list[list[Floats]] = [[] for _ in tables]
+    for start in range(0, resamples, chunk):
+        picked = rng.integers(units, size=(min(chunk, resamples - start), units))  # [resamples, units]
+        for table, part in zip(tables, parts, strict=True):
+            part.append(_attempt_means(table, picked, rng).mean(axis=1))
+    return [np.concatenate(part) for part in parts]
+
+
+def _attempt_means(table: _Table, picked: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """Return the mean of freshly drawn attempts of each picked unit.  # [resamples, units]"""
+    width = table.rows.shape[1]
+    if width == 1:
+        return table.rows[picked, 0]
+    sizes = table.sizes[picked][..., None]  # [resamples, units, 1]
+    attempt = (rng.random((*picked.shape, width)) * sizes).astype(np.int64)
+    place: NDArray[np.int64] = np.arange(width, dtype=np.int64)
+    drawn: Floats = table.rows[picked[..., None], attempt] * np.less(place, sizes)
+    return drawn.sum(axis=2) / sizes[..., 0]
+
+
+def _interval(units: Floats, drawn: Floats, bounds: tuple[float, float], level: float) -> Interval:
+    """Return the expanded percentile interval of a bootstrap distribution.
+
+    The percentile bootstrap is too narrow for few units; its percentiles are moved out by the ratio of Student's t to
+    the normal quantile and by sqrt(n / (n-1)) (Hesterberg, 2015, "What teachers should know about the bootstrap",
+    section 4). Where all units agree there is nothing to resample and the interval would have no width: there
+    Wilson's score interval bounds the share of units that may still differ, moved to the end of `bounds`.
+    """
+    n, mean = len(units), float(units.mean())
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    if n == 1 or np.ptp(units) == 0:
+        share = z * z / (n + z * z)
+        agreed = Interval(mean, mean - share * (mean - bounds[0]), mean + share * (bounds[1] - mean), n)
+        if n == 1 or np.ptp(drawn) == 0:
+            return agreed
+    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _student(z, n - 1))
+    low, high = (float(x) for x in np.quantile(drawn, [tail, 1 - tail]))
+    return Interval(mean, min(low, mean), max(high, mean), n)
+
+
+def _student(z: float, freedom: int) -> float:
+    """Return Student's t quantile for the normal quantile `z` (Abramowitz and Stegun 26.7.5; 0.1 % off at 4 degrees)."""
+    g1 = (z**3 + z) / 4
+    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
+    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3 + g4 / freedom**4
+
+
+def _as_outcomes(side: Outcomes | Iterable[Episode]) -> Outcomes:
+    return cast("Outcomes", side) if isinstance(side, Mapping) else outcomes(side)
+
+
+def _check(level: float, resamples: int) -> None:
+    if not 0 < level < 1 or resamples < 1:
+        raise BadConfig(
+            f"level is {level} and resamples {resamples}; expected a level between 0 and 1 and at least 1 resample"
+        )
