@@ -1,0 +1,29 @@
+"""Every numbered example runs as a user would run it, and says true things."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples"
+EXPECTED: dict[str, list[str]] = {
+    "01_one_episode.py": [r"valid True", r"reward 1\.0 +success True"],
+    "02_your_own_world.py": [r"expert: success 10 of 10", r"valid False"],
+}
+
+
+def test_every_example_has_facts_to_check() -> None:
+    assert sorted(EXPECTED) == sorted(path.name for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_example(name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error::DeprecationWarning:agentgym", str(FOLDER / name)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for fact in EXPECTED[name]:
+        assert re.search(fact, done.stdout), f"{fact!r} is not in:\n{done.stdout}"
