@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -120,7 +120,7 @@ def _parse_json(text: str, tools: Mapping[str, Tool]) -> Call | str:
         return _no_tool(str(name), tools)
     if not isinstance(arguments, dict):
         return f"arguments of {name} must be an object. Write {_example(tools[name])}."
-    return _checked(tools[name], arguments)
+    return _checked(tools[name], cast("dict[str, Any]", arguments))
 
 
 def _checked(tool: Tool, arguments: dict[str, Any]) -> Call | str:

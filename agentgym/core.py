@@ -1,7 +1,6 @@
-"""The nouns of the package: tasks and worlds of text."""
+"""The world of text that every environment is: what it defines, and what comes with it."""
 
 import copy
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,22 +12,12 @@ import numpy as np
 
 from agentgym.actions import Call, Tool, parse_call
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
-from agentgym.seeding import generator, share
+from agentgym.seeding import generator
 from agentgym.spaces import Unicode
+from agentgym.splits import Task, TaskSpace
 
+INFO_KEYS = ("task_id", "state_key", "valid", "error", "admissible", "rewards", "metrics", "success", "reason")
 MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the world
-
-
-@dataclass(frozen=True)
-class Task:
-    """One thing to do. `data` holds what the world needs, answers included; it never reaches an observation."""
-
-    instruction: str = ""
-    data: dict[str, Any] = field(default_factory=dict[str, Any])
-    id: str = ""
-    """`split/difficulty/number` where tasks are generated; a file's task keeps its own."""
-    split: str = ""
-    difficulty: int = 0
 
 
 @dataclass(slots=True)
@@ -59,7 +48,7 @@ class Snapshot:
     payload: Any
 
 
-class TextEnv(gymnasium.Env[str, str]):
+class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     """A world of text: one task per episode, text in, text out.
 
     A world defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and
@@ -67,18 +56,14 @@ class TextEnv(gymnasium.Env[str, str]):
     schema, horizon, snapshots, shaping) comes from here. `reset` and `step` are Gymnasium's.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  # Gymnasium declares it so
     render_mode: str | None = None
     horizon: int = 50
     """Turns after which an episode is truncated; keyword and reset option of the same name."""
-    splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    """Names of the splits and their shares of the space of tasks."""
     settings: ClassVar[tuple[str, ...]] = ()
     """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
-    split: str = "train"
-    difficulty: int = 0
     shaping: Mapping[str, float] = MappingProxyType({})
     """Weights of measures that are to be paid; by default the outcome alone is."""
     feedback: str = "helpful"
@@ -125,7 +110,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self._levels: dict[str, float] = {}
         self._np_random = generator(0)
         self.setup()
-        self._own = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}  # not part of a snapshot
+        self._own: frozenset[str] = frozenset(self.__dict__) | {"_own", "spec", "_np_random_seed"}  # in no snapshot
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -136,14 +121,18 @@ class TextEnv(gymnasium.Env[str, str]):
         kind = type(self).__name__
         if self.split not in self.splits:
             raise unknown(f"split of {kind}", self.split, self.splits)
-        for name, least in (("difficulty", 0), ("horizon", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise BadConfig(f"{name} of {kind} is {value!r}; expected an integer from {least}")
+        _check_integer(f"difficulty of {kind}", self.difficulty, 0)
+        _check_integer(f"horizon of {kind}", self.horizon, 1)
         if self.feedback not in ("helpful", "genuine"):
             raise BadConfig(f"feedback of {kind} is {self.feedback!r}; expected 'helpful' or 'genuine'")
-        if any(weight < 0 for weight in self.shaping.values()) or sum(self.shaping.values()) >= 1:
-            raise BadConfig(f"shaping is {dict(self.shaping)}; weights must be 0 or more and sum to less than 1, the reward of success")
+        weights = dict(self.shaping)
+        if "success" in weights or not all(weight >= 0 for weight in weights.values()) or not sum(weights.values()) < 1:
+            raise BadConfig(
+                f"shaping of {kind} is {weights}; expected weights of measures other than 'success', "
+                "each 0 or more, that sum to less than 1, the reward of success"
+            )
+        if self.render_mode not in (None, *self.metadata["render_modes"]):
+            raise BadConfig(f"render_mode of {kind} is {self.render_mode!r}; expected 'ansi' or None")
 
     def setup(self) -> None:
         """Prepare what all episodes share (indexes, data files); called once, after the options are set."""
@@ -169,14 +158,6 @@ class TextEnv(gymnasium.Env[str, str]):
     def expert(self) -> Iterator[str]:
         """Yield good actions using only what the agent has been shown; the framework asks anew after every turn."""
         raise NotImplementedError(f"{type(self).__name__} defines no expert()")
-
-    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a task; a world may make it a static method."""
-        raise NotImplementedError(f"{type(self).__name__} defines no generate(rng, difficulty)")
-
-    def split_key(self, task: Task) -> object:
-        """Return what decides the split: by default everything in the task."""
-        return task.instruction, sorted(task.data.items())
 
     def admissible(self) -> list[str] | None:
         """Return the commands that are valid now, or None where they are not a finite list."""
@@ -211,16 +192,13 @@ class TextEnv(gymnasium.Env[str, str]):
 
     def save(self) -> Any:
         """Return a payload from which `load` recreates the state; by default a copy of what `begin` and `act` set."""
-        own = self._own or frozenset()
-        mine = {k: v for k, v in self.__dict__.items() if k not in own and k not in self.shared}
+        mine = {k: v for k, v in self.__dict__.items() if k not in self._own and k not in self.shared}
         return copy.deepcopy(mine), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: Any) -> None:
         """Recreate the state from what `save` returned, leaving the payload as it was."""
         mine, shared = payload
-        own = self._own or frozenset()
-        for name in [k for k in self.__dict__ if k not in own]:
-            del self.__dict__[name]
+        self._forget()
         self.__dict__.update(copy.deepcopy(mine))
         self.__dict__.update(shared)
 
@@ -239,58 +217,13 @@ class TextEnv(gymnasium.Env[str, str]):
         helpful = error is not None and self.feedback == "helpful"
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
+    def malformed(self, error: str) -> Outcome:
+        """The action is no text or no call at all; a world with a genuine twin answers in the twin's words here."""
+        return self.invalid(error)
+
     def reward(self, text: str, **levels: float) -> Outcome:
         """Report measures from 0 to 1: a rise is paid times the caller's `shaping` weight, a fall is taken back."""
         return Outcome(text, measures=levels)
-
-    # Tasks
-
-    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: the same on every machine, in the split its content belongs to."""
-        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
-        if split not in self.splits:
-            raise unknown(f"split of {type(self).__name__}", split, self.splits)
-        for attempt in range(5000):
-            drawn = self.generate(generator(type(self).__name__, split, difficulty, number, attempt), difficulty)
-            if self.split_of(drawn) == split:
-                return dataclasses.replace(drawn, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
-        raise BadConfig(
-            f"{type(self).__name__} at difficulty {difficulty} has no task for split {split!r} in 5000 draws: "
-            "its space of tasks is too small to split; raise the difficulty"
-        )
-
-    def split_of(self, task: Task) -> str:
-        """Return the split a task belongs to: a function of the hash of `split_key`, never of a seed."""
-        where, total = share(type(self).__name__, repr(self.split_key(task))), 0.0
-        for split, size in self.splits.items():
-            total += size
-            if where < total:
-                return split
-        return next(reversed(self.splits))
-
-    def draw(self, rng: np.random.Generator) -> Task:
-        """Return a random task of the environment's split."""
-        return self.numbered(int(rng.integers(2**31)))
-
-    def tasks(self, n: int, split: str | None = None) -> list[Task]:
-        """Return the fixed evaluation list: the first `n` tasks of a split, no two alike."""
-        found: dict[str, Task] = {}
-        for number in range(20 * n + 100):
-            if len(found) == n:
-                break
-            task = self.numbered(number, split)
-            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
-        if len(found) < n:
-            kind = type(self).__name__
-            raise BadConfig(f"split {split or self.split!r} of {kind} has {len(found)} different tasks; {n} were asked for")
-        return list(found.values())
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
-        parts = task_id.rsplit("/", 2)
-        if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):
-            raise BadConfig(f"task id {task_id!r}: expected SPLIT/DIFFICULTY/NUMBER, for example {self.split}/0/17")
-        return self.numbered(int(parts[2]), parts[0], int(parts[1]))
 
     # Gymnasium
 
@@ -301,70 +234,89 @@ class TextEnv(gymnasium.Env[str, str]):
             if name not in ("task", "horizon"):
                 raise bad_option("reset option", name, ("task", "horizon"))
         limit = options.get("horizon", self.horizon)
-        if not isinstance(limit, int) or limit < 1:
-            raise BadConfig(f"horizon is {limit!r}; expected an integer from 1")
+        _check_integer("reset option horizon", limit, 1)
         if seed is not None:
             self._chooser = generator("reset", seed)
         elif self._chooser is None:
             self._chooser = np.random.default_rng()
         self.seed = seed if seed is not None else int(self._chooser.integers(2**31))
-        task = options.get("task")
-        if task is None:
-            task = self.draw(self._chooser)
-        elif isinstance(task, str):
-            task = self.find(task)
-        elif isinstance(task, int):
-            task = self.numbered(task)
-        for name in [k for k in self.__dict__ if k not in self._own]:
-            del self.__dict__[name]
-        self.task, self.turn, self.limit, self.success = cast("Task", task), 0, limit, None
+        task = self._chosen(options.get("task"), self._chooser)
+        self._forget()
+        self.task, self.turn, self.limit, self.success = task, 0, limit, None
         self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
         self._np_random = generator(self.task.id, self.seed)
-        self._running = True
-        self.observation = self.begin(self.task)
+        self.observation = self.begin(task)
+        self._levels, self._running = dict(self.measures()), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
+
+    def _chosen(self, task: object, rng: np.random.Generator) -> Task:
+        """Return the task that the reset option names: nothing, a Task, an id, or a number of the split."""
+        if task is None:
+            return self.draw(rng)
+        if isinstance(task, str):
+            return self.find(task)
+        if isinstance(task, int) and not isinstance(task, bool):
+            return self.numbered(task)
+        if not isinstance(task, Task):
+            raise BadConfig(f"reset option task is {task!r:.80}; expected a Task, an id or a number")
+        return task
+
+    def _forget(self) -> None:
+        """Delete what the last episode set on the object."""
+        for name in [k for k in self.__dict__ if k not in self._own]:
+            del self.__dict__[name]
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carry out one action; an invalid one costs a turn and never raises."""
         if not self._running:
             raise EpisodeOver("the episode is over (or none was started): call reset() before step()")
-        role = self.role
         self.turn += 1
-        reason: str | None = None
         try:
-            outcome = self._respond(action)
+            return self._advance(action)
         except Fault as fault:
-            outcome, reason = Outcome("", valid=True, error=str(fault)), fault.reason
+            return self._break_off(fault)
+
+    def _advance(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        role, reason = self.role, None
+        outcome = self._respond(action)
         self.success = outcome.success
         rewards = self._pay(outcome)
         terminated = outcome.success is not None
-        truncated = not terminated and (reason is not None or self.turn >= self.limit)
+        truncated = not terminated and self.turn >= self.limit
         if terminated:
             reason = "success" if outcome.success else "failure"
-        elif truncated and reason is None:
+        elif truncated:
             reason, self.success = "horizon", False
+        info = self._info(outcome, rewards, reason)
         reward = sum(rewards.values(), 0.0)
         self.totals[role] += reward
         if terminated or truncated:
             self._running = False
             self.totals.update(self.role_rewards() or {})
         self.observation = outcome.text
-        return outcome.text, reward, terminated, truncated, self._info(outcome, rewards, reason)
+        return outcome.text, reward, terminated, truncated, info
+
+    def _break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """End the episode undecided; the world is not asked again, for what it leans on has failed."""
+        self._running, self.success, self.observation = False, None, ""
+        info = dict.fromkeys(INFO_KEYS)
+        info |= {"task_id": self.task.id, "valid": True, "error": str(fault), "rewards": {}, "metrics": {}}
+        return "", 0.0, False, True, {**info, "reason": fault.reason}
 
     def _respond(self, action: str) -> Outcome:
         """Return the outcome of an action of any kind, well-formed or not."""
         if not isinstance(action, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do pass other things
-            return self.invalid(f"an action is a string, not {type(action).__name__}.")
+            return self.malformed(f"an action is a string, not {type(action).__name__}.")
         if len(action) > MAX_ACTION:
-            return self.invalid(f"the action has {len(action)} characters; at most {MAX_ACTION} are read.")
+            return self.malformed(f"the action has {len(action)} characters; at most {MAX_ACTION} are read.")
         try:
             action.encode()
         except UnicodeEncodeError:
-            return self.invalid("the action holds half a character (a lone surrogate), which is not text.")
+            return self.malformed("the action holds half a character (a lone surrogate), which is not text.")
         if self.tools:
             call = parse_call(action, self.tools)
             if not isinstance(call, Call):
-                return self.invalid(call)
+                return self.malformed(call)
             outcome = getattr(self, call.name)(**call.arguments)
         else:
             outcome = self.act(action)
@@ -408,7 +360,7 @@ class TextEnv(gymnasium.Env[str, str]):
             horizon=self.limit,
             running=self._running,
             success=self.success,
-            random_state=self._np_random.bit_generator.state,
+            random_state=dict(self.np_random.bit_generator.state),
             levels=dict(self._levels),
             totals=dict(self.totals),
             observation=self.observation,
@@ -421,10 +373,10 @@ class TextEnv(gymnasium.Env[str, str]):
         self._running, self.success, self.observation = state.running, state.success, state.observation
         self._levels, self.totals = dict(state.levels), dict(state.totals)
         self.load(state.payload)
-        self._np_random = generator(0)
-        self._np_random.bit_generator.state = state.random_state
-        if seed is not None:
-            self._np_random = generator(state.task.id, state.random_state, seed)
+        chance = generator(state.task.id, state.random_state, seed)
+        if seed is None:
+            chance.bit_generator.state = state.random_state
+        self._np_random = chance
         return self
 
     def info(self) -> dict[str, Any]:
@@ -436,15 +388,6 @@ class TextEnv(gymnasium.Env[str, str]):
         return f"{self.task.id} turn {self.turn}/{self.limit} success={self.success}"
 
 
-class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
-    """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.env, name)
-
-    def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
-        """Restore the world inside and return the wrapper, so that wrapping survives a branch."""
-        cast("TextEnv", self.env).restore(state, seed=seed)
-        return self
+def _check_integer(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadConfig(f"{name} is {value!r}; expected an integer from {least}")

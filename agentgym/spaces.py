@@ -1,11 +1,13 @@
 """A Gymnasium space of Unicode text: what worlds print and what agents say."""
 
 import multiprocessing
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast, overload
 
 import gymnasium
 import numpy as np
 from gymnasium.vector.utils import shared_memory
+from numpy.typing import NDArray
 
 _SAMPLES = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;[](){}<>'\"\n"
 
@@ -39,20 +41,66 @@ class Unicode(gymnasium.spaces.Text):
 # Asynchronous vector environments pass observations through shared memory: code points, each plus one, ended by 0.
 
 
-@shared_memory.create_shared_memory.register(Unicode)
+class SharedTexts(Sequence[str]):
+    """The current observations of an asynchronous vector environment, decoded from shared memory when looked at.
+
+    Gymnasium asks for its observations once, when the memory is still empty, and copies what it was given after every
+    step: so this is a view, and a copy of it is a tuple of strings that stays as it is.
+    """
+
+    def __init__(self, rows: NDArray[np.int32]) -> None:
+        self._rows = rows  # [environments, characters]
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        row = self._rows[index]
+        codes = row[: int(np.count_nonzero(row))] - 1
+        return codes.astype("<i4").tobytes().decode("utf-32-le", "surrogatepass")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(cast("Sequence[object]", other))
+
+    def __hash__(self) -> int:
+        raise TypeError("a view of shared memory changes and has no hash: copy it first")
+
+    def __copy__(self) -> tuple[str, ...]:
+        return tuple(self)
+
+    def __deepcopy__(self, memo: object) -> tuple[str, ...]:
+        return tuple(self)
+
+    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:
+        return tuple, (list(self),)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 def _create(space: Unicode, n: int = 1, ctx: Any = multiprocessing) -> Any:
     return ctx.Array(np.dtype(np.int32).char, n * space.max_length)
 
 
-@shared_memory.read_from_shared_memory.register(Unicode)
-def _read(space: Unicode, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
-    rows = np.frombuffer(shared_memory.get_obj(), dtype=np.int32).reshape(n, space.max_length)
-    return tuple("".join(chr(code - 1) for code in row[: int((row != 0).sum())].tolist()) for row in rows)
+def _read(space: Unicode, shared_memory: Any, n: int = 1) -> SharedTexts:
+    return SharedTexts(np.frombuffer(shared_memory.get_obj(), dtype=np.int32).reshape(n, space.max_length))
 
 
-@shared_memory.write_to_shared_memory.register(Unicode)
 def _write(space: Unicode, index: int, values: str, shared_memory: Any) -> None:
+    if len(values) > space.max_length:
+        raise ValueError(f"an observation has {len(values)} characters; the space holds {space.max_length}")
     row = np.frombuffer(shared_memory.get_obj(), dtype=np.int32).reshape(-1, space.max_length)[index]
-    codes = np.array([ord(character) + 1 for character in values[: space.max_length]], dtype=np.int32)
-    row[: len(codes)] = codes
-    row[len(codes) :] = 0
+    row[: len(values)] = np.frombuffer(values.encode("utf-32-le", "surrogatepass"), dtype="<i4") + 1
+    row[len(values) :] = 0
+
+
+_vectors: Any = shared_memory  # its functions dispatch on the space; their types are only partly known
+_vectors.create_shared_memory.register(Unicode)(_create)
+_vectors.read_from_shared_memory.register(Unicode)(_read)
+_vectors.write_to_shared_memory.register(Unicode)(_write)

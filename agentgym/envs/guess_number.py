@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agentgym.core import Outcome, Task, TextEnv
+from agentgym.core import Outcome, TextEnv
+from agentgym.splits import Task
 
 
 class GuessNumber(TextEnv):
@@ -42,4 +43,4 @@ class GuessNumber(TextEnv):
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> Task:
         limit = 100 * 10**difficulty
-        return Task(instruction="guess", data={"secret": int(rng.integers(1, limit + 1)), "limit": limit})
+        return Task(instruction="guess", data={"secret": int(rng.integers(1, limit, endpoint=True)), "limit": limit})
