@@ -51,6 +51,8 @@ class Success:
 
     def __str__(self) -> str:
         apart = f", {self.faults} faults apart" if self.faults else ""
+        if not self.episodes:
+            return f"no result (0 episodes{apart})"
         return (
             f"{100 * self.mean:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] "
             f"({self.episodes} episodes of {self.tasks} tasks{apart})"

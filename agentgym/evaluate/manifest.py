@@ -1,0 +1,149 @@
+"""What an evaluation was made with: options, model, prompt, versions, commit, hardware."""
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import agentgym
+from agentgym.errors import BadConfig, BadData
+
+FORMAT = 1
+LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
+EDGE = 1 << 20  # bytes read at each end of a file of weights
+
+
+def start(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write `manifest.json`, or add a session to the one that is there, and return it.
+
+    `options` (JSON values) are what decides the episodes. Raises BadConfig where the folder was begun with others:
+    episodes of two kinds must not end up in one table.
+    """
+    path = folder / "manifest.json"
+    wanted = json.loads(json.dumps(dict(options), sort_keys=True))
+    fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
+    found = _read(path) if path.exists() else fresh
+    before = found["options"]
+    differing = [name for name in sorted({*before, *wanted}) if before.get(name) != wanted.get(name)]
+    if differing:
+        what = "; ".join(f"{name} was {before.get(name)!r}, now {wanted.get(name)!r}" for name in differing)
+        raise BadConfig(f"{folder} holds an evaluation with other options ({what}): repeat those, or choose another --out")
+    found["sessions"].append(session())
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, found)
+    return found
+
+
+def session() -> dict[str, Any]:
+    """Return when, with which versions and on which machine a sitting of an evaluation takes place."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "agentgym": agentgym.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
+        "hardware": hardware(),
+    }
+
+
+@functools.cache
+def commit() -> str | None:
+    """Return the commit of the package's checkout, with `+changes` where files differ from it; None when installed."""
+    package = Path(agentgym.__file__).parent
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
+        return None
+    changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return f"{_git(package, 'rev-parse', 'HEAD')}{'+changes' if changed else ''}"
+
+
+def hardware() -> dict[str, Any]:
+    """Return the processor, the cores this process may use, memory in GiB, and the names of the GPUs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": cores,
+        "memory_gib": _memory(),
+        "gpus": _gpus(),
+    }
+
+
+def fingerprint(path: Path) -> str:
+    """Return a hash of a model folder: names and sizes of its files, and the first and last megabyte of each."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(p for p in path.iterdir() if p.is_file()):
+        size = file.stat().st_size
+        digest.update(f"{file.name}\x1f{size}\x1f".encode())
+        with file.open("rb") as stream:
+            digest.update(stream.read(EDGE))
+            if size > EDGE:
+                stream.seek(max(EDGE, size - EDGE))
+                digest.update(stream.read(EDGE))
+    return digest.hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file so that a crash leaves either the old one or the new one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        if found["format"] == FORMAT and isinstance(found["options"], dict) and isinstance(found["sessions"], list):
+            return found
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise BadData(f"{path} is not a manifest of format {FORMAT}: delete it to begin anew, or choose another --out")
+
+
+def _version(library: str) -> str | None:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    return _output("git", "-C", str(folder), *arguments)
+
+
+def _output(*command: str) -> str | None:
+    """Return what a program prints, or None where it is missing, slow or unhappy."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    if sys.platform == "darwin":
+        return _output("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gpus() -> list[str]:
+    found = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return found.splitlines() if found else []

@@ -1,0 +1,135 @@
+"""Evaluations of a real world that are interrupted, damaged, repeated and changed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentgym
+from agentgym import BadConfig, BadData, Episode, Turn, read_episodes
+from agentgym.engines import Sampling
+from agentgym.evaluate.run import Plan, evaluate
+
+WORLD = "rlvr/GuessNumber-v0"
+
+
+class Bisecting:
+    """Plays the world's expert, and gives up on tasks whose secret is odd."""
+
+    async def take(self, observation: str, info: dict[str, Any], *, env: Any, seed: int, session: str) -> Turn:
+        action = "0" if env.task.data["secret"] % 2 else next(env.expert())
+        return Turn(observation, action=action, text=action)
+
+    def fork(self) -> "Bisecting":
+        return self
+
+
+class Agent:
+    engine = None
+    sampling = Sampling()
+
+    def begin(self, task: Any, tools: Any) -> Bisecting:
+        return Bisecting()
+
+
+def plan(**changes: Any) -> Plan:
+    return Plan(**{"worlds": (WORLD,), "tasks": 8, "attempts": 2, **changes})
+
+
+def essence(episodes: list[Episode]) -> list[str]:
+    for episode in episodes:
+        for turn in episode.turns:
+            turn.seconds = 0.0
+    return sorted(episode.to_json() for episode in episodes)
+
+
+def test_a_whole_evaluation_leaves_manifest_episodes_and_summary(tmp_path: Path):
+    episodes = evaluate(Agent(), plan(), tmp_path / "a", options={"model": "bisecting"})
+    assert len(episodes) == 16
+    odd = sum(int(agentgym.make(WORLD).find(e.task_id).data["secret"]) % 2 for e in episodes)
+    summary = json.loads((tmp_path / "a/summary.json").read_text())
+    assert 0 < odd < 16
+    assert summary["success"]["mean"] == (16 - odd) / 16
+    assert summary["reasons"] == {"success": 16 - odd, "horizon": odd}
+    assert summary["worlds"][WORLD]["success"]["tasks"] == 8
+    assert summary["pass_at"]["2"] == summary["pass_at"]["1"]  # the agent does the same twice
+    manifest = json.loads((tmp_path / "a/manifest.json").read_text())
+    assert manifest["options"]["worlds"] == {WORLD: "test"}
+    assert manifest["options"]["model"] == "bisecting"
+    assert manifest["sessions"][0]["libraries"]["numpy"]
+    assert {e.split for e in episodes} == {"test"}
+
+
+def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
+    whole = evaluate(Agent(), plan(), tmp_path / "whole")
+    seen: list[Episode] = []
+
+    def interrupt(episode: Episode) -> None:
+        seen.append(episode)
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Agent(), plan(), tmp_path / "cut", progress=interrupt, concurrency=2)
+    path = tmp_path / "cut/episodes.jsonl"
+    held = len(read_episodes(path))
+    assert 5 <= held < 16
+    with path.open("a") as file:
+        file.write('{"format": 1, "env": "rlvr/Gue')  # and the machine went down while it wrote
+    there: list[int] = []
+    played: list[Episode] = []
+    again = evaluate(Agent(), plan(), tmp_path / "cut", started=there.append, progress=played.append)
+    assert there == [held]
+    assert len(played) == 16 - held
+    assert essence(again) == essence(whole)
+    assert len(path.read_text().splitlines()) == 16
+    assert len(json.loads((tmp_path / "cut/manifest.json").read_text())["sessions"]) == 2
+    summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("cut", "whole")]
+    assert summaries[0]["success"] == summaries[1]["success"]
+
+
+def test_other_options_are_refused_and_named(tmp_path: Path):
+    evaluate(Agent(), plan(), tmp_path, options={"temperature": 1.0})
+    with pytest.raises(BadConfig, match=r"tasks was 8, now 9; temperature was 1\.0, now 0\.5"):
+        evaluate(Agent(), plan(tasks=9), tmp_path, options={"temperature": 0.5})
+
+
+def test_faults_stay_until_they_are_retried(tmp_path: Path):
+    evaluate(Agent(), plan(), tmp_path)
+    path = tmp_path / "episodes.jsonl"
+    episodes = read_episodes(path)
+    for episode in episodes[:3]:
+        episode.success, episode.reason, episode.turns = None, "engine", []
+    path.write_text("".join(e.to_json() + "\n" for e in episodes))
+    played: list[Episode] = []
+    again = evaluate(Agent(), plan(), tmp_path, progress=played.append)
+    assert not played
+    assert agentgym.success(again).faults == 3
+    assert json.loads((tmp_path / "summary.json").read_text())["success"]["faults"] == 3
+    again = evaluate(Agent(), plan(), tmp_path, retry_faults=True, progress=played.append)
+    assert len(played) == 3
+    assert len(again) == 16
+    assert agentgym.success(again).faults == 0
+
+
+def test_a_damaged_line_is_named(tmp_path: Path):
+    evaluate(Agent(), plan(), tmp_path)
+    path = tmp_path / "episodes.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:50], *lines[2:]]) + "\n")
+    with pytest.raises(BadData, match=r"episodes\.jsonl, line 2"):
+        evaluate(Agent(), plan(), tmp_path)
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path):
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(BadData, match=r"manifest\.json is not a manifest"):
+        evaluate(Agent(), plan(), tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"split": "tset"}, {"env_options": {"horizn": 3}}, {"worlds": ("rlvr/GuesNumber-v0",)}])
+def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict[str, Any]):
+    with pytest.raises((LookupError, BadConfig), match="Did you mean"):
+        evaluate(Agent(), plan(**changes), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
