@@ -7,6 +7,7 @@ from agentgym.episode import Episode, Group, Turn, groups, read_episodes
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName
 from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
+from agentgym.rollout import acollect, collect, play_out
 from agentgym.splits import Task
 from agentgym.wrapper import TextWrapper
 

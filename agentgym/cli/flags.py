@@ -4,14 +4,12 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import tyro
 
 from agentgym.errors import BadConfig, bad_option
-
-Options = Annotated[dict[str, Any], tyro.conf.Suppress]
-"""Type of a field `NAME_options` that collects `--NAME.KEY VALUE`; values are read as JSON where they are JSON."""
+from agentgym.options import Options as Options
 
 _Config = TypeVar("_Config")
 

@@ -1,0 +1,17 @@
+"""Training: credit, segments, losses and the loop; torch is imported only when something here is used."""
+
+import importlib
+from typing import Any
+
+_LAZY = {
+    "TrainConfig": "agentgym.trainers.config",
+    "train": "agentgym.trainers.train",
+    "init_policy": "agentgym.trainers.policy",
+    "credit": "agentgym.trainers.credit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

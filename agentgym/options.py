@@ -1,0 +1,8 @@
+"""The type of a field that holds options of something chosen by name: a world, a credit algorithm."""
+
+from typing import Annotated, Any
+
+import tyro
+
+Options = Annotated[dict[str, Any], tyro.conf.Suppress]
+"""A field `NAME_options` of a command's dataclass collects the flags `--NAME.KEY VALUE`."""

@@ -1,0 +1,237 @@
+"""What a training run is made of: one flat dataclass, the same for flags, TOML recipes and Python."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.options import Options
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run."""
+
+    env: str = "rlvr/Household-v0"
+    """World to train on."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the world: --env.KEY VALUE."""
+    model: str = "init"
+    """Folder or name of a causal language model; `init` makes a small one from the world's own text."""
+    engine: str = "hf"
+    """What samples: `hf` (in this process, the trainer's own weights) or `vllm`."""
+    agent: str = "chat"
+    """How turns become tokens: `chat` (full history) or `window` (the last turns, a fresh prompt each)."""
+    prompt: str = "bare"
+    """Prompt of the agent: a name from agents/prompts or a file."""
+    out: str = "runs/train"
+    """Folder of the run."""
+    seed: int = 0
+    """Everything random follows from it."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves torch's own choice."""
+
+    warm_episodes: int = 0
+    """Expert episodes to imitate before reinforcement learning; 0 skips the warm start."""
+    warm_batch: int = 8
+    """Episodes per update of the warm start."""
+    warm_lr: float = 4e-3
+    """Peak learning rate of the warm start (AdamW; matrices of a small policy use Muon at five times this)."""
+    warm_muon: bool = True
+    """Use Muon for the matrices in the warm start."""
+    warm_noise: float = 0.15
+    """Share of the expert's turns replaced by a random valid command, which is imitated too."""
+    warm_invalid: float = 0.08
+    """Share of the expert's turns replaced by an invalid command, which is not imitated."""
+
+    steps: int = 100
+    """Updates of reinforcement learning; 0 stops after the warm start."""
+    tasks_per_step: int = 16
+    """Groups per step."""
+    group_size: int = 8
+    """Episodes per group."""
+    concurrency: int = 128
+    """Episodes in flight."""
+    temperature: float = 1.0
+    """Sampling temperature, in rollouts and in the loss."""
+    turn_tokens: int = 24
+    """Most tokens of one reply."""
+    context_tokens: int = 0
+    """Most tokens of one prompt and reply; 0 means as many as the model takes."""
+    horizon: tuple[int, ...] = ()
+    """Turns per episode, in stages (ScalingInter); empty means the world's own."""
+    horizon_steps: int = 100
+    """Steps per stage of the horizon."""
+    dynamic_sampling: str = "drop"
+    """Groups whose returns are all equal: `keep`, `drop`, or `refill` with fresh tasks."""
+    refill_rounds: int = 4
+    """Most rounds of refilling in one step; what is there then is trained."""
+
+    credit: str = "gigpo"
+    """Credit algorithm: a name or MODULE:NAME."""
+    credit_options: Options = field(default_factory=dict[str, Any])
+    """Its hyper-parameters: --credit.KEY VALUE."""
+    lr: float = 1e-3
+    """Learning rate (AdamW)."""
+    lr_warmup: int = 0
+    """Steps of linear warm-up of the learning rate."""
+    lr_decay: float = 1.0
+    """Learning rate at the last step as a share of `lr` (linear)."""
+    weight_decay: float = 0.0
+    """AdamW's weight decay."""
+    minibatches: int = 4
+    """Optimizer updates per step."""
+    epochs: int = 1
+    """Passes over the episodes of a step."""
+    clip_low: float = 0.2
+    """The ratio is clipped below 1 minus this."""
+    clip_high: float = 0.2
+    """The ratio is clipped above 1 plus this."""
+    ratio: str = "token"
+    """Level of the importance ratio: `token`, `turn` or `sequence`."""
+    aggregation: str = "token"
+    """Mean over `token`s of the whole update, over `sequence`s, or a `constant` (dr_grpo)."""
+    kl: float = 0.0
+    """Weight of the KL penalty towards the policy at the start of reinforcement learning; 0 needs no reference."""
+    mismatch_cap: float = 2.0
+    """Cap of the per-token weight that corrects a difference between engine and trainer."""
+    grad_clip: float = 1.0
+    """Largest gradient norm."""
+    batch_tokens: int = 16384
+    """Tokens per forward pass."""
+
+    eval_every: int = 10
+    """Steps between evaluations on the validation split; 0 means never."""
+    eval_tasks: int = 100
+    """Tasks of an evaluation in the loop."""
+    valid_split: str = "valid"
+    """Split of the evaluation in the loop."""
+    test_split: str = "test"
+    """Split of the evaluation before, between and after."""
+    test_tasks: int = 200
+    """Tasks of that evaluation."""
+    test_temperature: float = 1.0
+    """Temperature of both evaluations."""
+    checkpoint_every: int = 10
+    """Steps between checkpoints."""
+    keep_episodes: int = 16
+    """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise unknown(f"value of {name}", str(getattr(self, name)), choices)
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if self.group_size < 2 and self.steps:
+            raise BadConfig("group_size is 1; credit compares the episodes of a group and needs at least 2")
+        if self.temperature <= 0:
+            raise BadConfig(f"temperature is {self.temperature}; training samples and needs more than 0")
+        if self.engine != "hf" and self.model == "init":
+            raise BadConfig(f"engine {self.engine!r} needs a model folder: make one with `agentgym init-policy {self.env}`")
+
+    def horizon_at(self, step: int) -> int | None:
+        """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
+        return self.horizon[min(step // self.horizon_steps, len(self.horizon) - 1)] if self.horizon else None
+
+    def lr_at(self, step: int) -> float:
+        """Return the learning rate of a step (counted from 0)."""
+        warm = min(1.0, (step + 1) / self.lr_warmup) if self.lr_warmup else 1.0
+        return self.lr * warm * (1.0 + (self.lr_decay - 1.0) * step / max(1, self.steps - 1))
+
+    def to_toml(self) -> str:
+        """Return the run as TOML, which `read_config` reads back."""
+        lines: list[str] = []
+        tables: list[str] = []
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if f.name.endswith("_options"):
+                rows = [f"{key} = {_toml(item)}" for key, item in value.items()]
+                tables += ["", f"[{f.name.removesuffix('_options')}_options]", *rows] if rows else []
+            else:
+                lines.append(f"{f.name} = {_toml(value)}")
+        return "\n".join([*lines, *tables]) + "\n"
+
+
+CHOICES = {
+    "agent": ("chat", "window"),
+    "dynamic_sampling": ("keep", "drop", "refill"),
+    "ratio": ("token", "turn", "sequence"),
+    "aggregation": ("token", "sequence", "constant"),
+    "engine": ("hf", "vllm"),
+}
+LEAST = {
+    "warm_episodes": 0,
+    "warm_batch": 1,
+    "steps": 0,
+    "tasks_per_step": 1,
+    "group_size": 1,
+    "concurrency": 1,
+    "turn_tokens": 1,
+    "minibatches": 1,
+    "epochs": 1,
+    "batch_tokens": 1,
+    "checkpoint_every": 1,
+    "horizon_steps": 1,
+}
+
+
+def recipes() -> dict[str, Path]:
+    """Return the recipes of the package by name."""
+    folder = Path(str(files("agentgym.trainers") / "recipes"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def read_recipe(name: str) -> TrainConfig:
+    """Return the recipe of that name, or the one in a TOML file."""
+    table = recipes()
+    if name.endswith(".toml"):
+        return read_config(Path(name))
+    if name not in table:
+        raise unknown("recipe", name, table, f"`agentgym train --list` shows all {len(table)}.")
+    return read_config(table[name])
+
+
+def read_config(path: Path) -> TrainConfig:
+    """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: not TOML ({error})") from error
+    known = {f.name: f for f in dataclasses.fields(TrainConfig)}
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in known:
+            raise bad_option(f"key in {path.name}:", key, known)
+        values[key] = _fitting(path, key, value, getattr(TrainConfig(), key))
+    return TrainConfig(**values)
+
+
+def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(cast("list[Any]", value))
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not type(default):
+        raise BadConfig(f"{path.name}: {key} is {value!r}; expected {type(default).__name__}, for example {default!r}")
+    return value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", list(value))) + "]"  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, dict):
+        rows = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in rows) + "}"
+    return repr(value)

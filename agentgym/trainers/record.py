@@ -1,0 +1,115 @@
+"""The folder of a run: what is written while it goes on, and how to go on after it stopped."""
+
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig, BadData
+from agentgym.trainers.config import TrainConfig, read_config
+
+_STATE = "trainer.pt"
+
+
+class Record:
+    """Metrics, episodes and checkpoints of one run. Nothing that was written is lost when the run is cut off."""
+
+    def __init__(self, folder: str | Path, config: TrainConfig) -> None:
+        self.folder = Path(folder)
+        self.config = config
+        self.checkpoints = self.folder / "checkpoints"
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.metrics = (self.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self.episodes = (self.folder / "episodes.jsonl").open("a", encoding="utf-8")
+
+    @classmethod
+    def fresh(cls, config: TrainConfig) -> "Record":
+        """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
+        folder = Path(config.out)
+        if (folder / "config.toml").exists():
+            raise BadConfig(f"{folder} holds a run already: go on with `--resume {folder}`, or choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text(config.to_toml(), encoding="utf-8")
+        return cls(folder, config)
+
+    @classmethod
+    def resumed(cls, folder: str | Path) -> tuple["Record", dict[str, Any] | None]:
+        """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint)."""
+        folder = Path(folder)
+        if not (folder / "config.toml").exists():
+            raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
+        record = cls(folder, read_config(folder / "config.toml"))
+        state = None
+        newest = record.newest()
+        if newest is not None:
+            state = _load(newest / _STATE)
+            state["folder"] = str(newest)
+        offsets = (0, 0) if state is None else state["offsets"]
+        for file, offset in zip((record.metrics, record.episodes), offsets, strict=True):
+            if offset > os.fstat(file.fileno()).st_size:
+                raise BadData(f"{file.name} is shorter than at the last checkpoint; it was cut or replaced")
+            file.truncate(offset)  # what came after the checkpoint will be made again
+            file.seek(offset)
+        return record, state
+
+    def newest(self) -> Path | None:
+        """Return the folder of the newest finished checkpoint."""
+        found = sorted(p for p in self.checkpoints.iterdir() if p.name.startswith("step-") and (p / _STATE).exists())
+        return found[-1] if found else None
+
+    def log(self, metrics: dict[str, Any]) -> None:
+        """Append one step's metrics."""
+        rounded = {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in metrics.items()}
+        self.metrics.write(json.dumps(rounded) + "\n")
+        self.metrics.flush()
+
+    def keep(self, episodes: list[Episode]) -> None:
+        """Append episodes."""
+        self.episodes.writelines(episode.to_json() + "\n" for episode in episodes)
+        self.episodes.flush()
+
+    def checkpoint(self, model: Any, tokenizer: Any, state: dict[str, Any]) -> Path:
+        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two."""
+        name = f"step-{state['position']:08d}"
+        draft, final = self.checkpoints / f".{name}", self.checkpoints / name
+        shutil.rmtree(draft, ignore_errors=True)
+        state = {**state, "offsets": (self.metrics.tell(), self.episodes.tell())}
+        try:
+            model.save_pretrained(draft)
+            tokenizer.save_pretrained(draft)
+            torch.save(state, draft / _STATE)
+            shutil.rmtree(final, ignore_errors=True)
+            draft.rename(final)
+        except OSError as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise BadData(
+                f"checkpoint {final} could not be written ({error.strerror}); the earlier ones are intact"
+            ) from error
+        for old in sorted(self.checkpoints.glob("step-*"))[:-2]:
+            shutil.rmtree(old)
+        return final
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file of the run, complete or not at all."""
+        draft = self.folder / f".{name}"
+        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        draft.replace(self.folder / name)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.metrics.close()
+        self.episodes.close()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return torch.load(path, weights_only=True)
+    except Exception as error:  # torch raises many types for a damaged file
+        raise BadData(
+            f"{path}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"
+        ) from error
