@@ -96,7 +96,8 @@ def _row(
         if turn.logprobs:
             if len(turn.logprobs) != len(turn.output_ids):
                 raise BadData(
-                    f"{_where(episode, k)} has {len(turn.output_ids)} output ids and {len(turn.logprobs)} logprobs; expected as many"
+                    f"{_where(episode, k)} has {len(turn.output_ids)} output ids and {len(turn.logprobs)} logprobs; "
+                    "expected as many, or none"
                 )
             row.logprobs[span] = turn.logprobs
         if turn.extra.get("train") is not False:
@@ -115,7 +116,8 @@ def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[
     lengths = [len(turn.output_ids) for turn in episode.turns]
     if values.shape != (sum(lengths),):
         raise ValueError(
-            f"advantages of {_where(episode)} have shape {values.shape}; expected ({turns},), one per turn, or ({sum(lengths)},), per token"
+            f"advantages of {_where(episode)} have shape {values.shape}; "
+            f"expected ({turns},), one per turn, or ({sum(lengths)},), one per output token"
         )
     return np.split(values, np.cumsum(lengths)[:-1])
 

@@ -122,8 +122,8 @@ def _bind(credit: str, known: dict[str, inspect.Parameter], given: dict[str, Any
 
 
 def _convert(credit: str, name: str, value: Any, default: Any) -> Any:
-    kind: type[object] = type(default)
-    if kind not in (bool, int, float, str):
+    kind = next((one for one in (bool, int, float, str) if isinstance(default, one)), None)
+    if kind is None:
         return value
     if isinstance(value, str) and kind is bool and value.lower() in ("true", "false"):
         return value.lower() == "true"

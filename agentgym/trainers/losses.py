@@ -1,0 +1,158 @@
+"""The policy-gradient loss, from small parts: ratio, clip, mismatch correction, KL, and sums with global weights."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.logprobs import Scores
+from agentgym.trainers.packing import Batch
+
+LEVELS = ("token", "turn", "sequence")
+KINDS = ("k1", "k2", "k3")
+LIMIT = 20.0  # log-ratios are held within it, so that exp stays finite
+
+Sums = dict[str, Tensor]
+"""By metric: [2] = (sum, count), so that micro-batches and processes add up to the mean over all tokens."""
+
+
+def policy_loss(
+    scores: Scores,
+    batch: Batch,
+    *,
+    old: Tensor | None = None,
+    reference: Tensor | None = None,
+    level: str = "token",
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = None,
+    correction: float | None = 2.0,
+    kl: str = "k3",
+    kl_weight: float = 0.0,
+) -> tuple[Tensor, Sums]:
+    """Return the loss of a micro-batch (a plain sum: `batch.weights` hold the global denominators) and its metrics.
+
+    `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before
+    the update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`),
+    which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine.
+    `reference`: log-probabilities of the model that the KL holds the policy to. Raises ValueError where a trained token
+    has no log-probability to compare with.
+    """
+    behaviour = batch.logprobs if old is None else old
+    if bool(torch.isnan(behaviour).any()):
+        raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
+    log_ratio = level_log_ratio(scores.logprobs, behaviour, batch, level)
+    ratio = log_ratio.exp()
+    losses, clipped = clipped_losses(ratio, batch.advantages, clip_low, clip_high, dual_clip)
+    sums = _sums(scores, batch, scores.logprobs.detach() - behaviour, clipped)
+    if old is not None and correction is not None:
+        weight = mismatch_weight(old, batch.logprobs, correction)
+        losses = losses * weight
+        sums["correction"] = _sum(weight)
+    if old is not None:
+        gap = torch.nan_to_num(old - batch.logprobs)
+        sums["engine_kl"] = _sum(gap.exp() - 1 - gap)
+    if kl_weight:
+        if reference is None:
+            raise BadConfig(f"kl_weight is {kl_weight} but there are no log-probabilities of a reference model")
+        distance = divergence(scores.logprobs, reference, kl)
+        losses = losses + kl_weight * distance
+        sums["reference_kl"] = _sum(distance.detach())
+    loss = (losses * batch.weights).sum()
+    sums["loss"] = torch.stack([loss.detach(), loss.new_ones(())])
+    return loss, sums
+
+
+def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
+    """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics."""
+    loss = -(scores.logprobs * batch.weights).sum()
+    return loss, {"nll": _sum(-scores.logprobs.detach()), "entropy": _sum(scores.entropy)}
+
+
+def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
+    """Return log(new / old) per token: its own, or the mean over its turn or its row (GSPO, arXiv 2507.18071, eq. 14).
+
+    For turn and sequence the value is the mean and the gradient is that of the token's own log-probability.
+    Rows with several turns are one sequence, so `sequence` depends on how turns were merged; `turn` does not.
+    """
+    if level not in LEVELS:
+        raise BadConfig(f"ratio level is {level!r}; expected one of {', '.join(map(repr, LEVELS))}")
+    difference = new - old
+    if level == "token":
+        return difference.clamp(-LIMIT, LIMIT)
+    index = batch.turns if level == "turn" else batch.rows
+    size = int(index.max()) + 1 if len(index) else 0
+    total = difference.new_zeros(size).index_add(0, index, difference.detach())
+    mean = total / torch.bincount(index, minlength=size)
+    return mean[index].clamp(-LIMIT, LIMIT) + new - new.detach()
+
+
+def clipped_losses(
+    ratio: Tensor, advantages: Tensor, low: float, high: float, dual_clip: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return per-token losses max(-A*ratio, -A*clip(ratio, 1-low, 1+high)) and which tokens the clip has switched off.
+
+    PPO, arXiv 1707.06347, eq. 7; different widths are DAPO's clip-higher. `dual_clip` c bounds the loss of tokens with
+    A < 0 by -A*c (arXiv 1912.09729).
+    """
+    plain, bounded = -advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high)
+    losses = torch.maximum(plain, bounded)
+    clipped = bounded > plain
+    if dual_clip is not None:
+        most = -advantages * dual_clip
+        clipped = clipped | ((advantages < 0) & (losses > most))
+        losses = torch.where(advantages < 0, torch.minimum(losses, most), losses)
+    return losses, clipped
+
+
+def mismatch_weight(old: Tensor, engine: Tensor, most: float = 2.0) -> Tensor:
+    """Return min(old / engine, most) per token: truncated importance sampling between engine and trainer.
+
+    Tokens that no engine sampled (NaN) have nothing to correct: 1.
+    """
+    return (old - engine).clamp(-LIMIT, LIMIT).exp().clamp(max=most).nan_to_num(nan=1.0).detach()
+
+
+def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
+    """Return a per-token estimate of KL(new || reference): k1 = -x, k2 = x^2/2, k3 = e^x - x - 1, x = reference - new.
+
+    J. Schulman, "Approximating KL divergence" (2020). k1 has no useful gradient as a loss; k3 is never negative.
+    """
+    if kind not in KINDS:
+        raise BadConfig(f"kl is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
+    x = (reference - new).clamp(-LIMIT, LIMIT)
+    if kind == "k1":
+        return -x
+    return x.square() / 2 if kind == "k2" else x.exp() - x - 1
+
+
+def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
+    """Add up the metrics of micro-batches; an all-reduce of the result adds up processes."""
+    found: Sums = {}
+    for part in parts:
+        for name, pair in part.items():
+            found[name] = found[name] + pair if name in found else pair
+    return found
+
+
+def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return each metric as one number: a mean over tokens, and the loss as the total that was minimised."""
+    return {name: float(pair[0] if name == "loss" else pair[0] / pair[1].clamp(min=1)) for name, pair in sums.items()}
+
+
+def _sums(scores: Scores, batch: Batch, log_ratio: Tensor, clipped: Tensor) -> Sums:
+    """Metrics without gradient. `logp_positive` falling while training succeeds is the first sign of a collapse."""
+    positive = batch.advantages > 0
+    log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
+    return {
+        "clip_fraction": _sum(clipped.float()),
+        "approx_kl": _sum(log_ratio.exp() - 1 - log_ratio),
+        "entropy": _sum(scores.entropy),
+        "logp": _sum(scores.logprobs.detach()),
+        "logp_positive": _sum(scores.logprobs.detach()[positive]),
+    }
+
+
+def _sum(values: Tensor) -> Tensor:
+    return torch.stack([values.sum(), values.new_tensor(float(values.numel()))])

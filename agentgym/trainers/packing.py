@@ -1,0 +1,168 @@
+"""Rows gathered into micro-batches of bounded size, and spread evenly over processes."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.segments import Segment
+
+WEIGHINGS = ("token", "turn", "episode", "episode-sum", "constant")
+
+
+@dataclass(slots=True)
+class Batch:
+    """One micro-batch: rows padded on the right, and flat arrays over the tokens that are trained.
+
+    Rows have nearly equal lengths, so padding is rare. A trained token is predicted by the one before it: its place is
+    an index into the flattened [rows * tokens] hidden states of the predecessors.
+    """
+
+    ids: Tensor  # [rows, tokens] int64
+    attention: Tensor | None  # [rows, tokens] int64, 0 at padding; None where no row is padded
+    places: Tensor  # [trained] int64
+    targets: Tensor  # [trained] int64
+    advantages: Tensor  # [trained] float32
+    logprobs: Tensor  # [trained] float32, the engine's; NaN where unknown
+    weights: Tensor  # [trained] float32, what each token's loss counts in the sum
+    turns: Tensor  # [trained] int64, which turn of the micro-batch
+    rows: Tensor  # [trained] int64, which row of the micro-batch
+    segments: tuple[int, ...] = ()
+    """Indices of the rows in what `pack` was given; trained tokens lie in this order."""
+
+    @property
+    def trained(self) -> int:
+        """How many tokens are trained."""
+        return len(self.targets)
+
+    def to(self, device: str | torch.device) -> "Batch":
+        """Return the micro-batch on another device."""
+        attention = None if self.attention is None else self.attention.to(device)
+        flat = (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
+        return Batch(self.ids.to(device), attention, *(tensor.to(device) for tensor in flat), segments=self.segments)
+
+
+def pack(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int) -> list[Batch]:
+    """Return micro-batches of at most `tokens` tokens, padding included (a longer row makes one of its own).
+
+    Rows are sorted by length, longest first, so that memory is at its peak in the first micro-batch. `weights` come
+    from `token_weights` over the whole optimizer step: the gradient is then the same whatever `tokens` is.
+    """
+    if tokens < 1:
+        raise BadConfig(f"tokens per micro-batch is {tokens}; expected at least 1")
+    order = sorted(range(len(segments)), key=lambda i: (-len(segments[i]), i))
+    batches: list[Batch] = []
+    start = 0
+    while start < len(order):
+        width = len(segments[order[start]])
+        stop = start + max(tokens // width, 1)
+        chosen = order[start:stop]
+        batches.append(_batch([segments[i] for i in chosen], [weights[i] for i in chosen], tuple(chosen)))
+        start = stop
+    return batches
+
+
+def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], chosen: tuple[int, ...]) -> Batch:
+    lengths = [len(segment) for segment in segments]
+    width = max(lengths)
+    ids = np.zeros((len(segments), width), dtype=np.int64)
+    attention = np.zeros((len(segments), width), dtype=np.int64)
+    places: list[npt.NDArray[np.int64]] = []
+    for i, segment in enumerate(segments):
+        ids[i, : lengths[i]] = segment.ids
+        attention[i, : lengths[i]] = 1
+        places.append(np.flatnonzero(segment.mask) + (i * width - 1))
+    turns = np.concatenate([segment.turns[segment.mask] + i * 100_000 for i, segment in enumerate(segments)])
+    flat = [np.concatenate([getattr(s, name)[s.mask] for s in segments]) for name in ("ids", "advantages", "logprobs")]
+    return Batch(
+        torch.as_tensor(ids),
+        None if min(lengths) == width else torch.as_tensor(attention),
+        torch.as_tensor(np.concatenate(places)),
+        torch.as_tensor(flat[0].astype(np.int64)),
+        torch.as_tensor(flat[1]),
+        torch.as_tensor(flat[2]),
+        torch.as_tensor(np.concatenate([w[s.mask] for w, s in zip(weights, segments, strict=True)]).astype(np.float32)),
+        torch.as_tensor(np.unique(turns, return_inverse=True)[1].astype(np.int64)),
+        torch.as_tensor(np.repeat(np.arange(len(segments)), [segment.trained for segment in segments])),
+        chosen,
+    )
+
+
+def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
+    """Return, per segment, what a model computed at its trained tokens, laid out by token (NaN elsewhere)."""
+    found = [np.full(len(segment), np.nan, dtype=np.float32) for segment in segments]
+    for batch, flat in zip(batches, values, strict=True):
+        pieces = np.split(flat.detach().float().cpu().numpy(), np.cumsum([segments[i].trained for i in batch.segments])[:-1])
+        for i, piece in zip(batch.segments, pieces, strict=True):
+            found[i][segments[i].mask] = piece
+    return found
+
+
+def count(segments: Sequence[Segment], weighing: str) -> int:
+    """Return what the losses of these rows are divided by; add it up over processes before `token_weights`.
+
+    Trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest).
+    """
+    if weighing not in WEIGHINGS:
+        raise BadConfig(f"weighing is {weighing!r}; expected one of {', '.join(map(repr, WEIGHINGS))}")
+    if weighing == "token":
+        return sum(segment.trained for segment in segments)
+    if weighing == "turn":
+        return sum(len(np.unique(segment.turns[segment.mask])) for segment in segments)
+    return len({segment.episode for segment in segments if segment.trained})
+
+
+def token_weights(
+    segments: Sequence[Segment], weighing: str = "token", *, total: int | None = None, constant: float | None = None
+) -> list[npt.NDArray[np.float32]]:
+    """Return per row what each token's loss is multiplied by, so that a plain sum is the mean that was asked for.
+
+    `token`: all trained tokens alike (DAPO). `turn`: all turns alike, tokens alike within one. `episode`: all episodes
+    alike, tokens alike within one (the original GRPO). `episode-sum`: 1 / episodes for every token. `constant`:
+    1 / (episodes * constant), as Dr.GRPO has it; `constant` is a fixed length, for example the token budget of an
+    episode. All are over one whole optimizer step (`total`: `count` over all processes), so they depend neither on
+    micro-batches nor on how turns were merged into rows. Pass all rows of an episode together.
+    """
+    total = count(segments, weighing) if total is None else total
+    if (constant is not None) != (weighing == "constant") or (constant is not None and constant <= 0):
+        raise BadConfig(
+            f"weighing {weighing!r} with constant {constant}; 'constant' needs a length above 0, and no other takes one"
+        )
+    per_episode: dict[int, int] = {}
+    for segment in segments:
+        per_episode[segment.episode] = per_episode.get(segment.episode, 0) + segment.trained
+    found: list[npt.NDArray[np.float32]] = []
+    for segment in segments:
+        weights = segment.mask / np.float64(max(total, 1))
+        if weighing == "turn":
+            lengths = np.bincount(segment.turns[segment.mask])
+            weights[segment.mask] /= lengths[segment.turns[segment.mask]]
+        elif weighing == "episode":
+            weights /= max(per_episode[segment.episode], 1)
+        elif constant is not None:
+            weights /= constant
+        found.append(weights.astype(np.float32))
+    return found
+
+
+def spread(segments: Sequence[Segment], parts: int) -> list[list[int]]:
+    """Return indices of the rows for each of `parts` processes, balanced by the sum of squared lengths.
+
+    Rows of one episode stay together. Longest first, each to the lightest part so far.
+    """
+    episodes: dict[int, list[int]] = {}
+    for i, segment in enumerate(segments):
+        episodes.setdefault(segment.episode, []).append(i)
+    costs = {episode: sum(len(segments[i]) ** 2 for i in rows) for episode, rows in episodes.items()}
+    heap = [(0, part) for part in range(parts)]
+    found: list[list[int]] = [[] for _ in range(parts)]
+    for episode in sorted(episodes, key=lambda e: (-costs[e], e)):
+        load, part = heapq.heappop(heap)
+        found[part] += episodes[episode]
+        heapq.heappush(heap, (load + costs[episode], part))
+    return [sorted(part) for part in found]
