@@ -1,0 +1,91 @@
+"""README and docs: links lead somewhere, code blocks run, the index is complete."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str = "python") -> list[str]:
+    """Return the fenced blocks of a page in one language."""
+    return [body for kind, body in FENCE.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def execute(program: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{program}\n{done.stderr}"
+    return done.stdout
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+    for target in re.findall(r"\]\(([^()\s]+)\)", text):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}, which does not exist"
+        assert file.is_relative_to(ROOT), f"{page.name} links out of the repository: {target}"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page.name} links to {target}; the headings there are {sorted(anchors(file))}"
+
+
+def test_index_lists_every_page_and_no_other() -> None:
+    folder = ROOT / "docs"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", index, re.MULTILINE))
+    pages = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")} - {"README.md"}
+    assert listed == pages
+
+
+def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:
+    episode = blocks(ROOT / "README.md")[0]
+    assert len([line for line in episode.splitlines() if line.strip()]) <= 11
+    printed = execute(episode, tmp_path)
+    assert printed.endswith("reward 1.0 success True\n")
+
+
+def test_readme_world_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
+    world = blocks(ROOT / "README.md")[1]
+    assert len([line for line in world.splitlines() if line.strip()]) <= 36
+    (tmp_path / "my_module.py").write_text(world)
+    command = [sys.executable, "-m", "agentgym", "check", "my_module:me/GuessNumber-v0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_readme_lists_every_world() -> None:
+    from agentgym.registry import WORLDS
+
+    table = re.findall(r"^\| `(rlvr/\S+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert table == list(WORLDS)
+
+
+def test_tasks_page_runs(tmp_path: Path) -> None:
+    (program,) = blocks(ROOT / "docs/tasks.md")
+    execute(program + "\nassert env.find('valid/0/17') == env.numbered(17)", tmp_path)
+
+
+def test_commands_in_readme_exist() -> None:
+    from agentgym.cli import COMMANDS
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\$ agentgym ([\w-]+)", text, re.MULTILINE))
+    assert named and named <= set(COMMANDS), f"not a command: {sorted(named - set(COMMANDS))}"
+    script = (ROOT / "dev").read_text(encoding="utf-8")
+    for name in re.findall(r"^\$ \./dev (\w+)", text, re.MULTILINE):
+        assert re.search(rf"^  {name}\b", script, re.MULTILINE), f"./dev {name} is not in its help"
