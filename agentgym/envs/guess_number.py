@@ -42,5 +42,5 @@ class GuessNumber(TextEnv):
 
     @staticmethod
     def generate(rng: np.random.Generator, difficulty: int) -> Task:
-        limit = 100 * 10**difficulty
+        limit: int = 100 * 10**difficulty
         return Task(instruction="guess", data={"secret": int(rng.integers(1, limit, endpoint=True)), "limit": limit})
