@@ -21,7 +21,7 @@ class Sampling:
     """Everything that decides how a token is drawn; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]` (at 0: temperature 1)."""
+    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]` (at 0: temperature 1; with filters: of what they leave)."""
     max_tokens: int = 256
     """Most tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
@@ -55,13 +55,17 @@ class TokenEngine(Protocol):
     """Prompt ids in, completion ids and log-probabilities out."""
 
     policy_version: int
+    tokenizer: Any
+    """The model's tokenizer, of the Hugging Face kind; None where the engine was given none."""
+    context: int
+    """Most tokens of prompt and completion together."""
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
     ) -> Completion:
         """Return one completion. `session` names the episode, so that its key-value cache can be kept.
 
-        No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
+        A prompt that leaves no room in the context gets an empty completion with finish `length`. No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
         """
         ...
 

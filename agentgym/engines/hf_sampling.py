@@ -1,0 +1,93 @@
+"""Drawing tokens from logits: many requests at once, each with its own temperature, filters and random numbers."""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agentgym.engines import Sampling
+
+
+class Draw(NamedTuple):
+    """How one row is drawn: its sampling, its uniform number in [0, 1), and the tokens that a penalty looks at."""
+
+    sampling: Sampling
+    uniform: float
+    seen: Sequence[int]
+
+
+def uniforms(seed: int, count: int) -> list[float]:
+    """Return the random numbers of a request: element i depends on the seed and i alone."""
+    return np.random.Generator(np.random.Philox(key=seed % 2**128)).random(count).tolist()
+
+
+@torch.inference_mode()
+def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float]]:
+    """Draw one token per row from logits [rows, vocabulary]; return ids and log-probabilities.
+
+    Without filters the log-probability is `log_softmax(logits / temperature)[id]` (temperature 0: greedy, at
+    temperature 1); with filters it is that of the distribution drawn from. A token is the first whose cumulative
+    probability exceeds the row's uniform number, so other rows of the batch cannot change it.
+    """
+    plain = all(draw.sampling.plain() for draw in draws)
+    if not plain:
+        logits = _penalised(logits, draws)
+    temperatures = np.array([draw.sampling.temperature for draw in draws], dtype=np.float32)
+    greedy = temperatures == 0
+    if not (temperatures == 1).all():
+        logits = logits / _column(np.where(greedy, np.float32(1), temperatures), logits)
+    if not plain:
+        logits = _filtered(logits, draws)
+    logprobs = logits.log_softmax(-1)
+    if greedy.all():
+        ids = logprobs.argmax(-1)
+    else:
+        cumulative = logprobs.double().exp_().cumsum(-1)
+        total = cumulative[:, -1:]
+        points = _column(np.array([draw.uniform for draw in draws]), total) * total
+        # Rounding must not lift a point to the total itself: that would be past the last token.
+        points = torch.minimum(points, torch.nextafter(total, torch.zeros_like(total)))
+        ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
+        if greedy.any():
+            ids = torch.where(_column(greedy, logits).squeeze(-1), logprobs.argmax(-1), ids)
+    return ids.tolist(), logprobs.gather(-1, ids[:, None]).squeeze(-1).tolist()
+
+
+def _column(values: NDArray[np.generic], like: Tensor) -> Tensor:
+    """Return [rows] as a tensor [rows, 1] beside `like`."""
+    return torch.from_numpy(values).to(like.device)[:, None]
+
+
+def _penalised(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
+    """Divide positive logits of tokens seen before by the penalty and multiply negative ones (Keskar et al. 2019)."""
+    logits = logits.clone()
+    for row, draw in enumerate(draws):
+        penalty = draw.sampling.repetition_penalty
+        if penalty != 1.0 and draw.seen:
+            seen = torch.tensor(sorted(set(draw.seen)), device=logits.device)
+            values = logits[row, seen]
+            logits[row, seen] = torch.where(values > 0, values / penalty, values * penalty)
+    return logits
+
+
+def _filtered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
+    """Remove tokens by min_p, then top_k, then top_p, in vLLM's order; the most likely token always stays."""
+    logits = logits.clone()
+    for row, draw in enumerate(draws):
+        values, s = logits[row], draw.sampling
+        if s.min_p > 0:
+            values[values < values.max() + float(np.log(s.min_p))] = -torch.inf
+        if 0 < s.top_k < len(values):
+            values[values < values.topk(s.top_k).values[-1]] = -torch.inf
+        if s.top_p < 1:
+            ordered, order = values.sort(descending=True, stable=True)
+            before = ordered.softmax(-1).cumsum(-1).roll(1)
+            before[0] = 0
+            values[order[before >= s.top_p]] = -torch.inf
+    return logits

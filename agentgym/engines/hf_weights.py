@@ -1,0 +1,62 @@
+"""Where the hf engine's weights come from: loading a model, and taking new values into one."""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import transformers
+from safetensors import safe_open
+from torch import Tensor
+
+from agentgym.errors import BadConfig, BadData, bad_option
+
+
+def load_model(model: Any, tokenizer: Any, device: str, dtype: str | None) -> tuple[Any, Any]:
+    """Return (model, tokenizer): of a folder or hub name, or the objects given. The generation config is never used."""
+    if not isinstance(model, str | Path):
+        return model, tokenizer
+    try:
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=dtype or "auto")
+        tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(str(model))
+    except (OSError, ValueError) as error:
+        raise BadConfig(
+            f"hf:{model} cannot be loaded: {error}\nExpected a folder with a model, or the name of one."
+        ) from error
+    return loaded.to(device).eval(), tokenizer  # type: ignore[arg-type]
+
+
+def update(model: Any, weights: str | Path | Iterable[tuple[str, Any]]) -> None:
+    """Copy new values into a model in place; tensors that already are the model's own are skipped.
+
+    Raises BadConfig for an unknown name or another shape, BadData for a folder without safetensors.
+    """
+    pairs = read_folder(Path(weights)) if isinstance(weights, str | Path) else weights
+    own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    own.update(model.named_buffers(remove_duplicate=False))
+    for name, value in pairs:
+        mine = own.get(name)
+        if mine is None:
+            raise bad_option("weight of the model", name, own)
+        if tuple(mine.shape) != tuple(value.shape):
+            raise BadConfig(f"weight {name!r} has shape {tuple(value.shape)}; the model's has {tuple(mine.shape)}")
+        if mine.data_ptr() != value.data_ptr() or mine.device != value.device:
+            mine.copy_(value)
+
+
+def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yield the named tensors of a model folder in safetensors, one file or many with an index."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        files = sorted({folder / name for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})
+    else:
+        files = [folder / "model.safetensors"]
+    for file in files:
+        if not file.is_file():
+            raise BadData(f"{file} does not exist; expected a model folder with safetensors in it")
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (not a mapping)
+                yield name, tensors.get_tensor(name)

@@ -1,0 +1,217 @@
+"""An engine that says what it is told to: deterministic, light, and what tests and examples run on."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from agentgym.engines import Completion, Sampling
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
+
+Reply = Callable[[str, int], str]
+
+
+class ScriptedEngine:
+    """Replies from a list (the same for every session, one a turn), a mapping by session, a function, or a file.
+
+    A function is called with the prompt's text and the session's turn, from 0. A file holds one JSON string a line.
+    A session that asks for more than there is gets a Fault. Every token has log-probability `logprob`. `pace` is how
+    often the event loop goes round per token: with it, replies end at different times without a clock.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[str] | Mapping[str, Sequence[str]] | Reply | Path | str,
+        tokenizer: Any = None,
+        *,
+        context: int = 1_000_000,
+        logprob: float = -1.0,
+        pace: int = 0,
+    ) -> None:
+        self.tokenizer = ByteTokenizer() if tokenizer is None else tokenizer
+        self.policy_version = 0
+        self.context = context
+        self._logprob, self._pace = logprob, pace
+        self._replies = read_replies(Path(replies)) if isinstance(replies, str | Path) else replies
+        self._turns: dict[str, int] = {}
+        self._running: dict[str, int] = {}
+        self._aborted: set[str] = set()
+        self._paused = self._closed = False
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
+        if not prompt_ids:
+            raise BadConfig("the prompt is empty; expected at least one token id")
+        while self._paused:
+            await asyncio.sleep(0)
+        if self._closed:
+            raise Fault("the scripted engine was closed", reason="engine")
+        version = self.policy_version
+        room = min(sampling.max_tokens, self.context - len(prompt_ids))
+        if room < 1:
+            return Completion([], [], "length", version)
+        turn = self._turns.get(session, 0)
+        text = self._reply(prompt_ids, session, turn)
+        self._turns[session] = turn + 1
+        ids = [int(i) for i in self.tokenizer.encode(text, add_special_tokens=False)]
+        stop = sampling.stop_ids[0] if sampling.stop_ids else self.tokenizer.eos_token_id
+        ids = ids if stop is None else [*ids, int(stop)]
+        finish = "stop" if len(ids) <= room else "length"
+        done = await self._spend(session, len(ids[:room]))
+        ids, finish = ids[:done], finish if done == len(ids[:room]) else "abort"
+        return Completion(ids, [self._logprob] * len(ids), finish, version)
+
+    async def _spend(self, session: str, tokens: int) -> int:
+        """Go round the event loop for every token; return how many were reached before an abort."""
+        self._running[session] = self._running.get(session, 0) + 1
+        try:
+            for done in range(tokens):
+                for _ in range(self._pace):
+                    await asyncio.sleep(0)
+                if session in self._aborted:
+                    return done
+            return tokens
+        finally:
+            self._running[session] -= 1
+            if not self._running[session]:
+                del self._running[session]
+                self._aborted.discard(session)
+
+    def _reply(self, prompt_ids: Sequence[int], session: str, turn: int) -> str:
+        if callable(self._replies):
+            return self._replies(self.tokenizer.decode(list(prompt_ids)), turn)
+        lines = self._replies.get(session, ()) if isinstance(self._replies, Mapping) else self._replies
+        if turn >= len(lines):
+            raise Fault(
+                f"the script has {len(lines)} replies for session {session!r}; turn {turn + 1} was asked", reason="engine"
+            )
+        return lines[turn]
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the fixed log-probability for each token after the first."""
+        return [self._logprob] * (len(ids) - 1)
+
+    def abort(self, session: str) -> None:
+        """End the session's running request with finish `abort`."""
+        if session in self._running:
+            self._aborted.add(session)
+
+    async def pause(self) -> None:
+        """Wait until nothing runs; start nothing new."""
+        self._paused = True
+        while self._running:
+            await asyncio.sleep(0)
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._paused = False
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Take a new version number, once running requests have finished; there are no weights."""
+        paused = self._paused
+        await self.pause()
+        self.policy_version, self._paused = version, paused
+
+    def close(self) -> None:
+        """Refuse further requests."""
+        self._closed = True
+        for session in self._running:
+            self.abort(session)
+
+
+def read_replies(path: Path) -> list[str]:
+    """Read replies, one JSON string a line; raises BadData with the line that is something else."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadData(f"script {path} cannot be read: {error}; expected a file with one JSON string a line") from error
+    replies: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, str):
+            raise BadData(f'{path}, line {number}: expected a JSON string such as "look", found {line[:60]!r}')
+        replies.append(reply)
+    return replies
+
+
+class ByteTokenizer:
+    """One token a byte, and three control tokens in ChatML; what a Hugging Face tokenizer offers, as far as agents ask."""
+
+    eos_token = "<|im_end|>"
+    eos_token_id = 258
+    pad_token_id = 256
+    all_special_ids: Sequence[int] = (256, 257, 258)
+    control: Mapping[str, int] = {"<|endoftext|>": 256, "<|im_start|>": 257, "<|im_end|>": 258}
+    chat_template = (
+        "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+
+    def __len__(self) -> int:
+        return 259
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        """Return one id a byte; control strings in the text become their tokens."""
+        ids: list[int] = []
+        while text:
+            position, name = min((text.find(name) % (len(text) + 1), name) for name in self.control)
+            ids += text[:position].encode("utf-8", "replace")
+            if position < len(text):
+                ids.append(self.control[name])
+            text = text[position + len(name) :]
+        return ids
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Return the text of ids; bytes that are no UTF-8 become replacement characters."""
+        names = {id: b"" if skip_special_tokens else name.encode() for name, id in self.control.items()}
+        return b"".join(names.get(id) or (bytes([id]) if id < 256 else b"") for id in ids).decode("utf-8", "replace")
+
+    def apply_chat_template(
+        self,
+        conversation: Sequence[Mapping[str, str]],
+        *,
+        tokenize: bool = False,
+        add_generation_prompt: bool = False,
+        **_: Any,
+    ) -> Any:
+        """Return the conversation in ChatML, as text or as ids; what `chat_template` says, without a template engine."""
+        text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation)
+        text += "<|im_start|>assistant\n" if add_generation_prompt else ""
+        return self.encode(text) if tokenize else text
+
+    @property
+    def added_tokens_decoder(self) -> dict[int, Any]:
+        """The control tokens by id."""
+        return {id: SimpleNamespace(content=name, lstrip=False, rstrip=False) for name, id in self.control.items()}
+
+    @functools.cached_property
+    def backend_tokenizer(self) -> Any:
+        """The same tokenizer as an object of the `tokenizers` library (extra `train`)."""
+        try:
+            from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+        except ImportError as error:
+            raise MissingExtra("agents over tokens need the `tokenizers` library: pip install 'agentgym[train]'") from error
+        backend = cast(
+            "Any", Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(_byte_symbols())}, merges=[]))
+        )
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.decoder = decoders.ByteLevel()
+        backend.add_special_tokens([AddedToken(name, special=True) for name in self.control])
+        return backend
+
+
+def _byte_symbols() -> list[str]:
+    """Return the visible character that byte-level tokenizers write for each byte (GPT-2's table)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = iter(range(256, 512))
+    return [chr(byte) if byte in plain else chr(next(hidden)) for byte in range(256)]
