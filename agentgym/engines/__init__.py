@@ -21,7 +21,10 @@ class Sampling:
     """Everything that decides how a token is drawn; a model's own `generation_config` is never read."""
 
     temperature: float = 1.0
-    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]` (at 0: temperature 1; with filters: of what they leave)."""
+    """0 is greedy. `logprobs[i] = log_softmax(logits / temperature)[id]`; at 0 that of temperature 1.
+
+    With filters or a penalty it is the log-probability under what these leave, as vLLM's processed ones are.
+    """
     max_tokens: int = 256
     """Most tokens of one completion."""
     stop_ids: tuple[int, ...] = ()
@@ -65,7 +68,8 @@ class TokenEngine(Protocol):
     ) -> Completion:
         """Return one completion. `session` names the episode, so that its key-value cache can be kept.
 
-        A prompt that leaves no room in the context gets an empty completion with finish `length`. No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
+        A prompt that leaves no room in the context gets an empty completion with finish `length`.
+        No completion spans two weight versions. Raises `Fault(reason="engine")` when the engine fails.
         """
         ...
 
