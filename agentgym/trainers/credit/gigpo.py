@@ -39,7 +39,7 @@ def gigpo(
     (`anchor="observation"`, as published) or the world's `state_key` (`"state"`; None: no anchor, A_S = 0).
     Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` serve both terms where they divide by the
     spread (`norm`, `step_norm` = `std`; `mean` divides by nothing). Anchor groups are small, so dividing by their own
-    spread makes trifles as large as successes: `step_norm` is `mean` unless asked. A group of one gives 0, a turn alone
+    spread makes trifles as large as successes: `step_norm` is `mean` unless asked. A group of one has A_E = 0, a turn alone
     at its anchor A_S = 0, zero spread exactly 0.
     `revisits=False`: only the first visit of a trajectory to an anchor is compared, later ones have A_S = 0.
     With `anchor="observation"`, what the world says to an invalid action is not a state: turns that see it have no
