@@ -1,1 +1,21 @@
-"""Agents: models behind a chat template, and players that need no model."""
+"""Agents: what stands between a world's text and a model's tokens. Imported when first asked for."""
+
+import importlib
+from typing import Any
+
+EXPORTS = {
+    "ChatAgent": "agentgym.agents.chat",
+    "WindowAgent": "agentgym.agents.window",
+    "OracleAgent": "agentgym.agents.players",
+    "ExpertAgent": "agentgym.agents.players",
+    "RandomAgent": "agentgym.agents.players",
+    "HumanAgent": "agentgym.agents.players",
+    "Demonstrator": "agentgym.agents.demonstrator",
+    "Noise": "agentgym.agents.players",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in EXPORTS:
+        return getattr(importlib.import_module(EXPORTS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,148 @@
+"""The agent that remembers everything: the whole episode is one conversation, in the very tokens that were sampled."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.encode import hide
+from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.core import Task
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.errors import bad_option
+
+_HISTORY = ("keep", "template")
+_THOUGHT = re.compile(r"(</?think>)")
+
+
+class ChatAgent(TokenAgent):
+    """Full history. The next prompt is the held tokens plus the bridge the chat template puts around an observation.
+
+    `history="keep"`: what was sampled stays, thoughts included. `history="template"`: the prompt is what the chat
+    template would render, and a new row begins whenever it rewrites the past (`conversation.rewrites` counts them).
+    """
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        tokenizer: Any = None,
+        *,
+        prompt: str | Path = "react",
+        history: str = "keep",
+        sampling: Sampling | None = None,
+        tools: str = "text",
+        turn_tokens: int | None = None,
+        observation_tokens: int = 2048,
+        context_tokens: int | None = None,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            engine,
+            tokenizer,
+            prompt=prompt,
+            sampling=sampling,
+            tools=tools,
+            turn_tokens=turn_tokens,
+            observation_tokens=observation_tokens,
+            context_tokens=context_tokens,
+            template_options=template_options,
+        )
+        if history not in _HISTORY:
+            raise bad_option("history", history, _HISTORY)
+        self.history = history
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "ChatTalk":
+        """Start the conversation of one episode."""
+        return (ChatTalk if self.history == "keep" else RenderedTalk)(self, task, tools)
+
+
+class ChatTalk(TokenTalk):
+    """A conversation whose held tokens are authoritative: they are never encoded again."""
+
+    def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, tools)
+        self.held: list[int] = []
+        """Every token so far, prompts and replies."""
+        self.ended = True
+        """Whether the last reply ended with a stop token of its own."""
+        self.rewrites = 0
+        """How often the past was rendered anew, so that a prompt did not extend what was held."""
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return all that is held, plus the bridge around the new observation."""
+        form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
+        if self.turns:
+            pieces = form.turn.fill(values)
+            self.messages = [{"role": template.role, "content": "".join(pieces)}]
+            self.prompt_ids = self.held + template.bridge(pieces, self.ended)
+        else:
+            self.first_observation = observation
+            system, user = form.system.fill(values), form.first.fill(values)
+            self.messages = [{"role": "system", "content": "".join(system)}] if system else []
+            self.messages.append({"role": "user", "content": "".join(user)})
+            self.prompt_ids = template.start(system, user)
+        return self.prompt_ids
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        action = super().reply(completion)
+        self.held = self.prompt_ids + completion.ids
+        self.ended = self.agent.template.ended(completion.ids)
+        return action
+
+
+class RenderedTalk(ChatTalk):
+    """A conversation as the chat template would render it, with held tokens reused wherever they still stand."""
+
+    def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, tools)
+        self.chat: list[tuple[str, str]] = []  # (role, content with marks), replies included
+        self.cores: list[str] = []  # the texts behind the marks
+        self._asked: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
+        self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return the held tokens and what the template adds, or the whole rendered anew where it changed the past."""
+        template, form, values = self.agent.template, self.agent.prompt, self.values(observation, info)
+        first = super().prompt(observation, info)
+        cores = list(self.cores)
+        if not self.turns:
+            system, user = hide(form.system.fill(values), cores), hide(form.first.fill(values), cores)
+            chat = template.opening(system, user)
+            self._asked = (chat, cores, template.render(chat), False)
+            return first
+        added, count = form.turn.fill(values), len(cores)
+        chat = [*self.chat, (template.role, hide(added, cores))]
+        cores[count:] = template.escaped(cores[count:])
+        text = template.render(chat)
+        rewritten = not text.startswith(self._expected)
+        self._asked = (chat, cores, text, rewritten)
+        if rewritten:
+            self.prompt_ids = template.encoder.compile(text).fill(cores)
+        else:
+            end, rest = template.split(text[len(self._expected) :])
+            self.prompt_ids = [*self.held, *(() if self.ended else end), *rest.fill(cores)]
+        return self.prompt_ids
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        action = super().reply(completion)
+        chat, cores, text, rewritten = self._asked
+        template = self.agent.template
+        self.cores = list(cores)
+        said = hide(_with_thoughts_shown(template.encoder.pieces(self.said_ids)), self.cores)
+        self.chat = [*chat, ("assistant", template.opened + said)]
+        self._expected = text + said
+        self.rewrites += rewritten
+        return action
+
+
+def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
+    """Leave `<think>` and `</think>` of a model without such tokens in sight, for the template to find them."""
+    shown: list[str] = []
+    for piece in pieces:
+        kind = type(piece)
+        for place, part in enumerate(_THOUGHT.split(piece)):
+            shown.append(part if place % 2 else kind(part))
+    return shown

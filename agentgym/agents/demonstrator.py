@@ -1,0 +1,68 @@
+"""Demonstrations in the very tokens an agent would have held: the expert decides, the agent's conversation writes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.encode import Foreign
+from agentgym.agents.players import ExpertTalk, Noise
+from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.core import Task, TextEnv
+from agentgym.engines import Completion
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig
+
+
+class Demonstrator:
+    """The world's expert, writing its replies as `agent` would: rows for a warm start need no other layout.
+
+    `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. `thought` is written where the prompt asks
+    for one. Turns have `prompt_ids`, `output_ids` (stop token included), no log-probabilities, and `extra["train"]`.
+    """
+
+    engine = None
+
+    def __init__(self, agent: TokenAgent, noise: Noise | None = None, *, thought: str = "") -> None:
+        self.agent, self.noise = agent, noise or Noise()
+        self.sampling = agent.sampling
+        form, opened = agent.prompt.reply, agent.template.opened
+        head = thought_text = ""
+        if form.think or opened:
+            head, thought_text = ("" if opened else "<think>"), thought
+        self._head, self._thought, self._tail = head, thought_text, "</think>" if form.think or opened else ""
+        self._open, self._close = (f"<{form.tag}>", f"</{form.tag}>") if form.kind == "tag" else ("", "")
+        if not agent.sampling.stop_ids:
+            raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "DemonstrationTalk":
+        """Start the demonstration of one episode."""
+        return DemonstrationTalk(self, self.agent.begin(task, tools), ExpertTalk(self.noise))
+
+    def reply_ids(self, action: str) -> list[int]:
+        """Return a whole reply in tokens: thought if asked for, action, stop token."""
+        pieces = [self._head, self._thought, self._tail, self._open, Foreign(action), self._close]
+        stop = self.agent.sampling.stop_ids[0]
+        return [*self.agent.template.encoder.encode([p for p in pieces if p]), stop]
+
+
+class DemonstrationTalk:
+    """One demonstrated episode."""
+
+    def __init__(self, demonstrator: Demonstrator, talk: TokenTalk, expert: ExpertTalk) -> None:
+        self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
+        choice = self._expert.choose(env, info, seed)
+        prompt = self.talk.prompt(observation, info)
+        ids = self._demonstrator.reply_ids(choice.action)
+        limit = self._demonstrator.agent.context_tokens
+        if limit is not None and len(prompt) + len(ids) > limit:
+            return Turn(observation, prompt_ids=prompt, messages=self.talk.messages, parsed=False, finish="context")
+        turn = self.talk.turn(observation, Completion(ids, [], "stop"))
+        turn.extra = self._expert.extra(choice)
+        return turn
+
+    def fork(self) -> "DemonstrationTalk":
+        """Return an independent copy."""
+        return DemonstrationTalk(self._demonstrator, self.talk.fork(), self._expert.fork())

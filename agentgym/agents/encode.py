@@ -1,0 +1,201 @@
+"""Text to tokens such that nothing the world wrote can become a control token.
+
+A chat template's rendering is split into control tokens and the runs of plain text between them. Runs are encoded
+by a copy of the tokenizer that has no added tokens, so a run that spells `<|im_end|>` becomes the letters of it. On
+text that spells no control token the result is what the tokenizer itself makes of the whole rendering.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from agentgym.errors import BadConfig
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+MARK = re.compile(f"{_OPEN}([a-z0-9]+){_CLOSE}")
+_CACHED = 4000  # characters; longer runs are encoded anew, so that the cache stays small
+
+
+class Foreign(str):
+    """Text that the world or the model wrote, as against the prompt's own: never read for control tokens."""
+
+    __slots__ = ()
+
+
+def mark(name: object) -> str:
+    """Return the placeholder that stands for a piece of text while the template is rendered."""
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def hide(pieces: Iterable[str], cores: list[str]) -> str:
+    """Join pieces to one string with a mark for each foreign one; the marked texts are appended to `cores`.
+
+    White space around a foreign text stays visible, so that a template which trims its messages trims these too.
+    """
+    shown: list[str] = []
+    for piece in pieces:
+        if not isinstance(piece, Foreign):
+            shown.append(piece)
+            continue
+        core = piece.strip()
+        if not core:
+            shown.append(piece)
+            continue
+        start = piece.index(core)
+        shown += (piece[:start], mark(len(cores)), piece[start + len(core) :])
+        cores.append(core)
+    return "".join(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A rendering in tokens, with gaps: fixed ids, and runs of text that are encoded when their gaps are known."""
+
+    parts: tuple[tuple[int, ...] | tuple[str | int, ...], ...]
+    runs: tuple[bool, ...]
+    """Which parts are runs; in these a number is the index of a gap."""
+    encode: Callable[[str], tuple[int, ...]]
+
+    def fill(self, cores: Sequence[str]) -> list[int]:
+        """Return the ids with the gaps filled."""
+        ids: list[int] = []
+        for part, run in zip(self.parts, self.runs, strict=True):
+            if run:
+                pieces = [cores[p] if isinstance(p, int) else p for p in part]
+                ids.extend(self.encode(pieces[0] if len(pieces) == 1 else "".join(pieces)))
+            else:
+                ids.extend(cast("tuple[int, ...]", part))
+        return ids
+
+
+class Encoder:
+    """Encodes renderings and plain text for one tokenizer of the Hugging Face kind (with `backend_tokenizer`)."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        try:
+            backend: Any = tokenizer.backend_tokenizer
+        except AttributeError:
+            raise BadConfig(
+                f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: a fast Hugging Face tokenizer is needed "
+                "(transformers.AutoTokenizer makes one), since only that can be told to leave control tokens unread"
+            ) from None
+        added = {token.content: (int(id), token) for id, token in tokenizer.added_tokens_decoder.items() if token.content}
+        self.control: dict[str, int] = {content: id for content, (id, _) in added.items()}
+        """Id of every added or special string."""
+        self.control_ids = frozenset(self.control.values()) | frozenset(tokenizer.all_special_ids)
+        self.names = {id: content for content, id in self.control.items()}
+        self._left = {content for content, (_, token) in added.items() if token.lstrip}
+        self._right = {content for content, (_, token) in added.items() if token.rstrip}
+        longest_first = sorted(self.control, key=len, reverse=True)
+        self._splitter = re.compile("|".join([MARK.pattern, *map(re.escape, longest_first)]))
+        self._decode: Callable[..., str] = backend.decode
+        self._plain: Any = backend.__class__.from_str(_without_added_tokens(backend.to_str()))
+        self._cached = functools.lru_cache(16384)(self._encode)
+        self.text = functools.lru_cache(16384)(self._text)
+
+    def plain(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text; none is a control token, whatever the text spells."""
+        return self._cached(text) if len(text) <= _CACHED else self._encode(text)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        try:
+            encoding: Any = self._plain.encode(text, add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError):  # half characters (lone surrogates) are no text
+            text = text.encode("utf-8", "replace").decode()
+            encoding = self._plain.encode(text, add_special_tokens=False)
+        if self.control_ids.isdisjoint(encoding.ids):
+            return tuple(encoding.ids)
+        ids: list[int] = []  # the vocabulary itself holds a control string as one piece: spell it out
+        for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            if id not in self.control_ids:
+                ids.append(id)
+            elif end - start > 1:
+                ids.extend(i for letter in text[start:end] for i in self.plain(letter))
+        return tuple(ids)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return where in the text each token begins and ends, in characters."""
+        return self._plain.encode(text, add_special_tokens=False).offsets
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, control tokens spelled out."""
+        return self.text(tuple(ids))
+
+    def _text(self, ids: tuple[int, ...]) -> str:
+        return self._decode(list(ids), skip_special_tokens=False)
+
+    def compile(self, rendered: str) -> Skeleton:
+        """Turn a rendering with marks into a skeleton; control strings outside the marks are control tokens."""
+        parts: list[tuple[Any, ...]] = []
+        runs: list[bool] = []
+        run: list[str | int] = []
+        position, after = 0, False  # `after`: the last control token swallows the white space that follows it
+
+        def literal(text: str) -> None:
+            text = text.lstrip() if after and not run else text
+            if text:
+                run.append(text)
+
+        def close() -> None:
+            if any(isinstance(piece, int) for piece in run):
+                parts.append(tuple(run))
+                runs.append(True)
+            elif run:
+                fixed(self._encode("".join(cast("list[str]", run))))
+            run.clear()
+
+        def fixed(ids: tuple[int, ...]) -> None:
+            if runs and not runs[-1]:
+                parts[-1] += ids
+            else:
+                parts.append(ids)
+                runs.append(False)
+
+        for match in self._splitter.finditer(rendered):
+            literal(rendered[position : match.start()])
+            position = match.end()
+            if match[1] is not None:
+                run.append(int(match[1]))
+                continue
+            if match[0] in self._left and run and isinstance(run[-1], str):
+                run[-1] = run[-1].rstrip()
+            close()
+            fixed((self.control[match[0]],))
+            after = match[0] in self._right
+        literal(rendered[position:])
+        close()
+        return Skeleton(tuple(parts), tuple(runs), self.plain)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return sampled tokens as text: control tokens the model chose as they are, everything else foreign."""
+        found: list[str] = []
+        plain: list[int] = []
+        for id in [*ids, None]:
+            if id is None or id in self.control_ids:
+                if plain:
+                    found.append(Foreign(self._decode(plain, skip_special_tokens=False)))
+                    plain = []
+                if id is not None:
+                    found.append(self.names.get(id, ""))
+            else:
+                plain.append(id)
+        return found
+
+    def encode(self, pieces: Iterable[str]) -> list[int]:
+        """Return the tokens of pieces that need no template: control strings count except in foreign ones."""
+        cores: list[str] = []
+        return self.compile(hide(pieces, cores)).fill(cores)
+
+
+def _without_added_tokens(source: str) -> str:
+    raw: dict[str, Any] = json.loads(source)
+    raw.update(added_tokens=[], post_processor=None, truncation=None, padding=None)
+    first: dict[str, Any] = raw.get("pre_tokenizer") or {}
+    step: dict[str, Any]
+    for step in [first, *first.get("pretokenizers", [])]:
+        if step.get("prepend_scheme") == "first":  # runs stand after a control token, never at the start of the text
+            step["prepend_scheme"] = "never"
+    return json.dumps(raw, ensure_ascii=False)

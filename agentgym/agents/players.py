@@ -1,0 +1,226 @@
+"""Agents without a language model: the oracle, the expert, chance, and a person at the terminal."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from agentgym.actions import Tool, spell
+from agentgym.core import Task, TextEnv
+from agentgym.engines import Sampling
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig
+from agentgym.seeding import generator
+
+Choose = Callable[[TextEnv, Mapping[str, Any], np.random.Generator], str]
+_WORDS = ("help", "yes", "no", "1", "2", "look", "a", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Mistakes mixed into an expert's play, so that a learner sees them repaired; all are probabilities of a turn."""
+
+    random: float = 0.0
+    """A random admissible command."""
+    invalid: float = 0.0
+    """An action that is not admissible: the halves of two commands put together."""
+    forget: float = 0.0
+    """The expert's next step is left out and the one after it taken; at most once an episode."""
+    masked: tuple[str, ...] = ("invalid",)
+    """The kinds whose turns say `extra["train"] = False`."""
+
+    def __post_init__(self) -> None:
+        for name in ("random", "invalid", "forget"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadConfig(f"noise {name} is {getattr(self, name)}; expected a probability from 0 to 1")
+        if self.random + self.invalid + self.forget > 1:
+            raise BadConfig("the noise probabilities sum to more than 1")
+        for name in self.masked:
+            if name not in ("random", "invalid", "forget"):
+                raise BadConfig(f"noise masks {name!r}; expected random, invalid or forget")
+
+
+@dataclass(slots=True)
+class Choice:
+    """An action, and what kind of mistake it is, if one."""
+
+    action: str
+    mistake: str | None = None
+
+
+class _Player:
+    """A player's configuration is its whole state, so it is its own conversation."""
+
+    engine = None
+    sampling = Sampling()
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
+        """Start an episode."""
+        return self
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation; see `Conversation.take`."""
+        action = self.choose(env, info, generator("player", seed))
+        return Turn(observation, text=action, action=action)
+
+    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
+        """Return the next action."""
+        raise NotImplementedError
+
+    def fork(self) -> Self:
+        """Return an independent copy."""
+        return self
+
+
+class OracleAgent(_Player):
+    """Plays the world's own solution, asked for anew at every turn; it may know everything."""
+
+    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
+        """Return the next action of a correct solution."""
+        return next(iter(env.oracle()))
+
+
+class RandomAgent(_Player):
+    """Plays a random admissible command; where these are not finite, a random tool call or a random word."""
+
+    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
+        """Return a random action."""
+        commands: list[str] | None = info["admissible"]
+        if commands:
+            return commands[int(rng.integers(len(commands)))]
+        if not env.tools:
+            return _WORDS[int(rng.integers(len(_WORDS)))]
+        tools = list(env.tools.values())
+        tool = tools[int(rng.integers(len(tools)))]
+        return spell(tool.name, _random_argument(tool, env, rng)) if tool.required else spell(tool.name)
+
+
+class ExpertAgent(_Player):
+    """Plays what the world's expert would do next given what was shown, with mistakes mixed in on request."""
+
+    def __init__(self, noise: Noise | None = None) -> None:
+        self.noise = noise or Noise()
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "ExpertTalk":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Start an episode."""
+        return ExpertTalk(self.noise)
+
+
+@dataclass(slots=True)
+class ExpertTalk:
+    """One episode of an expert: it remembers only whether it has forgotten a step already."""
+
+    noise: Noise
+    forgot: bool = False
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
+        choice = self.choose(env, info, seed)
+        return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
+
+    def extra(self, choice: Choice) -> dict[str, Any]:
+        """Return a turn's `extra`: `train`, and `mistake` where it is one."""
+        if choice.mistake is None:
+            return {"train": True}
+        return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
+
+    def choose(self, env: TextEnv, info: Mapping[str, Any], seed: int) -> Choice:
+        """Return the next action, a function of what the world has shown, the noise and the seed."""
+        plan = iter(env.expert())
+        action = next(plan)
+        noise = self.noise
+        if not (noise.random or noise.invalid or noise.forget):
+            return Choice(action)
+        rng = generator("noise", seed)
+        draw = float(rng.random())
+        commands: list[str] = info["admissible"] or []
+        if draw < noise.random:
+            if commands:
+                other = commands[int(rng.integers(len(commands)))]
+                return Choice(other, None if other == action else "random")
+        elif draw < noise.random + noise.invalid:
+            return Choice(scramble(commands or [action], rng), "invalid")
+        elif draw < noise.random + noise.invalid + noise.forget and not self.forgot:
+            later = next(plan, action)
+            if later != action:
+                self.forgot = True
+                return Choice(later, "forget")
+        return Choice(action)
+
+    def fork(self) -> "ExpertTalk":
+        """Return an independent copy."""
+        return replace(self)
+
+
+def scramble(commands: list[str], rng: np.random.Generator) -> str:
+    """Return something that looks like a command and is none of these: the head of one and the tail of another."""
+    for _ in range(8):
+        first, second = (commands[int(i)].split() for i in rng.integers(len(commands), size=2))
+        head = first[: 1 + int(rng.integers(len(first)))] if first else []
+        tail = second[int(rng.integers(len(second))) :] if second else []
+        mixed = " ".join(head + tail)
+        if mixed and mixed not in commands:
+            return mixed
+    return commands[0] + " what"
+
+
+def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
+    """Return words of the last observation, or a number: what someone without understanding might ask."""
+    kind = tool.properties[tool.required[0]].get("type", "string")
+    if kind in ("integer", "number"):
+        return str(int(rng.integers(10)))
+    if kind == "boolean":
+        return ("true", "false")[int(rng.integers(2))]
+    words = env.observation.split() or ["nothing"]
+    start = int(rng.integers(len(words)))
+    return " ".join(words[start : start + 1 + int(rng.integers(4))])
+
+
+class HumanAgent(_Player):
+    """A person at the terminal: types actions; `?` lists the admissible commands, `!` lets the oracle go on.
+
+    What the world wrote is shown without control characters, so that it cannot drive the terminal.
+    """
+
+    def __init__(self, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:
+        self._read, self._write = read, write
+        self._oracle = False
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "HumanAgent":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Start an episode."""
+        return HumanAgent(self._read, self._write)
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Show the observation and wait for a line. Raises EOFError when the input ends."""
+        self._write(printable(observation))
+        if not self._oracle:
+            action = await asyncio.to_thread(self._ask, info)
+        if self._oracle:
+            action = next(iter(env.oracle()))
+            self._write(f"> {printable(action)}")
+        return Turn(observation, text=action, action=action)  # pyright: ignore[reportPossiblyUnboundVariable]
+
+    def _ask(self, info: Mapping[str, Any]) -> str:
+        while True:
+            line = self._read("> ").strip()
+            if line == "?":
+                commands = info["admissible"]
+                self._write("anything may be typed here" if commands is None else "\n".join(map(printable, commands)))
+            elif line == "!":
+                self._oracle = True
+                return ""
+            elif line:
+                return line
+
+    def fork(self) -> "HumanAgent":
+        """Return an independent copy."""
+        other = HumanAgent(self._read, self._write)
+        other._oracle = self._oracle
+        return other
+
+
+def printable(text: str) -> str:
+    """Return text with control characters, which could drive a terminal, shown as escapes; line breaks stay."""
+    return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)

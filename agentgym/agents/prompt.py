@@ -1,0 +1,91 @@
+"""Prompts live in text files: what is said once, what is said each turn, and how a reply is to be read."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentgym.agents.encode import MARK, Foreign
+from agentgym.agents.parse import Reply
+from agentgym.errors import BadConfig, bad_option, unknown
+
+FOLDER = Path(__file__).parent / "prompts"
+FIELDS = ("task", "observation", "tools", "admissible", "history", "step", "taken", "window")
+_SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
+_FIELD = re.compile(r"\{([a-z_]+)\}")
+_SECTIONS = ("system", "first", "turn", "reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A text with gaps: strings are the prompt's own words, and every second piece is the name of a field."""
+
+    pieces: tuple[str, ...]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The names of the gaps."""
+        return frozenset(self.pieces[1::2])
+
+    def fill(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
+        """Return the pieces with fields replaced, once, by foreign text; braces in that text mean nothing."""
+        filled: list[str] = []
+        for place, piece in enumerate(self.pieces):
+            if place % 2:
+                filled.append(Foreign(values[piece]()))
+            elif piece:
+                filled.append(piece)
+        return filled
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What an agent says: the system message, the first and every later user message, and the form of the reply."""
+
+    name: str
+    system: Section
+    first: Section
+    turn: Section
+    reply: Reply
+
+
+def load_prompt(name: str | Path) -> Prompt:
+    """Read a prompt by its short name (`bare`, `act`, `react`, `search`, `window`) or from a file.
+
+    A file has sections headed `[system]`, `[first]`, `[turn]` and `[reply]`; in the first three `{field}` is replaced.
+    Raises UnknownName, or BadConfig naming the file and what is wrong with it.
+    """
+    path = Path(name)
+    if path.suffix != ".txt":
+        path = FOLDER / f"{name}.txt"
+        if path.parent != FOLDER or not path.is_file():
+            known = [file.stem for file in FOLDER.glob("*.txt")]
+            raise unknown("prompt", str(name), known, "Or give the path of a .txt file of your own.")
+    try:
+        return parse_prompt(path.read_text(encoding="utf-8"), path.stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"prompt file {path}: {error}") from error
+
+
+def parse_prompt(text: str, name: str) -> Prompt:
+    """Read the text of a prompt file."""
+    if MARK.search(text):
+        raise BadConfig(f"prompt {name}: the characters U+E000 and U+E001 are reserved")
+    pieces = _SECTION.split(text)
+    if pieces[0].strip():
+        raise BadConfig(f"prompt {name}: text before the first section; start with a line [system] or [turn]")
+    bodies: dict[str, str] = {}
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        if title not in _SECTIONS:
+            raise bad_option(f"section of prompt {name}", title, _SECTIONS)
+        bodies[title] = body.strip("\n")
+    if "turn" not in bodies or "reply" not in bodies:
+        raise BadConfig(f"prompt {name}: the sections [turn] and [reply] are needed; found {sorted(bodies)}")
+    sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS[:3]}
+    if "first" not in bodies:
+        sections["first"] = sections["turn"]
+    for section in sections.values():
+        for field in section.fields:
+            if field not in FIELDS:
+                raise bad_option(f"field of prompt {name}", field, FIELDS)
+    return Prompt(name, sections["system"], sections["first"], sections["turn"], Reply.read(bodies["reply"], name))

@@ -1,0 +1,183 @@
+"""The bridge: what a chat template puts around a new message, in tokens, found out by rendering dummies."""
+
+import datetime
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.agents.encode import Encoder, Skeleton, hide, mark
+from agentgym.errors import BadConfig
+
+_CLOCK = datetime.datetime(2024, 7, 26)  # templates that print a date print this one: a prompt never depends on the clock
+_THINK = re.compile(r"<think>\s*\Z")
+_TOOL_ROLE = re.compile(r"""['"]tool['"]""")
+_PROBE = 'a"\\b'
+_KEPT = 2048  # skeletons; one per shape of message, where the world decides only the white space
+
+
+def _date(format: str) -> str:
+    return _CLOCK.strftime(format)
+
+
+class ChatTemplate:
+    """A tokenizer's chat template, taken apart: first prompts and bridges in tokens, without rendering each time.
+
+    `options` go to the template (`enable_thinking=False`, …). Raises BadConfig when there is no template or when
+    what it makes of a conversation cannot be continued.
+    """
+
+    def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None = None) -> None:
+        if not tokenizer.chat_template:
+            raise BadConfig("the tokenizer has no chat_template: use an instruction-tuned model, or set its chat_template")
+        self.encoder = Encoder(tokenizer)
+        self._tokenizer = tokenizer
+        self._options = {"strftime_now": _date, **(options or {})}
+        self._skeletons: dict[tuple[str, str, str], tuple[tuple[int, ...], Skeleton]] = {}
+        self._listed = False
+        """Whether the template wants a message's content as a list of parts."""
+        if not self._works([("user", mark("u"))], "u"):
+            self._listed = True
+            if not self._works([("user", mark("u"))], "u"):
+                raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
+        self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u")
+        """Whether there is a system message; otherwise its text opens the first user message."""
+        self.escape = False
+        """Whether observations are written as the inside of a JSON string."""
+        self.role = "tool" if self._has_tool_role() else "user"
+        """The role under which observations go back."""
+        rendered = self.render([*self._opening(), ("user", mark("u"))])
+        thinking = _THINK.search(rendered)
+        self.opened = thinking[0] if thinking else ""
+        """What the generation prompt opens: `<think>` and the white space after it, or nothing."""
+        self.end_ids, _ = self._bridge(mark(0))
+        """What ends the assistant's turn in a conversation that goes on."""
+        final = self.render([*self._opening(), ("user", mark("u")), ("assistant", mark("a"))], generate=False)
+        own = _through_control(self.encoder.compile(final.partition(mark("a"))[2]), self.encoder.control_ids)
+        self._closes = bool(own)
+        """Whether a turn has an end token of its own; else (GLM) the token that opens the next one ends it."""
+        eos = tokenizer.eos_token_id
+        ends = own[-1:] if own else self._openers()
+        self.stop_ids = tuple(dict.fromkeys([*ends, *([] if eos is None else [int(eos)])]))
+        """What a model samples to end its turn."""
+
+    # Rendering
+
+    def render(self, messages: Sequence[tuple[str, str]], generate: bool = True) -> str:
+        """Return the template's text for (role, content) pairs."""
+        chat = [{"role": r, "content": [{"type": "text", "text": c}] if self._listed else c} for r, c in messages]
+        text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=generate, **self._options)
+        return str(text)
+
+    def _works(self, messages: Sequence[tuple[str, str]], *names: str) -> bool:
+        try:
+            rendered = self.render(messages)
+        except Exception:  # templates raise whatever jinja, the template's author or a wrong content type makes them raise
+            return False
+        return all(rendered.count(mark(name)) == 1 for name in names)
+
+    def _opening(self) -> list[tuple[str, str]]:
+        return [("system", mark("s"))] if self.system else []
+
+    def _has_tool_role(self) -> bool:
+        """Whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
+        source = self._tokenizer.chat_template
+        if isinstance(source, Mapping):
+            source = "".join(str(text) for text in source.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        messages = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
+        if not _TOOL_ROLE.search(str(source)) or not self._works([*messages, ("tool", mark(0))], "u", "a", "0"):
+            return False
+        messages.append(("tool", mark("b") + _PROBE + mark("c")))
+        rendered = self.render(messages)
+        if rendered == self.render(messages, generate=False):
+            return False
+        shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
+        self.escape = shown == json.dumps(_PROBE)[1:-1]
+        return shown == _PROBE or self.escape
+
+    def _openers(self) -> list[int]:
+        """Return the tokens that open a turn of either role, where these end the turn before."""
+        past = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
+        found: list[int] = []
+        for role in dict.fromkeys((self.role, "user")):
+            tail = self.render([*past, (role, mark(0))]).rpartition(mark("a"))[2]
+            found += _through_control(self.encoder.compile(tail), self.encoder.control_ids)[-1:]
+        return found
+
+    def ended(self, ids: Sequence[int]) -> bool:
+        """Whether sampled tokens end the turn, so that the bridge need not."""
+        if not ids or ids[-1] not in self.stop_ids:
+            return False
+        return self._closes or ids[-1:] == list(self.end_ids[-1:])
+
+    # Tokens
+
+    def start(self, system: Sequence[str], user: Sequence[str]) -> list[int]:
+        """Return the tokens of a first prompt; foreign pieces of either message are encoded without control tokens."""
+        cores: list[str] = []
+        first = hide(system, cores)
+        second = hide(user, cores)
+        key = ("start", first, second)
+        known = self._skeletons.get(key)
+        if known is None:
+            known = self._keep(key, ((), self.encoder.compile(self.render(self.opening(first, second)))))
+        return known[1].fill(cores)
+
+    def opening(self, system: str, user: str) -> list[tuple[str, str]]:
+        """Return the first messages as (role, content) pairs."""
+        if not system:
+            return [("user", user)]
+        return [("system", system), ("user", user)] if self.system else [("user", f"{system}\n\n{user}")]
+
+    def bridge(self, observation: Sequence[str], ended: bool = True) -> list[int]:
+        """Return the tokens between a reply and the next one.
+
+        `ended` says whether the reply's own last token ended the turn; if not, the end token comes first.
+        """
+        cores: list[str] = []
+        shown = hide(observation, cores)
+        end, skeleton = self._bridge(shown)
+        ids = skeleton.fill(self.escaped(cores))
+        return ids if ended else [*end, *ids]
+
+    def escaped(self, cores: list[str]) -> list[str]:
+        """Return texts as the template writes them in an observation."""
+        return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores
+
+    def _bridge(self, shown: str) -> tuple[tuple[int, ...], Skeleton]:
+        key = ("bridge", self.role, shown)
+        known = self._skeletons.get(key)
+        if known is not None:
+            return known
+        past = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
+        rendered = self.render([*past, (self.role, shown)])
+        before, found, tail = rendered.rpartition(mark("a"))
+        if not found or mark("u") not in before:
+            raise BadConfig("the chat template leaves out an earlier turn or puts it elsewhere: it cannot be continued")
+        return self._keep(key, self.split(tail))
+
+    def split(self, tail: str) -> tuple[tuple[int, ...], Skeleton]:
+        """Split what follows a reply into the tokens that end it and the rest."""
+        skeleton = self.encoder.compile(tail)
+        end = _through_control(skeleton, self.encoder.control_ids)
+        if not end:
+            return (), skeleton
+        first = skeleton.parts[0][len(end) :]
+        return end, Skeleton((first, *skeleton.parts[1:]), skeleton.runs, skeleton.encode)
+
+    def _keep(self, key: tuple[str, str, str], value: tuple[tuple[int, ...], Skeleton]) -> tuple[tuple[int, ...], Skeleton]:
+        if len(self._skeletons) >= _KEPT:
+            self._skeletons.clear()
+        self._skeletons[key] = value
+        return value
+
+
+def _through_control(skeleton: Skeleton, control: frozenset[int]) -> tuple[int, ...]:
+    """Return the ids up to and including the first control token, if one comes before the first gap."""
+    if not skeleton.parts or skeleton.runs[0]:
+        return ()
+    ids = skeleton.parts[0]
+    for position, id in enumerate(ids):
+        if id in control:
+            return tuple(int(i) for i in ids[: position + 1])
+    return ()

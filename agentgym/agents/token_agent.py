@@ -1,0 +1,174 @@
+"""What agents with a language model share: their configuration, and one turn from prompt tokens to action."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from agentgym.actions import Tool
+from agentgym.agents.prompt import load_prompt
+from agentgym.agents.template import ChatTemplate
+from agentgym.core import Task, TextEnv
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig
+
+LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut would not fit
+
+
+class TokenAgent:
+    """Configuration of an agent whose turns are exact tokens; `ChatAgent` and `WindowAgent` say what it remembers."""
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        tokenizer: Any = None,
+        *,
+        prompt: str | Path = "react",
+        sampling: Sampling | None = None,
+        tools: str = "text",
+        turn_tokens: int | None = None,
+        observation_tokens: int = 2048,
+        context_tokens: int | None = None,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer
+        if tokenizer is None:
+            raise BadConfig(f"{type(engine).__name__} brings no tokenizer: pass the model's own as the second argument")
+        if tools != "text":
+            raise BadConfig(f"tools is {tools!r}; this version reads tool calls as text only: tools='text'")
+        if observation_tokens < LEAST_OBSERVATION:
+            raise BadConfig(f"observation_tokens is {observation_tokens}; at least {LEAST_OBSERVATION} are needed")
+        sampling = sampling or Sampling()
+        limit = sampling.max_tokens if turn_tokens is None else turn_tokens
+        context = getattr(engine, "context", None) if context_tokens is None else context_tokens
+        for name, value in (("turn_tokens", limit), ("context_tokens", context)):
+            if value is not None and value < 1:
+                raise BadConfig(f"{name} is {value}; expected at least 1")
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.prompt = load_prompt(prompt)
+        self.template = ChatTemplate(tokenizer, template_options)
+        self.sampling = dataclasses.replace(
+            sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
+        )
+        self.observation_tokens = observation_tokens
+        self.context_tokens: int | None = context
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
+        """Start the conversation of one episode."""
+        raise NotImplementedError
+
+    def cut(self, text: str) -> str:
+        """Return the text within `observation_tokens`: the middle of a longer one gives way to a line saying how much."""
+        limit = self.observation_tokens
+        if len(text) * 4 <= limit:
+            return text
+        encoder = self.template.encoder
+        total = len(encoder.plain(text))
+        if total <= limit:
+            return text
+        offsets = encoder.offsets(text)
+        keep = limit
+        while True:
+            keep -= max(len(encoder.plain(self._shorten(text, offsets, keep, total))) - limit, 1)
+            shorter = self._shorten(text, offsets, keep, total)
+            if len(encoder.plain(shorter)) <= limit or keep <= 0:
+                return shorter
+
+    def _shorten(self, text: str, offsets: Sequence[tuple[int, int]], keep: int, total: int) -> str:
+        keep = max(keep, 0)
+        head, tail = (keep + 1) // 2, keep // 2
+        start = text[: offsets[head - 1][1]] if head else ""
+        end = text[offsets[len(offsets) - tail][0] :] if tail else ""
+        return f"{start}\n[{total - keep} of {total} tokens cut]\n{end}"
+
+
+class TokenTalk:
+    """One episode's conversation with a model; subclasses say what the next prompt is."""
+
+    def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        self.agent, self.task, self.tools = agent, task, tools
+        self.turns = 0
+        self.text, self.action, self.parsed = "", "", False
+        """The last reply: its text without the stop token, what went to the world, and whether an action was found."""
+        self.prompt_ids: list[int] = []
+        """The last prompt."""
+        self.said_ids: list[int] = []
+        """The last reply without its stop token."""
+        self.messages: list[dict[str, Any]] = []
+        """The chat messages that the last prompt added."""
+        self.first_observation = ""
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation; see `Conversation.take`. The world itself is never touched."""
+        agent, ids = self.agent, self.prompt(observation, info)
+        sampling = dataclasses.replace(agent.sampling, seed=seed)
+        if agent.context_tokens is not None:
+            room = agent.context_tokens - len(ids)
+            if room < 1:
+                return Turn(observation, prompt_ids=ids, messages=self.messages, parsed=False, finish="context")
+            if room < sampling.max_tokens:
+                sampling = dataclasses.replace(sampling, max_tokens=room)
+        completion = await agent.engine.generate(ids, sampling, session)
+        return self.turn(observation, completion)
+
+    def turn(self, observation: str, completion: Completion) -> Turn:
+        """Take in a completion of the last prompt and return the turn it makes."""
+        self.reply(completion)
+        return Turn(
+            observation,
+            prompt_ids=self.prompt_ids,
+            output_ids=completion.ids,
+            logprobs=completion.logprobs,
+            messages=self.messages,
+            text=self.text,
+            action=self.action,
+            parsed=self.parsed,
+            finish=completion.finish,
+            policy_version=completion.policy_version,
+        )
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return the tokens to complete; asking twice before a reply gives the same."""
+        raise NotImplementedError
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        agent, ids = self.agent, completion.ids
+        ended = bool(ids) and ids[-1] in agent.sampling.stop_ids
+        self.said_ids = ids[:-1] if ended else ids
+        self.text = agent.template.encoder.decode(self.said_ids)
+        self.action, self.parsed = agent.prompt.reply.parse(
+            self.text, self.tools, opened=bool(agent.template.opened), complete=completion.finish != "length"
+        )
+        self.turns += 1
+        return self.action
+
+    def fork(self) -> Self:
+        """Return an independent copy: no list is ever changed in place, so it shares them."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the functions that make a prompt's fields, called for those it has."""
+        commands: list[str] = info.get("admissible") or []
+        return {
+            "observation": lambda: self.agent.cut(observation),
+            "task": lambda: self.task.instruction or self.first_observation,
+            "tools": lambda: "\n".join(describe(tool) for tool in self.tools.values()),
+            "admissible": lambda: ", ".join(f"'{command}'" for command in commands),
+            "history": lambda: "",
+            "window": lambda: "0",
+            "step": lambda: str(self.turns + 1),
+            "taken": lambda: str(self.turns),
+        }
+
+
+def describe(tool: Tool) -> str:
+    """Return one line about a tool: its name, its parameters and what it does."""
+    names = [f"{name}: {schema.get('type', 'any')}" for name, schema in tool.properties.items()]
+    example = f" Example: {json.dumps({'name': tool.name, 'arguments': {}})}" if len(tool.required) > 1 else ""
+    return f"- {tool.name}({', '.join(names)}): {tool.description}{example}"

@@ -1,0 +1,87 @@
+"""The agent that remembers the last few turns: one fresh prompt each time, as in the GiGPO paper's ALFWorld setting."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.core import Task
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.errors import BadConfig
+
+
+class WindowAgent(TokenAgent):
+    """The last `turns` (observation, action) pairs in one user message; thoughts are forgotten, prompts stay short.
+
+    Source: Feng et al. 2025, Group-in-Group Policy Optimization (arXiv 2505.10978), where `turns` is 2.
+    """
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        tokenizer: Any = None,
+        *,
+        turns: int = 2,
+        prompt: str | Path = "window",
+        sampling: Sampling | None = None,
+        tools: str = "text",
+        turn_tokens: int | None = None,
+        observation_tokens: int = 2048,
+        context_tokens: int | None = None,
+        template_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            engine,
+            tokenizer,
+            prompt=prompt,
+            sampling=sampling,
+            tools=tools,
+            turn_tokens=turn_tokens,
+            observation_tokens=observation_tokens,
+            context_tokens=context_tokens,
+            template_options=template_options,
+        )
+        if turns < 0:
+            raise BadConfig(f"turns is {turns}; expected 0 or more")
+        self.turns = turns
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "WindowTalk":
+        """Start the conversation of one episode."""
+        return WindowTalk(self, task, tools)
+
+
+class WindowTalk(TokenTalk):
+    """A conversation that is written anew each turn from the last pairs."""
+
+    def __init__(self, agent: WindowAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, tools)
+        self.length = agent.turns
+        self.pairs: tuple[tuple[str, str], ...] = ()
+        """The last (observation, action) pairs, oldest first."""
+        self._observation = ""
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return a fresh prompt: task, step, the last pairs, the observation, what may be done."""
+        form, template = self.agent.prompt, self.agent.template
+        if not self.turns:
+            self.first_observation = observation
+        self._observation = self.agent.cut(observation)
+        values = {**self.values(observation, info), "history": self._history, "window": lambda: str(len(self.pairs))}
+        system, user = form.system.fill(values), (form.turn if self.turns else form.first).fill(values)
+        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
+        self.messages.append({"role": "user", "content": "".join(user)})
+        self.prompt_ids = template.start(system, user)
+        return self.prompt_ids
+
+    def _history(self) -> str:
+        first = self.turns - len(self.pairs) + 1
+        return "\n".join(
+            f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(self.pairs)
+        )
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        action = super().reply(completion)
+        self.pairs = (*self.pairs, (self._observation, action))[-self.length :] if self.length else ()
+        return action
