@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from agentgym.actions import Call, Tool, tool
+from agentgym.agents import EXPORTS as _AGENTS
 from agentgym.core import Outcome, Snapshot, TextEnv
 from agentgym.engines import Completion, Sampling, engine
 from agentgym.episode import Episode, Group, Turn, groups, read_episodes
@@ -15,6 +16,10 @@ from agentgym.splits import Task
 from agentgym.wrapper import TextWrapper
 
 if TYPE_CHECKING:
+    from agentgym.agents.chat import ChatAgent
+    from agentgym.agents.demonstrator import Demonstrator
+    from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+    from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
 
 __version__ = "0.1.0"
@@ -23,13 +28,20 @@ __all__ = [
     "BadConfig",
     "BadData",
     "Call",
+    "ChatAgent",
     "Completion",
+    "Demonstrator",
     "Episode",
     "EpisodeOver",
+    "ExpertAgent",
     "Fault",
     "Group",
+    "HumanAgent",
     "MissingExtra",
+    "Noise",
+    "OracleAgent",
     "Outcome",
+    "RandomAgent",
     "Sampling",
     "Snapshot",
     "Task",
@@ -38,11 +50,15 @@ __all__ = [
     "Tool",
     "Turn",
     "UnknownName",
+    "WindowAgent",
     "__version__",
+    "acollect",
+    "collect",
     "credit",
     "engine",
     "groups",
     "make",
+    "play_out",
     "read_episodes",
     "register",
     "register_all",
@@ -50,7 +66,7 @@ __all__ = [
     "tool",
 ]
 
-_LATE = {"credit": "agentgym.trainers.credit"}  # imported when first asked for
+_LATE = {"credit": "agentgym.trainers.credit", **_AGENTS}  # imported when first asked for
 
 
 def __getattr__(name: str) -> Any:
