@@ -51,6 +51,7 @@ class _Run:
     progress: Callable[[Episode], None] | None
     gate: "_Gate | None"
     workers: Workers | None
+    timings: dict[str, float]
     done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
 
 
@@ -77,6 +78,7 @@ async def acollect(
     step_seconds: float = 60.0,
     workers: int = 2,
     lockstep: bool = False,
+    timings: dict[str, float] | None = None,
 ) -> list[Episode]:
     """Play `attempts` episodes of every task, `concurrency` at a time, and return them in order.
 
@@ -84,6 +86,7 @@ async def acollect(
     fixed list), or tasks or their ids. Each finished episode is appended to `out` as a JSON line at once; `skip` holds
     (task id, attempt) pairs that need not be played. A fault is retried once. Worlds that block run in `workers`
     processes. `lockstep` makes all episodes wait for one another at every turn: for comparison only.
+    `timings["world"]` grows by the seconds spent in worlds of this process.
     """
     if concurrency < 1 or attempts < 1:
         raise BadConfig(f"concurrency is {concurrency} and attempts is {attempts}; both must be at least 1")
@@ -98,7 +101,7 @@ async def acollect(
     pool = Workers(make, workers) if probe.blocking else None
     file = _open(out) if out else None
     gate = _Gate() if lockstep else None
-    run = _Run(agent, env_id, make, horizon, step_seconds, file, progress, gate, pool)
+    run = _Run(agent, env_id, make, horizon, step_seconds, file, progress, gate, pool, {} if timings is None else timings)
     queue = iter(jobs)
     try:
         async with asyncio.TaskGroup() as group:
@@ -126,7 +129,7 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
 
 async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | None) -> None:
     """Play one job after another in one world of one's own."""
-    world: World | None = None if probe is None or run.workers else LocalWorld(probe)
+    world: World | None = None if probe is None or run.workers else LocalWorld(probe, run.timings)
     if run.gate:
         run.gate.join()
     try:
@@ -151,7 +154,7 @@ async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | N
 
 
 async def _new_world(run: _Run) -> World:
-    return await run.workers.world() if run.workers else LocalWorld(run.make())
+    return await run.workers.world() if run.workers else LocalWorld(run.make(), run.timings)
 
 
 async def _attempt(run: _Run, world: World, job: Job) -> Episode:

@@ -5,6 +5,7 @@ import multiprocessing
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,22 +64,27 @@ class World(Protocol):
 class LocalWorld:
     """A world in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
 
-    def __init__(self, env: TextEnv) -> None:
+    def __init__(self, env: TextEnv, timings: dict[str, float] | None = None) -> None:
         self.env = env
+        self.timings = {} if timings is None else timings
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
+        started = time.perf_counter()
         with time_limit(seconds, "reset"):
             result = self.env.reset(seed=seed, options=options)
+        self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
         self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
         return result
 
     async def step(self, action: str, seconds: float) -> StepResult:
         """Carry out one action."""
+        started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = self.env.step(action)
+        self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
         self.role = self.env.role
         return result
 

@@ -92,8 +92,10 @@ class TrainConfig:
     """The ratio is clipped above 1 plus this."""
     ratio: str = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
-    aggregation: str = "token"
-    """Mean over `token`s of the whole update, over `sequence`s, or a `constant` (dr_grpo)."""
+    weighing: str = "token"
+    """What counts alike in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
+    constant: float = 0.0
+    """The fixed length that `constant` divides by."""
     kl: float = 0.0
     """Weight of the KL penalty towards the policy at the start of reinforcement learning; 0 needs no reference."""
     mismatch_cap: float = 2.0
@@ -161,7 +163,7 @@ CHOICES = {
     "agent": ("chat", "window"),
     "dynamic_sampling": ("keep", "drop", "refill"),
     "ratio": ("token", "turn", "sequence"),
-    "aggregation": ("token", "sequence", "constant"),
+    "weighing": ("token", "turn", "episode", "episode-sum", "constant"),
     "engine": ("hf", "vllm"),
 }
 LEAST = {
@@ -230,7 +232,8 @@ def _toml(value: Any) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", list(value))) + "]"  # pyright: ignore[reportUnknownArgumentType]
+        items = cast("list[Any]", list(value))  # pyright: ignore[reportUnknownArgumentType]  # narrowed from Any
+        return "[" + ", ".join(_toml(item) for item in items) + "]"
     if isinstance(value, dict):
         rows = cast("dict[str, Any]", value).items()
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in rows) + "}"

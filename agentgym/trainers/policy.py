@@ -1,5 +1,8 @@
 """A policy made here: a small Qwen3-shaped model and a tokenizer trained on a world's own text."""
 
+# transformers is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from tokenizers import Regex
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agentgym import registry
@@ -72,8 +74,8 @@ def init_policy(
         max_position_embeddings=size.context,
         tie_word_embeddings=True,
         initializer_range=1.0 / size.width**0.5,  # 0.04 learned far more slowly at width 128
-        eos_token_id=tokenizer.convert_tokens_to_ids(END),
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
+        eos_token_id=tokenizer.vocab[END],
+        pad_token_id=tokenizer.vocab[PAD],
         bos_token_id=None,
     )
     folder = Path(out)
@@ -86,8 +88,8 @@ def init_policy(
 def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
     """Return the model and tokenizer in a folder (or of a hub name); BadData when the folder is damaged."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(path))
-        model = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(path))
+        model: Any = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
     except Exception as error:  # transformers raises many types for a damaged folder
         raise BadData(
             f"{path}: no policy could be loaded ({type(error).__name__}: {error}); expected a model folder"

@@ -1,0 +1,351 @@
+"""The training run: a policy, an imitation warm start, then steps of rollouts, credit and updates."""
+
+# torch, transformers and accelerate are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+import asyncio
+import copy
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from agentgym import registry
+from agentgym.agents.chat import ChatAgent
+from agentgym.agents.window import WindowAgent
+from agentgym.core import Task
+from agentgym.engines import Sampling
+from agentgym.engines import engine as make_engine
+from agentgym.engines.hf import HFEngine
+from agentgym.episode import Episode, Group, groups
+from agentgym.errors import BadConfig
+from agentgym.rollout import acollect
+from agentgym.seeding import derive
+from agentgym.trainers import sync, warm
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import resolve
+from agentgym.trainers.credit.gigpo import anchor_statistics
+from agentgym.trainers.policy import init_policy, load_policy
+from agentgym.trainers.record import Record
+from agentgym.trainers.step import Learner, NotFinite, Scorer, imitate, reinforce
+
+WARM_TASKS = 1_000_000_000
+"""Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
+
+Show = Callable[[str, dict[str, Any]], None]
+"""Called with `start`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
+
+
+def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
+    """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
+    return _Run(Record.fresh(config), None, show or _silent).run()
+
+
+def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
+    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
+    record, state = Record.resumed(folder)
+    return _Run(record, state, show or _silent).run()
+
+
+class _Run:
+    """One run: what it is made of, and the loop."""
+
+    def __init__(self, record: Record, state: dict[str, Any] | None, show: Show) -> None:
+        self.record, self.config, self.show = record, record.config, show
+        config = self.config
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        torch.manual_seed(config.seed)
+        self.position = 0 if state is None else int(state["position"])  # updates so far, warm start included
+        self.results: dict[str, Any] = {} if state is None else state["results"]
+        self.seconds: float = 0.0 if state is None else state["seconds"]
+        self.played: int = 0 if state is None else state["episodes"]
+        self.world = registry.make(config.env, **config.env_options)  # checks the options; draws tasks
+        self.credit = resolve(config.credit, **config.credit_options)
+        folder = self._policy_folder() if state is None else Path(state["folder"])
+        self.model, self.tokenizer = load_policy(folder)
+        self.accelerator = Accelerator()
+        self.engine = self._engine(folder)
+        self.agent = self._agent()
+        scorer = self.accelerator.prepare(Scorer(self.model, config.temperature))
+        self.learner = Learner(self.accelerator, scorer, [])
+        self.warm_steps = -(-config.warm_episodes // config.warm_batch)
+        self._optimizers(None if state is None else state["optimizers"])
+        if config.kl:
+            self._reference(folder)
+
+    # The loop
+
+    def run(self) -> dict[str, Any]:
+        """Run to the end and return the summary."""
+        config = self.config
+        self.show("start", {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps})
+        with asyncio.Runner() as self.loop:
+            try:
+                self._measure("success_before")
+                while self.position < self.warm_steps:
+                    self._timed(self._warm_step, every=20 * config.checkpoint_every)
+                self._measure("success_warm")
+                while self.position < self.warm_steps + config.steps:
+                    self._timed(self._step, every=config.checkpoint_every)
+                self._measure("success_after")
+            except KeyboardInterrupt:
+                self._checkpoint()
+                raise
+            except NotFinite as error:
+                raise BadConfig(
+                    f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
+                    f"{self.record.newest() or 'none'}; try a lower --lr or --grad-clip"
+                ) from error
+        self._checkpoint()
+        self.engine.close()
+        return self._summary()
+
+    def _timed(self, step: Callable[[], None], every: int) -> None:
+        """Take a step, count its time, and write a checkpoint when one is due."""
+        started = time.perf_counter()
+        step()
+        self.seconds += time.perf_counter() - started
+        done = self.position - (self.warm_steps if self.position > self.warm_steps else 0)
+        if done % every == 0 or self.position == self.warm_steps:
+            self._checkpoint()
+
+    def _warm_step(self) -> None:
+        """Imitate one batch of fresh demonstrations."""
+        config, started = self.config, time.perf_counter()
+        tasks = self._tasks(WARM_TASKS + self.position * config.warm_batch, config.warm_batch)
+        episodes = self.loop.run(warm.demonstrate(self.agent, config, tasks, self.position))
+        with _uninterrupted():
+            self.learner.set_lr(config.warm_lr * warm.schedule(self.position, self.warm_steps))
+            metrics = imitate(self.learner, episodes, config)
+            self.position += 1
+            self.played += len(episodes)
+            if self.position % 20 == 0 or self.position == self.warm_steps:
+                row = {"step": self.position, "phase": "warm", **metrics, "seconds": time.perf_counter() - started}
+                self.record.log(row)
+                self.show("warm", row)
+            if self.position == self.warm_steps:
+                self._optimizers(None)
+            self._sync()
+
+    def _step(self) -> None:
+        """Play groups of episodes, credit their turns, update the policy."""
+        config, step, started = self.config, self.position - self.warm_steps, time.perf_counter()
+        timings: dict[str, float] = {}
+        found, episodes, dropped = self._groups(step, timings)
+        rolled = time.perf_counter()
+        with _uninterrupted():
+            self.learner.set_lr(config.lr_at(step))
+            metrics = reinforce(self.learner, found, self.credit, config, step) if found else {}
+            self.position += 1
+            self.played += len(episodes)
+            self._sync()
+            row = {"step": step + 1, "phase": "rl", **_played(episodes), "groups_dropped": dropped}
+            row |= _shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
+            row |= anchor_statistics(found, config.credit_options.get("anchor", "observation")) | metrics
+            self.record.keep(episodes[: config.keep_episodes])
+            if config.eval_every and (step + 1) % config.eval_every == 0:
+                row["success_valid"] = self._evaluate(config.valid_split, config.eval_tasks, f"eval/{step + 1}/")
+            row["seconds"] = time.perf_counter() - started
+            row["eta_seconds"] = (
+                (self.seconds + row["seconds"]) / self.position * (self.warm_steps + config.steps - self.position)
+            )
+            self.record.log(row)
+            self.show("step", row)
+
+    def _groups(self, step: int, timings: dict[str, float]) -> tuple[list[Group], list[Episode], int]:
+        """Return the groups to train on, every episode played, and how many groups were dropped as uniform."""
+        config = self.config
+        rounds = config.refill_rounds if config.dynamic_sampling == "refill" else 1
+        first = step * config.tasks_per_step * rounds  # task numbers are a function of the step, so resuming is exact
+        kept: list[Group] = []
+        episodes: list[Episode] = []
+        dropped = 0
+        for _ in range(rounds):
+            wanted = config.tasks_per_step - len({group.task_id for group in kept})
+            if not wanted:
+                break
+            played = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
+            first += wanted
+            episodes += played
+            for group in groups(played):
+                if len(group) < 2 or (config.dynamic_sampling != "keep" and _uniform(group)):
+                    dropped += 1
+                else:
+                    kept.append(group)
+        return kept, episodes, dropped
+
+    async def _play(self, tasks: list[Task], step: int, timings: dict[str, float]) -> list[Episode]:
+        config = self.config
+        return await acollect(
+            self.agent,
+            config.env,
+            tasks=tasks,
+            attempts=config.group_size,
+            seed=derive("train", config.seed, step),
+            concurrency=config.concurrency,
+            horizon=config.horizon_at(step),
+            env_options=config.env_options,
+            group_prefix=f"{step + 1}/",
+            timings=timings,
+        )
+
+    # Measuring
+
+    def _measure(self, name: str) -> None:
+        """Measure success on the test split, once per run."""
+        if name not in self.results:
+            self.results[name] = self._evaluate(self.config.test_split, self.config.test_tasks, f"{name}/")
+            self.show("eval", {"name": name, "success": self.results[name]})
+
+    def _evaluate(self, split: str, tasks: int, prefix: str) -> float:
+        """Return the success on the first tasks of a split and keep the episodes."""
+        config = self.config
+        if not tasks:
+            return float("nan")
+        episodes = self.loop.run(
+            acollect(
+                self._agent(config.test_temperature),
+                config.env,
+                split=split,
+                tasks=tasks,
+                seed=derive("evaluate", config.seed),
+                concurrency=config.concurrency,
+                env_options=config.env_options,
+                group_prefix=prefix,
+            )
+        )
+        self.record.keep(episodes)
+        return _mean([float(e.success is True) for e in episodes if not e.fault])
+
+    def _summary(self) -> dict[str, Any]:
+        config = self.config
+        summary = {
+            "success_before": self.results["success_before"],
+            "success_warm": self.results["success_warm"],
+            "success_after": self.results["success_after"],
+            "episodes": self.played,
+            "train_seconds": round(self.seconds, 1),
+            "credit": config.credit,
+            "seed": config.seed,
+            "steps": config.steps,
+            "split": config.test_split,
+            "tasks": config.test_tasks,
+        }
+        self.record.write("summary.json", summary)
+        self.show("end", summary)
+        self.record.close()
+        return summary
+
+    # Parts
+
+    def _policy_folder(self) -> Path:
+        config = self.config
+        if config.model != "init":
+            return Path(config.model)
+        return init_policy(config.env, self.record.folder / "init", env_options=config.env_options, seed=config.seed)
+
+    def _engine(self, folder: Path) -> Any:
+        config = self.config
+        if config.engine == "hf":
+            context = config.context_tokens or None
+            return HFEngine(self.model, self.tokenizer, slots=config.concurrency, context=context)
+        return make_engine(f"{config.engine}:{folder}")
+
+    def _agent(self, temperature: float | None = None) -> Any:
+        config = self.config
+        kind = ChatAgent if config.agent == "chat" else WindowAgent
+        sampling = Sampling(temperature=config.temperature if temperature is None else temperature)
+        return kind(self.engine, self.tokenizer, prompt=config.prompt, sampling=sampling, turn_tokens=config.turn_tokens)
+
+    def _optimizers(self, saved: list[Any] | None) -> None:
+        """Make the optimizers of the phase the run is in."""
+        made = warm.optimizers(self.model, self.config) if self.position < self.warm_steps else self._adamw()
+        self.learner.optimizers = [self.accelerator.prepare(optimizer) for optimizer in made]
+        for optimizer, state in zip(self.learner.optimizers, saved or [], strict=False):
+            optimizer.load_state_dict(state)
+
+    def _adamw(self) -> list[Any]:
+        config = self.config
+        return [torch.optim.AdamW(self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay, foreach=True)]
+
+    def _sync(self) -> None:
+        self.loop.run(sync.push(self.model, self.tokenizer, self.engine, self.position, self.record.folder))
+
+    def _reference(self, folder: Path) -> None:
+        """Keep the policy as it was at the start of reinforcement learning, for the KL penalty."""
+        self.learner.reference = copy.deepcopy(Scorer(self.model, self.config.temperature)).eval()
+
+    def _tasks(self, first: int, number: int) -> list[Task]:
+        """Return training tasks by number."""
+        return [self.world.numbered(first + i, "train") for i in range(number)]
+
+    def _checkpoint(self) -> None:
+        state = {
+            "position": self.position,
+            "results": self.results,
+            "seconds": self.seconds,
+            "episodes": self.played,
+            "optimizers": [optimizer.state_dict() for optimizer in self.learner.optimizers],
+        }
+        self.record.checkpoint(self.model, self.tokenizer, state)
+
+
+@contextmanager
+def _uninterrupted() -> Generator[None]:
+    """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
+    held: list[bool] = []
+
+    def hold(*_: Any) -> None:
+        if held:
+            raise SystemExit(128 + signal.SIGINT)  # no checkpoint: the state is not whole; the last one stands
+        held.append(True)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
+
+
+def _played(episodes: list[Episode]) -> dict[str, Any]:
+    """Return what the episodes of a step amount to."""
+    scored = [e for e in episodes if not e.fault]
+    return {
+        "success_train": _mean([float(e.success is True) for e in scored]),
+        "reward": _mean([e.reward for e in scored]),
+        "turns": _mean([len(e.turns) for e in scored]),
+        "valid": _mean([float(t.valid) for e in scored for t in e.turns]),
+        "faults": len(episodes) - len(scored),
+    }
+
+
+def _shares(episodes: list[Episode], world: float, rollout: float, update: float) -> dict[str, float]:
+    """Return throughput and where the time of a step went."""
+    whole = rollout + update
+    return {
+        "tokens_per_second": sum(len(t.output_ids) for e in episodes for t in e.turns) / whole,
+        "share_env": world / whole,
+        "share_rollout": (rollout - world) / whole,
+        "share_train": update / whole,
+    }
+
+
+def _uniform(group: Group) -> bool:
+    return len({episode.reward for episode in group}) == 1
+
+
+def _mean(values: list[Any]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _silent(kind: str, numbers: dict[str, Any]) -> None:
+    del kind, numbers
