@@ -1,0 +1,204 @@
+"""One self-contained page for a run: curves, results by task type, episodes turn by turn.
+
+What worlds and models wrote is hostile. It reaches the page only as JSON in a script element that no browser runs,
+with every `<`, `>` and `&` escaped, and the page's own script puts it on the screen by `textContent` alone. A content
+security policy, which names that script by its hash, forbids everything else, the network included.
+"""
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentgym.episode import Episode, Turn
+from agentgym.evaluate.statistics import Interval, mean_interval
+from agentgym.report.run_folder import Row, RunFolder, finite, open_run, place
+
+SCRIPTS = ("nodes.js", "charts.js", "tables.js", "episode.js", "page.js")
+LONGEST = 8_000  # characters of one text; the middle of a longer one is left out
+LARGEST = 20_000_000  # characters of all episodes on one page
+
+
+def write_report(path: str | Path, *, limit: int = 300) -> Path:
+    """Write the page of a run folder (or a file of episodes) and return where it is.
+
+    At most `limit` episodes are embedded, evenly over the run; all faults and most failures are preferred, and the
+    page says how many of each it shows.
+    """
+    run = open_run(path)
+    rows = list(run.rows())
+    shown, episodes = _embed(run, rows, limit)
+    data = {
+        "name": run.name,
+        "config": run.config,
+        "manifest": run.manifest,
+        "summary": run.summary,
+        "metrics": run.metrics,
+        "types": _by_type(rows),
+        "counts": {name: [_count(shown, name), _count(rows, name)] for name in ("failed", "succeeded", "fault")},
+        "episodes": episodes,
+    }
+    part = run.page.with_name(run.page.name + ".part")
+    part.write_text(page(run.name, data), encoding="utf-8", newline="\n")
+    part.replace(run.page)
+    return run.page
+
+
+def page(title: str, data: dict[str, Any]) -> str:
+    """Return the page with its data, style and script inside."""
+    folder = files("agentgym.report") / "page"
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    code = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{code}}})();\n'
+    parts = {
+        "title": html.escape(title),
+        "style_hash": _hash(style),
+        "script_hash": _hash(script),
+        "style": style,
+        "script": script,
+        "data": embed(data),
+    }
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    pieces = text.split("%%")  # names of parts stand at the odd places, so that no part is searched for another
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def embed(data: Any) -> str:
+    """Return JSON in ASCII that can stand inside a script element: nothing in it can end the element."""
+    text = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def select(rows: list[Row], limit: int) -> list[Row]:
+    """Return at most `limit` rows in their order: faults up to a quarter, successes up to a quarter, then failures.
+
+    What one kind leaves unused goes to the others; each kind is thinned evenly over the run.
+    """
+    kinds = {name: [row for row in rows if row.outcome == name] for name in ("fault", "failed", "succeeded")}
+    faults = min(len(kinds["fault"]), limit // 4)
+    failed = min(len(kinds["failed"]), limit - faults - min(len(kinds["succeeded"]), limit // 4))
+    succeeded = min(len(kinds["succeeded"]), limit - faults - failed)
+    faults = min(len(kinds["fault"]), limit - failed - succeeded)
+    chosen: list[Row] = []
+    for name, size in (("fault", faults), ("failed", failed), ("succeeded", succeeded)):
+        chosen += [kinds[name][i * len(kinds[name]) // size] for i in range(size)]
+    return sorted(chosen, key=lambda row: row.offset)
+
+
+def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Return the rows that fit on the page and their episodes."""
+    while True:
+        chosen, size, episodes = select(rows, limit), 0, list[dict[str, Any]]()
+        for row, episode in zip(chosen, run.read(chosen), strict=True):
+            entry = _episode(row, episode)
+            size += len(json.dumps(finite(entry)))
+            if size > LARGEST and len(chosen) > 1:
+                break
+            episodes.append(entry)
+        if len(episodes) == len(chosen):
+            return chosen, episodes
+        limit = max(1, min(limit - 1, len(episodes)))
+
+
+def _episode(row: Row, episode: Episode) -> dict[str, Any]:
+    part, step = place(episode.group_id) if row.part else ("", "")
+    return {
+        "env": episode.env,
+        "task": episode.task_id,
+        "type": row.type,
+        "part": part,
+        "step": step,
+        "outcome": row.outcome,
+        "reason": episode.reason,
+        "split": episode.split,
+        "seed": str(episode.seed),  # JavaScript's numbers would round it
+        "attempt": episode.attempt,
+        "horizon": episode.horizon,
+        "instruction": cut(episode.instruction),
+        "reward": episode.reward,
+        "metrics": episode.metrics,
+        "roles": episode.final_rewards if len(episode.final_rewards) > 1 else {},
+        "error": cut(episode.error or ""),
+        "final": cut(episode.final_observation),
+        "turns": [_turn(turn, first=i == 0) for i, turn in enumerate(episode.turns)],
+    }
+
+
+def _turn(turn: Turn, *, first: bool) -> dict[str, Any]:
+    messages = [(str(m.get("role", "")), cut(_text(m.get("content")))) for m in turn.messages] if first else []
+    return {
+        "observation": cut(turn.observation),
+        "text": cut(turn.text),
+        "action": cut(turn.action),
+        "parsed": turn.parsed,
+        "valid": turn.valid,
+        "error": cut(turn.error or ""),
+        "finish": turn.finish,
+        "role": turn.role,
+        "reward": turn.reward,
+        "rewards": turn.rewards,
+        "advantage": _advantage(turn),
+        "tokens": len(turn.output_ids),
+        "prompt": len(turn.prompt_ids),
+        "logprob": float(np.mean(turn.logprobs)) if turn.logprobs else None,
+        "version": turn.policy_version,
+        "messages": messages,
+    }
+
+
+def _advantage(turn: Turn) -> float | None:
+    """Return the turn's advantage; of an array per token, the mean."""
+    found = turn.extra.get("advantage")
+    if found is None:
+        return None
+    values = np.asarray(found, dtype=np.float64)
+    return float(values.mean()) if values.size else None
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def cut(text: str) -> str:
+    """Return text of at most `LONGEST` characters, its middle left out where it is longer."""
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+def _by_type(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return success by task type for every part of the run: each evaluation, and training as a whole."""
+    parts: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        parts.setdefault((row.env, row.part, row.step if row.part == "eval" else ""), []).append(row)
+    tables: list[dict[str, Any]] = []
+    for (env, part, step), members in parts.items():
+        names = sorted({row.type for row in members})
+        lines = [_line(name, [row for row in members if row.type == name]) for name in names if name]
+        tables.append({"env": env, "part": part, "step": step, "rows": [*lines, _line("all", members)]})
+    return tables
+
+
+def _line(name: str, rows: list[Row]) -> dict[str, Any]:
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row.outcome != "fault":
+            values.setdefault(row.task_id, []).append(float(row.outcome == "succeeded"))
+    rate: Interval = mean_interval(values, resamples=2000)
+    counted = sum(len(found) for found in values.values())
+    shown = {"mean": rate.mean, "low": rate.low, "high": rate.high, "tasks": rate.units}
+    return {"type": name, **shown, "episodes": counted, "faults": len(rows) - counted}
+
+
+def _count(rows: list[Row], outcome: str) -> int:
+    return sum(row.outcome == outcome for row in rows)
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,115 @@
+// Line and area charts as plain SVG, drawn to the width they have.
+
+const MARGIN = { top: 10, right: 14, bottom: 24, left: 44 };
+
+// chart: {title, note, series: [{name, points: [[x, y]], mark, dots}], levels: [{name, y}], stacked, bottom, top, format}
+function chartCard(chart) {
+  const legend = node("div", { class: "legend" });
+  const host = node("div", { class: "plot" });
+  const card = node("figure", { class: "card" + (chart.wide ? " wide" : "") },
+    node("figcaption", {}, node("strong", {}, chart.title), node("span", { class: "soft" }, chart.note || "")), host, legend);
+  let width = 0;
+  const draw = () => {
+    if (host.clientWidth === width || !host.clientWidth) return;
+    width = host.clientWidth;
+    replace(host, plot(chart, width, chart.wide ? 250 : 170, legend));
+  };
+  new ResizeObserver(draw).observe(host);
+  return card;
+}
+
+function plot(chart, width, height, legend) {
+  const points = chart.series.flatMap((series) => series.points);
+  const [left, right] = range(points.map((point) => point[0]), null, null);
+  const tops = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
+  const [bottom, top] = rounded(range(tops, chart.bottom, chart.top), height > 200 ? 5 : 4, chart.top);
+  const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
+  const y = (value) => height - MARGIN.bottom - ((value - bottom) / (top - bottom)) * (height - MARGIN.top - MARGIN.bottom);
+  const format = chart.format || short;
+  const svg = drawing("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.title });
+  for (const tick of ticks(bottom, top, height > 200 ? 5 : 4)) {
+    svg.append(drawing("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) }));
+    svg.append(drawing("text", { class: "tick", x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)));
+  }
+  for (const tick of ticks(left, right, width > 500 ? 8 : 4).filter(Number.isInteger)) {
+    svg.append(drawing("text", { class: "tick", x: x(tick), y: height - 6, "text-anchor": "middle" }, String(tick)));
+  }
+  if (left < 0 && right > 0) svg.append(drawing("rect", {
+    class: "warm", x: x(left), y: MARGIN.top, width: x(0) - x(left), height: height - MARGIN.top - MARGIN.bottom }));
+  for (const level of chart.levels || []) {
+    svg.append(drawing("line", { class: "level", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(level.y), y2: y(level.y) }));
+    svg.append(drawing("text", { class: "level-name", x: width - MARGIN.right, y: y(level.y) - 4, "text-anchor": "end" }, level.name));
+  }
+  if (chart.stacked) stack(svg, chart.series, x, y);
+  else for (const series of chart.series) line(svg, series, x, y);
+  readings(svg, chart, legend, format, { x, left, right, width, height });
+  return svg;
+}
+
+function line(svg, series, x, y) {
+  const path = series.points.map((point, i) => `${i ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("");
+  svg.append(drawing("path", { class: "line " + series.mark, d: path }));
+  if (series.dots || series.points.length === 1) for (const point of series.points) {
+    svg.append(drawing("circle", { class: "dot " + series.mark, cx: x(point[0]), cy: y(point[1]), r: 3.5 }));
+  }
+}
+
+function stack(svg, all, x, y) {
+  let below = all[0].points.map((point) => [point[0], 0]);
+  for (const series of all) {
+    const above = series.points.map((point, i) => [point[0], below[i][1] + point[1]]);
+    const outline = above.concat(below.slice().reverse());
+    const path = outline.map((point, i) => `${i ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("");
+    svg.append(drawing("path", { class: "area " + series.mark, d: path + "Z" }));
+    below = above;
+  }
+}
+
+// The legend shows the last values, and those under the pointer while there is one.
+function readings(svg, chart, legend, format, frame) {
+  const cursor = drawing("line", { class: "cursor", y1: MARGIN.top, y2: frame.height - MARGIN.bottom, visibility: "hidden" });
+  svg.append(cursor);
+  const show = (at) => replace(legend, chart.series.map((series) => {
+    const near = at === null ? series.points[series.points.length - 1]
+      : series.points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best));
+    return node("span", { class: "key " + series.mark }, node("i"), series.name, " ", node("b", {}, format(near[1])),
+      at === null ? "" : node("span", { class: "soft" }, " step " + near[0]));
+  }));
+  svg.addEventListener("pointermove", (event) => {
+    const share = (event.clientX - svg.getBoundingClientRect().left - MARGIN.left) / (frame.width - MARGIN.left - MARGIN.right);
+    const at = frame.left + Math.min(1, Math.max(0, share)) * (frame.right - frame.left);
+    cursor.setAttribute("x1", frame.x(at));
+    cursor.setAttribute("x2", frame.x(at));
+    cursor.setAttribute("visibility", "visible");
+    show(at);
+  });
+  svg.addEventListener("pointerleave", () => {
+    cursor.setAttribute("visibility", "hidden");
+    show(null);
+  });
+  show(null);
+}
+
+function range(values, least, most) {
+  let low = least ?? Math.min(...values), high = most ?? Math.max(...values);
+  if (high <= low) [low, high] = [low - (least === null || least === undefined ? 0.5 : 0), low + 0.5];
+  return [low, high];
+}
+
+function rounded([low, high], count, most) {
+  const step = spacing(low, high, count);
+  return [Math.floor(low / step + 1e-9) * step, most ?? Math.ceil(high / step - 1e-9) * step];
+}
+
+function spacing(low, high, count) {
+  const rough = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+}
+
+function ticks(low, high, count) {
+  const step = spacing(low, high, count);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
+  return found;
+}

@@ -1,0 +1,113 @@
+// What stands above the episodes: the run in a few numbers, its curves, its results by task type, its origin.
+
+function header(data) {
+  const summary = data.summary || {};
+  const tiles = [];
+  const tile = (name, value, note) => tiles.push(node("div", { class: "tile" },
+    node("span", { class: "soft" }, name), node("b", {}, value), note ? node("span", { class: "soft" }, note) : ""));
+  const rate = (value, name, note) => { if (isNumber(value)) tile(name, percent(value), note); };
+  rate(summary.success_before, "before");
+  rate(summary.success_warm, "after warm start");
+  rate(summary.success_after, "after training", isNumber(summary.success_warm)
+    ? signed(100 * (summary.success_after - summary.success_warm)) + " points" : "");
+  const found = summary.success;
+  if (found && typeof found === "object") {
+    tile("success", percent(found.mean), `95 % interval ${percent(found.low)} to ${percent(found.high)}`);
+    tile("episodes", short(found.episodes), `${short(found.tasks)} tasks, ${short(found.faults)} faults apart`);
+    tile("turns", short(summary.turns), "mean of an episode");
+    tile("reward", short(summary.reward), "mean of an episode");
+  } else {
+    if (isNumber(summary.episodes)) tile("episodes", short(summary.episodes));
+    if (isNumber(summary.train_seconds)) tile("training", duration(summary.train_seconds));
+    if (summary.credit) tile("credit", summary.credit, isNumber(summary.seed) ? "seed " + summary.seed : "");
+  }
+  const all = [...new Set(data.types.map((table) => table.env))];
+  const worlds = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
+  replace(document.getElementById("head"),
+    node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, worlds)),
+    tiles.length ? node("div", { class: "tiles" }, tiles) : "");
+}
+
+function curves(data) {
+  const rows = data.metrics;
+  const of = (key) => rows.filter((row) => isNumber(row[key])).map((row) => [row.x, row[key]]);
+  const series = (name, key, mark, dots) => ({ name, points: of(key), mark, dots });
+  const summary = data.summary || {};
+  const level = (name, value) => (isNumber(value) ? [{ name, y: value }] : []);
+  const whole = (value) => percent(value, 0);
+  const charts = [
+    { title: "Success", wide: true, bottom: 0, top: 1, format: whole,
+      series: [series("training", "success_train", "s2"), series("held out", "success_valid", "s1", true)],
+      levels: [...level("before", summary.success_before), ...level("warm start", summary.success_warm)] },
+    { title: "Reward", note: "mean of an episode", series: [series("reward", "reward", "s1")] },
+    { title: "Turns", note: "mean of an episode", bottom: 0, series: [series("turns", "turns", "s1")] },
+    { title: "Entropy", note: "nats a token", bottom: 0, series: [series("entropy", "entropy", "s4")] },
+    { title: "KL, engine to trainer", note: "nats a token", bottom: 0, series: [series("KL", "mismatch_kl", "s4")] },
+    { title: "Loss", series: [series("loss", "loss", "s4")] },
+    { title: "Gradient norm", bottom: 0, series: [series("norm", "grad_norm", "s4")] },
+    { title: "Clipped tokens", bottom: 0, format: (value) => percent(value), series: [series("share", "clip_fraction", "s4")] },
+    { title: "Groups dropped", note: "a step", bottom: 0, series: [series("groups", "groups_dropped", "s4")] },
+    { title: "Anchor groups", note: "turns that share a state", bottom: 0, series: [series("mean size", "anchor_size", "s3")] },
+    { title: "Anchors of one turn", bottom: 0, top: 1, format: whole, series: [series("share", "anchor_singletons", "s3")] },
+    { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },
+    { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
+  ];
+  const kept = charts.map((chart) => ({ ...chart, series: chart.series.filter((one) => one.points.length) }))
+    .filter((chart) => chart.series.length);
+  if (!kept.length) return;
+  const section = document.getElementById("curves");
+  section.hidden = false;
+  replace(section.querySelector(".charts"), kept.map(chartCard));
+}
+
+function shares(rows) {
+  const names = [["rollout", "share_rollout", "s1"], ["training", "share_train", "s2"], ["environment", "share_env", "s3"]];
+  const whole = rows.filter((row) => names.some(([, key]) => isNumber(row[key])));
+  return { series: names.map(([name, key, mark]) => ({ name, mark, points: whole.map((row) => [row.x, row[key] || 0]) })) };
+}
+
+function partName(part, step) {
+  if (part === "train") return step === "" ? "training" : "training, step " + step;
+  if (part === "eval") return /^\d+$/.test(step) ? "evaluation at step " + step : "evaluation: " + step;
+  return "all episodes";
+}
+
+function byType(data) {
+  if (!data.types.length) return;
+  const section = document.getElementById("types");
+  section.hidden = false;
+  const body = section.querySelector(".body");
+  const several = new Set(data.types.map((table) => table.env)).size > 1;
+  const title = (table) => partName(table.part, table.step) + (several ? " · " + table.env : "");
+  const last = data.types.reduce((best, table, i) => (table.part !== "train" ? i : best), data.types.length - 1);
+  const table = node("div", { class: "bars card" });
+  const show = (i) => replace(table, data.types[i].rows.map((row) => node("div", { class: "bar" + (row.type === "all" ? " all" : "") },
+    node("span", { class: "name" }, row.type), rail(row),
+    node("b", {}, percent(row.mean)),
+    node("span", { class: "soft" }, isNumber(row.low) ? `${percent(row.low, 0)} to ${percent(row.high, 0)}` : ""),
+    node("span", { class: "soft" }, `${row.episodes} episodes` + (row.faults ? `, ${row.faults} faults` : "")))));
+  const choice = node("select", { "aria-label": "which episodes", onchange: (event) => show(Number(event.target.value)) },
+    data.types.map((one, i) => node("option", { value: i, selected: i === last }, title(one))));
+  show(last);
+  replace(body, data.types.length > 1 ? node("p", {}, choice) : "", table,
+    node("p", { class: "soft" }, "The line over a bar is the 95 % interval. Faults are left out of every rate."));
+}
+
+function rail(row) {
+  const svg = drawing("svg", { class: "rail", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" });
+  svg.append(drawing("rect", { class: "back", x: 0, y: 2, width: 100, height: 10 }));
+  if (!isNumber(row.mean)) return svg;
+  svg.append(drawing("rect", { class: "fill", x: 0, y: 2, width: 100 * row.mean, height: 10 }));
+  svg.append(drawing("line", { class: "whisker", x1: 100 * row.low, x2: 100 * row.high, y1: 7, y2: 7 }));
+  return svg;
+}
+
+function origin(data) {
+  const part = (name, text) => (text ? node("details", { class: "card" }, node("summary", {}, name), node("pre", {}, text)) : null);
+  const json = (value) => (value ? JSON.stringify(value, null, 2) : null);
+  const parts = [part("config.toml", data.config), part("manifest.json", json(data.manifest)), part("summary.json", json(data.summary))]
+    .filter(Boolean);
+  const section = document.getElementById("origin");
+  section.hidden = !parts.length;
+  append(section, parts);
+}

@@ -1,0 +1,146 @@
+"""Reading what a training run or an evaluation left behind; files may be large, damaged or absent."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.episode import FAULTS, Episode
+from agentgym.errors import BadConfig, BadData
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where one episode stands in the file, and what lists and tables need of it."""
+
+    offset: int
+    env: str
+    task_id: str
+    type: str
+    part: str
+    """`train` or `eval` in a training run, empty elsewhere."""
+    step: str
+    outcome: str
+    """`succeeded`, `failed` or `fault`."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder written by `train` or `eval`, or a single file of episodes."""
+
+    name: str
+    episodes: Path | None
+    config: str | None
+    manifest: dict[str, Any] | None
+    summary: dict[str, Any] | None
+    metrics: list[dict[str, Any]]
+    page: Path
+    """Where its report belongs."""
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row for each whole episode; a line cut off at the end is left out, any other bad line is named."""
+        if self.episodes is None:
+            return
+        with self.episodes.open("rb") as file:
+            offset = 0
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    try:
+                        yield _row(offset, json.loads(line), training=self.config is not None)
+                    except (ValueError, TypeError, KeyError, AttributeError) as error:
+                        if line.endswith(b"\n"):
+                            raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
+                        return
+                offset += len(line)
+
+    def read(self, rows: list[Row]) -> Iterator[Episode]:
+        """Yield the episodes of some rows."""
+        if self.episodes is None:
+            return
+        with self.episodes.open("rb") as file:
+            for row in rows:
+                file.seek(row.offset)
+                yield Episode.from_json(file.readline().decode("utf-8"))
+
+
+def open_run(path: str | Path) -> RunFolder:
+    """Return the run in a folder, or in one file of episodes; raises BadConfig when there is nothing to show."""
+    path = Path(path)
+    if path.is_file():
+        return RunFolder(path.stem, path, None, None, None, [], path.with_suffix(".html"))
+    if not path.is_dir():
+        raise BadConfig(f"{path} does not exist: expected a run folder, or a file of episodes")
+    episodes, metrics = path / "episodes.jsonl", path / "metrics.jsonl"
+    if not episodes.exists() and not metrics.exists():
+        raise BadConfig(f"{path} is not a run: expected episodes.jsonl or metrics.jsonl in it")
+    config = path / "config.toml"
+    return RunFolder(
+        name=path.resolve().name,
+        episodes=episodes if episodes.exists() else None,
+        config=config.read_text(encoding="utf-8", errors="replace") if config.exists() else None,
+        manifest=_read_object(path / "manifest.json"),
+        summary=_read_object(path / "summary.json"),
+        metrics=read_metrics(metrics) if metrics.exists() else [],
+        page=path / "report.html",
+    )
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a `metrics.jsonl` in order of phase and step; of a step written twice, the last row holds.
+
+    Each row gets `x`: reinforcement learning counts from its own first step, the warm start lies left of it.
+    """
+    rows: dict[tuple[str, float], dict[str, Any]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+        if not line.strip():
+            continue
+        try:
+            row = cast("dict[str, Any]", json.loads(line))
+            rows[str(row.get("phase", "rl")), float(row["step"])] = row
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if line.endswith("\n"):
+                raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
+    warm = {step: row for (phase, step), row in rows.items() if phase == "warm"}
+    rest = {step: row for (phase, step), row in rows.items() if phase != "warm"}
+    shift = max(warm, default=0.0) + 1 if warm and rest and min(rest) <= max(warm) else 0.0
+    placed = [{**row, "x": step - shift} for step, row in sorted(warm.items())]
+    return placed + [{**row, "x": step} for step, row in sorted(rest.items())]
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadData(f"{path} is not JSON ({error})") from error
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
+    reason, success = str(raw["reason"]), raw["success"]
+    outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
+    part, step = place(str(raw["group_id"])) if training else ("", "")
+    labels = cast("dict[str, Any]", raw.get("labels") or {})
+    return Row(offset, str(raw["env"]), str(raw["task_id"]), str(labels.get("type", "")), part, step, outcome)
+
+
+def place(group_id: str) -> tuple[str, str]:
+    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation."""
+    first, _, rest = group_id.partition("/")
+    if first == "eval":
+        return "eval", rest.partition("/")[0]
+    return ("train", first) if first.isdecimal() else ("", "")
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value without infinities and nan, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in cast("list[Any]", value)]
+    return value
