@@ -42,8 +42,14 @@ class TokenConversation(Conversation, Protocol):
 class Agent(Protocol):
     """Immutable configuration from which every episode's conversation begins."""
 
-    engine: TokenEngine | None
-    sampling: Sampling
+    @property
+    def engine(self) -> TokenEngine | None:
+        """What turns prompts into replies; None for players that need no model."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """How replies are drawn."""
+        ...
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Conversation:
         """Start the conversation of one episode."""

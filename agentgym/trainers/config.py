@@ -46,6 +46,8 @@ class TrainConfig:
     """Share of the expert's turns replaced by a random valid command, which is imitated too."""
     warm_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
+    warm_forget: float = 0.03
+    """Share of the expert's turns where it leaves out a step, once an episode at most; it is imitated too."""
 
     steps: int = 100
     """Updates of reinforcement learning; 0 stops after the warm start."""
@@ -232,7 +234,7 @@ def _toml(value: Any) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     if isinstance(value, (tuple, list)):
-        items = cast("list[Any]", list(value))  # pyright: ignore[reportUnknownArgumentType]  # narrowed from Any
+        items = cast("list[Any]", value)
         return "[" + ", ".join(_toml(item) for item in items) + "]"
     if isinstance(value, dict):
         rows = cast("dict[str, Any]", value).items()

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from agentgym.agents.demonstrator import Demonstrator
+from agentgym.agents.players import Noise
 from agentgym.core import Task
 from agentgym.episode import Episode
 from agentgym.rollout import acollect
@@ -16,7 +17,8 @@ from agentgym.trainers.config import TrainConfig
 
 async def demonstrate(agent: Any, config: TrainConfig, tasks: Sequence[Task], step: int) -> list[Episode]:
     """Play the expert on tasks, with the noise of the recipe, in the tokens the agent would see."""
-    player = Demonstrator(agent, random=config.warm_noise, invalid=config.warm_invalid)
+    noise = Noise(random=config.warm_noise, invalid=config.warm_invalid, forget=config.warm_forget)
+    player = Demonstrator(agent, noise)
     episodes = await acollect(
         player,
         config.env,
