@@ -1,0 +1,162 @@
+"""The expert: explores, remembers, acts, on nothing but what the texts of this episode have shown."""
+
+from dataclasses import dataclass
+
+from agentgym.envs.household.catalog import CAN_CONTAIN
+from agentgym.envs.household.game import members
+from agentgym.envs.household.play import Play
+from agentgym.envs.household.rooms import LAMP_STANDS
+
+_LIKELY = {name.lower(): frozenset(kind.lower() for kind in kinds) for name, kinds in CAN_CONTAIN.items()}
+_STANDS = frozenset(name.lower() for name in LAMP_STANDS)
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the agent has been shown, as bit masks; the house changes only by its own hand, so nothing grows stale."""
+
+    located: int = 0
+    """Receptacles whose place it knows: it went there, saw them beside another, or was told nothing happens."""
+    probed: int = 0
+    """Receptacles of which it knows whether they are open."""
+    viewed: int = 0
+    """Receptacles it has looked into."""
+    handled: int = 0
+    """Objects it has held."""
+
+    def notice(self, play: Play, command: str, valid: bool) -> None:
+        """Take in what the answer to a command showed; `play` is the state after it."""
+        game = play.game
+        verb, _, rest = command.strip().partition(" ")
+        if verb == "look" and valid:
+            for r in game.here[play.location]:
+                self.located |= 1 << r
+        elif verb in ("go", "open", "close", "examine"):
+            r = game.receptacle_index.get(rest[3:] if verb == "go" else rest, -1)
+            if r >= 0 and play.location in game.places[r]:
+                self._notice_receptacle(play, verb, r, valid)
+        elif valid and verb == "take":
+            self.handled |= 1 << play.held
+
+    def _notice_receptacle(self, play: Play, verb: str, r: int, valid: bool) -> None:
+        if not valid and verb == "go":
+            self.located |= 1 << r  # nothing happened: it must be right here
+        elif valid or (verb == "open" and self.located >> r & 1):
+            self.located |= 1 << r
+            self.probed |= 1 << r
+            if valid and verb != "close" and play.shows(r):
+                self.viewed |= 1 << r
+
+
+def advise(play: Play, memory: Memory) -> str:
+    """Return the expert's next command."""
+    return _Expert(play, memory).next()
+
+
+class _Expert:
+    """One decision; every question it asks of the state is guarded by the memory."""
+
+    def __init__(self, play: Play, memory: Memory) -> None:
+        self.play, self.game, self.memory = play, play.game, memory
+        self.here = {r for r in play.game.here[play.location] if memory.located >> r & 1}
+
+    def next(self) -> str:
+        held = self.play.held
+        if held >= 0 and not self.useful(held):
+            return self.drop(held)
+        if self.game.goal.lamp:
+            return self.light(held)
+        target = self.target()
+        if held >= 0:
+            return self.deliver(held, target)
+        return self.fetch(exclude=target)
+
+    def useful(self, o: int) -> bool:
+        """Whether the thing in hand is of the wanted class."""
+        return bool(self.game.goal_objects >> o & 1)
+
+    def known(self, wanted: int) -> list[tuple[int, int]]:
+        """Return where things of a mask are known to be, as (object, receptacle)."""
+        seen, handled = self.memory.viewed, self.memory.handled
+        return [
+            (o, r)
+            for r, content in enumerate(self.play.contents)
+            for o in content
+            if wanted >> o & 1 and (seen >> r & 1 or handled >> o & 1)
+        ]
+
+    def approach(self, r: int) -> str | None:
+        return None if r in self.here else f"go to {self.game.receptacles[r]}"
+
+    def access(self, r: int) -> str | None:
+        """Return the command that brings one nearer to reaching into a receptacle; None when one can."""
+        name, bit = self.game.receptacles[r], 1 << r
+        closed = self.game.openable & bit and not (self.memory.probed & bit and self.play.opened & bit)
+        return self.approach(r) or (f"open {name}" if closed else None)
+
+    def light(self, held: int) -> str:
+        if held < 0:
+            return self.fetch(exclude=-1)
+        lamps = self.known(self.game.goal_lamps)
+        if not lamps:
+            return self.explore()
+        lamp, stand = min(lamps, key=lambda pair: (pair[1] not in self.here, pair))
+        return self.approach(stand) or f"use {self.game.objects[lamp]}"
+
+    def target(self) -> int:
+        """Return where to bring things: where most of them are already, else the nearest; -1 where there is none."""
+        counts: dict[int, int] = {}
+        for _, r in self.known(self.play.wanted()):
+            counts[r] = counts.get(r, 0) + 1
+        options = members(self.game.goal_receptacles)
+        return min(options, key=lambda r: (-counts.get(r, 0), r not in self.here, r), default=-1)
+
+    def deliver(self, held: int, target: int) -> str:
+        verb = self.game.goal.treatment
+        if verb and not self.play.wanted() >> held & 1:
+            options = members(self.game.appliances[verb])
+            if options:
+                r = min(options, key=lambda r: (r not in self.here, r))
+                return self.approach(r) or f"{verb} {self.game.objects[held]} with {self.game.receptacles[r]}"
+        return "look" if target < 0 else self.access(target) or self.put(held, target)
+
+    def put(self, o: int, r: int) -> str:
+        before, between = self.game.dialect.put
+        return f"{before}{self.game.objects[o]}{between}{self.game.receptacles[r]}"
+
+    def drop(self, held: int) -> str:
+        """Put the wrong thing down: here if something takes it, else where one has to look anyway."""
+        openable, viewed = self.game.openable, self.memory.viewed
+        options = members(self.game.accepts[held])
+        r = min(options, key=lambda r: (r not in self.here, openable >> r & 1, viewed >> r & 1, r), default=-1)
+        return "look" if r < 0 else self.access(r) or self.put(held, r)
+
+    def fetch(self, exclude: int) -> str:
+        """Take the nearest known wanted thing that does not count yet, else look for one."""
+        counted = self.play.wanted()
+        found = [
+            (r not in self.here, not counted >> o & 1, o, r)
+            for o, r in self.known(self.game.goal_objects & self.game.pickupable)
+            if r != exclude or not counted >> o & 1
+        ]
+        if not found:
+            return self.explore()
+        _, _, o, r = min(found)
+        return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
+
+    def explore(self) -> str:
+        """Look into the likeliest receptacle not looked into yet."""
+        unseen = [r for r in range(len(self.game.receptacles)) if not self.memory.viewed >> r & 1]
+        if not unseen:
+            return "look"
+        r = min(unseen, key=lambda r: (self.rank(r) - 2 * (r in self.here), r))
+        return self.access(r) or f"examine {self.game.receptacles[r]}"
+
+    def rank(self, r: int) -> int:
+        """Return how unlikely a receptacle is: what it may hold by its class, and whether it must be opened first."""
+        game, kind = self.game, self.game.receptacle_class[r]
+        goal = game.goal
+        needs_object = self.play.held < 0
+        likely = needs_object and goal.object.lower() in _LIKELY.get(kind, ()) and kind != goal.receptacle.lower()
+        likely = likely or bool(goal.lamp and kind in _STANDS and not self.known(game.goal_lamps))
+        return 4 * (not likely) + (game.openable >> r & 1)

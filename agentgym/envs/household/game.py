@@ -1,0 +1,226 @@
+"""A game: everything about a house that never changes, computed once from its planning problem."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agentgym.envs.household.goals import Goal
+from agentgym.envs.household.problem import Problem
+from agentgym.envs.household.text import NEW, ROOM, WELCOME, Dialect, write_facing, write_list
+from agentgym.errors import BadData
+
+PROPERTIES = ("clean", "heat", "cool", "slice", "use")
+"""What can be done to an object, in the order of `Game.able` and `Play.done`."""
+_ABLE = ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
+_DONE = ("isclean", "ishot", "iscool", "issliced", "istoggled")
+_APPLIANCES = {"clean": "sinkbasintype", "heat": "microwavetype", "cool": "fridgetype"}
+Lists = tuple[tuple[int, ...], ...]
+"""For each thing, the numbers of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A house and its goal. Things are numbered in the order of their ids; sets of them are bit masks."""
+
+    goal: Goal
+    dialect: Dialect
+    intro: str
+    receptacles: tuple[str, ...]
+    """Names as displayed."""
+    objects: tuple[str, ...]
+    locations: tuple[str, ...]
+    receptacle_class: tuple[str, ...]
+    object_class: tuple[str, ...]
+    receptacle_index: dict[str, int]
+    object_index: dict[str, int]
+    places: Lists
+    """Receptacle -> its locations (one, but for odd data)."""
+    here: Lists
+    """Location -> the receptacles there."""
+    shared: int
+    """Receptacles that share a location with another one."""
+    go_commands: tuple[tuple[str, ...], ...]
+    """Location -> the sorted `go to` commands that are admissible there."""
+    openable: int
+    """Receptacles that open."""
+    pickupable: int
+    """Objects that can be taken."""
+    able: tuple[int, ...]
+    """For each of `PROPERTIES`, the objects it can be done to."""
+    appliances: dict[str, int]
+    """`clean`, `heat`, `cool` -> the receptacles that do it."""
+    knives: int
+    accepts: tuple[int, ...]
+    """Object -> the receptacles that may contain its class."""
+    inside: dict[int, tuple[int, ...]]
+    """Movable receptacle -> the objects in it, which nobody can take."""
+    goal_objects: int
+    goal_receptacles: int
+    goal_lamps: int
+    start: tuple[int, Lists, int, tuple[int, ...], Lists]
+    """Location of the agent, contents of each receptacle, open ones, done properties, locations of each object."""
+    tokens: dict[str, int] = field(default_factory=dict[str, int], compare=False, repr=False)
+    """Random numbers by fact, drawn when first needed: a state's key is the exclusive or over the facts that changed."""
+
+    def token(self, fact: str) -> int:
+        """Return the 64-bit number that stands for a fact."""
+        number = self.tokens.get(fact)
+        if number is None:
+            number = int.from_bytes(hashlib.blake2b(fact.encode(), digest_size=8).digest(), "big")
+            self.tokens[fact] = number
+        return number
+
+
+def members(mask: int) -> list[int]:
+    """Return the numbers in a bit mask, ascending."""
+    found: list[int] = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = NEW, where: str = "game") -> Game:
+    """Compute a game from a problem in lower case, its goal and the sentence that tells it (`Your task is to: ….`).
+
+    Raises BadData, naming `where`, when something a game needs is missing.
+    """
+    return _Builder(problem, where).build(goal, sentence, dialect)
+
+
+def number_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return the displayed name of every id: base name and a number, handed out from the highest down."""
+    ordered = sorted(ids)
+    bases = {id: id.partition("_bar_")[0] + ("basin" if "basin" in id else "") for id in ordered if "_bar_" in id}
+    left = Counter(bases.values())
+    names: dict[str, str] = {}
+    for id in ordered:
+        base = bases.get(id)
+        if base is None:
+            names[id] = _unmangle(id) + " "
+        else:
+            names[id] = f"{_unmangle(base)} {left[base]}"
+            left[base] -= 1
+    return names
+
+
+def _unmangle(name: str) -> str:
+    for mangled, plain in (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ",")):
+        name = name.replace(mangled, plain)
+    return name
+
+
+class _Builder:
+    """What building one game passes from step to step."""
+
+    def __init__(self, problem: Problem, where: str) -> None:
+        self.problem, self.where = problem, where
+        named = {argument for facts in problem.facts.values() for fact in facts for argument in fact}
+        unknown = named - problem.types.keys()
+        if unknown:
+            raise BadData(f"{where}: the facts speak of {min(unknown)!r}, which (:objects …) does not declare")
+        self.names = number_names(named)
+        kinds: dict[str, list[str]] = {"receptacle": [], "object": [], "location": [], "agent": []}
+        for id in sorted(named):
+            if problem.types[id] in kinds:
+                kinds[problem.types[id]].append(id)
+        self.receptacles = {id: number for number, id in enumerate(kinds["receptacle"])}
+        self.objects = {id: number for number, id in enumerate(kinds["object"])}
+        self.locations = {id: number for number, id in enumerate(kinds["location"])}
+
+    def facts(self, predicate: str) -> list[tuple[str, ...]]:
+        return self.problem.facts.get(predicate, [])
+
+    def mask(self, predicate: str, index: dict[str, int]) -> int:
+        return sum({1 << index[fact[0]] for fact in self.facts(predicate) if fact[0] in index})
+
+    def lists(self, predicate: str, keys: dict[str, int], values: dict[str, int], key: int = 0) -> Lists:
+        """Return, for each key, the sorted values that a relation pairs it with."""
+        found: list[set[int]] = [set() for _ in keys]
+        for fact in self.facts(predicate):
+            if len(fact) == 2 and fact[key] in keys and fact[1 - key] in values:
+                found[keys[fact[key]]].add(values[fact[1 - key]])
+        return tuple(tuple(sorted(one)) for one in found)
+
+    def start(self) -> int:
+        for _, place in self.facts("atlocation"):
+            return self.locations[place]
+        raise BadData(f"{self.where}: no fact (atLocation agent1 LOCATION); the agent is nowhere")
+
+    def build(self, goal: Goal, sentence: str, dialect: Dialect) -> Game:
+        names, start = self.names, self.start()
+        places = self.lists("receptacleatlocation", self.receptacles, self.locations)
+        here = self.lists("receptacleatlocation", self.locations, self.receptacles, key=1)
+        receptacle_names = tuple(names[id] for id in self.receptacles)
+        object_names = tuple(names[id] for id in self.objects)
+        receptacle_class = self.classes("receptacletype", self.receptacles)
+        object_class = self.classes("objecttype", self.objects)
+        inner = self.lists("inreceptacleobject", self.objects, self.objects, key=1)
+        containers = self.mask("isreceptacleobject", self.objects)
+        facing = [receptacle_names[r] for r in here[start]]
+        if facing:
+            view = f"You are facing the {write_facing(facing)}. Next to it, you see nothing."
+        else:
+            view = f"{ROOM}{write_list(receptacle_names)}."
+        return Game(
+            goal=goal,
+            dialect=dialect,
+            intro=f"{WELCOME}\n\n{view}\n\n{sentence}",
+            receptacles=receptacle_names,
+            objects=object_names,
+            locations=tuple(names[id] for id in self.locations),
+            receptacle_class=receptacle_class,
+            object_class=object_class,
+            receptacle_index={name: number for number, name in reversed([*enumerate(receptacle_names)])},
+            object_index={name: number for number, name in reversed([*enumerate(object_names)])},
+            places=places,
+            here=here,
+            shared=sum({1 << r for group in here if len(group) > 1 for r in group}),
+            go_commands=_go_commands(receptacle_names, places, len(self.locations)),
+            openable=self.mask("openable", self.receptacles),
+            pickupable=self.mask("pickupable", self.objects),
+            able=tuple(self.mask(name, self.objects) for name in _ABLE),
+            appliances={verb: _of_class(receptacle_class, kind[:-4]) for verb, kind in _APPLIANCES.items()},
+            knives=_of_class(object_class, "knife") | _of_class(object_class, "butterknife"),
+            accepts=self.accepts(receptacle_class, object_class),
+            inside={o: inner[o] for o in members(containers)},
+            goal_objects=_of_class(object_class, goal.object),
+            goal_receptacles=_of_class(receptacle_class, goal.receptacle),
+            goal_lamps=_of_class(object_class, goal.lamp) & self.mask("toggleable", self.objects),
+            start=(
+                start,
+                self.lists("inreceptacle", self.receptacles, self.objects, key=1),
+                self.mask("opened", self.receptacles),
+                tuple(self.mask(name, self.objects) for name in _DONE),
+                self.lists("objectatlocation", self.objects, self.locations),
+            ),
+        )
+
+    def classes(self, predicate: str, index: dict[str, int]) -> tuple[str, ...]:
+        """Return the class of each thing, without the suffix `type`; empty where no fact tells it."""
+        found = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
+        return tuple(found.get(id, "") for id in index)
+
+    def accepts(self, receptacle_class: tuple[str, ...], object_class: tuple[str, ...]) -> tuple[int, ...]:
+        """Return, for each object, the receptacles whose class can contain its class."""
+        by_class: dict[str, int] = {}
+        for kind, content in (fact for fact in self.facts("cancontain") if len(fact) == 2):
+            content = content.removesuffix("type")
+            by_class[content] = by_class.get(content, 0) | _of_class(receptacle_class, kind.removesuffix("type"))
+        return tuple(by_class.get(kind, 0) for kind in object_class)
+
+
+def _of_class(classes: tuple[str, ...], kind: str) -> int:
+    """Return the mask of the things of one class; nothing is of the empty class."""
+    return sum(1 << number for number, name in enumerate(classes) if name == kind and kind)
+
+
+def _go_commands(names: tuple[str, ...], places: Lists, count: int) -> tuple[tuple[str, ...], ...]:
+    """Return for each location the commands that lead elsewhere: a receptacle right here is nowhere to go."""
+    ordered = sorted((f"go to {name}", places[r]) for r, name in enumerate(names))
+    lists: list[tuple[str, ...]] = []
+    for location in range(count):
+        lists.append(tuple(dict.fromkeys(command for command, at in ordered if any(place != location for place in at))))
+    return tuple(lists)

@@ -1,0 +1,110 @@
+"""The six goals: how they are worded, read from PDDL, written to PDDL and told apart."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.envs.household.catalog import TASK_TYPES, words
+from agentgym.errors import BadData
+
+TEMPLATES = {
+    TASK_TYPES[0]: ("put a {obj} in {recep}", "put some {obj} on {recep}"),
+    TASK_TYPES[1]: ("look at {obj} under the {lamp}", "examine the {obj} with the {lamp}"),
+    TASK_TYPES[2]: ("put a clean {obj} in {recep}", "clean some {obj} and put it in {recep}"),
+    TASK_TYPES[3]: ("put a hot {obj} in {recep}", "heat some {obj} and put it in {recep}"),
+    TASK_TYPES[4]: ("put a cool {obj} in {recep}", "cool some {obj} and put it in {recep}"),
+    TASK_TYPES[5]: ("put two {obj} in {recep}", "find two {obj} and put them in {recep}"),
+}
+TREATMENTS = {TASK_TYPES[2]: "clean", TASK_TYPES[3]: "heat", TASK_TYPES[4]: "cool"}
+_TREATED = {"clean": ("cleanable", "isclean"), "heat": ("heatable", "ishot"), "cool": ("coolable", "iscool")}
+_LIGHT = sorted(
+    [*words("atlocation holds inreceptacle istoggled"), *words("objecttype objecttype receptacleatlocation toggleable")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be achieved, class names in lower case without the suffix `type`."""
+
+    type: str
+    """One of `TASK_TYPES`."""
+    object: str
+    receptacle: str = ""
+    """Where to; empty for `look_at_obj_in_light`."""
+    lamp: str = ""
+    """The lamp of `look_at_obj_in_light`."""
+
+    @property
+    def treatment(self) -> str:
+        """`clean`, `heat`, `cool`, or nothing."""
+        return TREATMENTS.get(self.type, "")
+
+    @property
+    def count(self) -> int:
+        """How many objects have to be placed."""
+        return 2 if self.type == TASK_TYPES[5] else 1
+
+    def sentence(self, template: int) -> str:
+        """Return the goal in words, by the template of that number."""
+        words = TEMPLATES[self.type][template]
+        return words.format(obj=self.object.lower(), recep=self.receptacle.lower(), lamp=self.lamp.lower())
+
+
+def goal_pddl(goal: Goal) -> str:
+    """Return the goal as a PDDL condition; class names keep their case."""
+    of_type = f"(objectType ?o {goal.object}Type)"
+    into = f"(receptacleType ?r {goal.receptacle}Type)"
+    if goal.lamp:
+        return (
+            f"(and (exists (?ot - object ?r - receptacle ?a - agent ?l - location) (and (objectType ?ot {goal.lamp}Type) "
+            "(toggleable ?ot) (isToggled ?ot) (receptacleAtLocation ?r ?l) (atLocation ?a ?l) (inReceptacle ?ot ?r))) "
+            f"(exists (?o - object ?a - agent) (and {of_type} (holds ?a ?o))))"
+        )
+    if goal.count == 2:
+        one, two = of_type.replace("?o", "?o1"), of_type.replace("?o", "?o2")
+        return (
+            f"(and (exists (?r - receptacle) (exists (?o1 - object) (and {one} {into} (inReceptacle ?o1 ?r) "
+            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {two} {into} (inReceptacle ?o2 ?r)))))))"
+        )
+    extra = {"": ("", ""), "clean": ("(cleanable ?o) ", "(isClean ?o) "), "heat": ("(heatable ?o) ", "(isHot ?o) ")}
+    before, after = extra.get(goal.treatment, ("(coolable ?o) ", "(isCool ?o) "))
+    return (
+        f"(and (exists (?r - receptacle) (exists (?o - object) (and {before}{of_type} {into} {after}(inReceptacle ?o ?r)))))"
+    )
+
+
+def read_goal(tree: Any, where: str = "goal") -> Goal:
+    """Recognise one of the six goals whatever its layout and the order of its conditions; else raise BadData."""
+    atoms: list[tuple[str, ...]] = []
+    _collect(tree, atoms)
+    names = sorted(atom[0] for atom in atoms)
+    objects = {atom[1]: atom[-1].removesuffix("type") for atom in atoms if atom[0] == "objecttype"}
+    targets = {atom[-1].removesuffix("type") for atom in atoms if atom[0] == "receptacletype"}
+    lamps = {objects[atom[1]] for atom in atoms if atom[0] == "istoggled" and atom[1] in objects}
+    held = {objects[atom[-1]] for atom in atoms if atom[0] == "holds" and atom[-1] in objects}
+    placed = sorted({*objects.values()})
+    base = ["inreceptacle", "objecttype", "receptacletype"]
+    if names == _LIGHT and len(lamps) == 1 and len(held) == 1:
+        return Goal(TASK_TYPES[1], held.pop(), lamp=lamps.pop())
+    if len(targets) == 1 and len(placed) == 1:
+        if names == base:
+            return Goal(TASK_TYPES[0], placed[0], targets.pop())
+        if names == sorted([*base, *base, "="]) and len(objects) == 2:
+            return Goal(TASK_TYPES[5], placed[0], targets.pop())
+        for kind, treatment in TREATMENTS.items():
+            if names == sorted([*base, *_TREATED[treatment]]):
+                return Goal(kind, placed[0], targets.pop())
+    raise BadData(f"{where}: the goal is none of ALFWorld's six (its conditions: {', '.join(names)})")
+
+
+def _collect(tree: Any, atoms: list[tuple[str, ...]]) -> None:
+    """Gather the atoms of nested conjunctions, existential quantifiers and negated equalities."""
+    if not isinstance(tree, list) or not tree:
+        return
+    head: Any = tree[0]  # pyright: ignore[reportUnknownVariableType]
+    if head in ("and", "not"):
+        for part in tree[1:]:  # pyright: ignore[reportUnknownVariableType]
+            _collect(part, atoms)
+    elif head == "exists":
+        _collect(tree[-1], atoms)
+    else:
+        atoms.append(tuple(str(part) for part in tree))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -1,0 +1,185 @@
+"""Draws houses and tasks, and turns them into planning problems; a task's data is the house itself, in short words."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from agentgym.core import Task
+from agentgym.envs.household.catalog import (
+    CAN_CONTAIN,
+    CLEANABLE,
+    COOLABLE,
+    HEATABLE,
+    MOVABLE_RECEPTACLES,
+    OPENABLE,
+    SLICEABLE,
+    TASK_TYPES,
+    TOGGLEABLE,
+)
+from agentgym.envs.household.goals import TEMPLATES, TREATMENTS, Goal
+from agentgym.envs.household.problem import Problem
+from agentgym.envs.household.rooms import APPLIANCES, LAMP_STANDS, LAMPS, ROOMS, TREATABLE, Room, holds
+
+_ABILITIES = {
+    "cleanable": CLEANABLE,
+    "heatable": HEATABLE,
+    "coolable": COOLABLE,
+    "sliceable": SLICEABLE,
+    "toggleable": TOGGLEABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How large a house is to be and what may be asked in it; ranges include both ends."""
+
+    receptacles: tuple[int, int]
+    objects: tuple[int, int]
+    types: tuple[str, ...]
+    together: float
+    """Chance that a receptacle stands at the same place as the one before it."""
+    targets: tuple[int, int] = (1, 2)
+    """How many objects of the wanted class there are; pick-two has at least two."""
+
+
+def draw_task(rng: np.random.Generator, plan: Plan) -> Task:
+    """Draw a house with a goal that can be reached and does not hold yet."""
+    while True:
+        kind = _choose(rng, plan.types)
+        room = ROOMS[_choose(rng, [name for name, room in ROOMS.items() if kind in room.types])]
+        layout = _draw_layout(rng, plan, room, kind)
+        goal = _draw_goal(rng, kind, room, [name for name, _ in layout])
+        if goal is None:
+            continue
+        objects = _draw_objects(rng, plan, room, goal, [name for name, _ in layout])
+        if objects is None:
+            continue
+        template = int(rng.integers(len(TEMPLATES[kind])))
+        data = {
+            "type": kind,
+            "object": goal.object,
+            "receptacle": goal.receptacle,
+            "lamp": goal.lamp,
+            "layout": [f"{name} {place}" for name, place in layout],
+            "objects": [f"{name} {where}" for name, where in objects],
+        }
+        return Task(instruction=goal.sentence(template), data=data)
+
+
+def _choose(rng: np.random.Generator, options: Any) -> Any:
+    return options[int(rng.integers(len(options)))]
+
+
+def _draw_layout(rng: np.random.Generator, plan: Plan, room: Room, kind: str) -> list[tuple[str, int]]:
+    """Draw receptacles as (class, place), in a canonical order: what an agent cannot tell apart is the same layout."""
+    low, high = plan.receptacles
+    size = int(rng.integers(low, high + 1))
+    names = [APPLIANCES[TREATMENTS[kind]]] if kind in TREATMENTS else []
+    if kind == TASK_TYPES[1]:
+        names.append(_choose(rng, [name for name in room.several if name in LAMP_STANDS]))
+    pool = room.single + room.several
+    while len(names) < size:
+        name = _choose(rng, pool)
+        if name not in room.single or name not in names:
+            names.append(name)
+    places: list[tuple[str, int]] = []
+    for name in sorted(names):
+        last = places[-1][1] if places else -1
+        near = bool(places) and float(rng.random()) < plan.together
+        places.append((name, last if near else last + 1))
+    return places
+
+
+def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: list[str]) -> Goal | None:
+    """Draw what is wanted where among what this room makes possible; None if it makes nothing possible."""
+    classes = sorted(set(receptacles))
+    things = [name for name in room.objects if sum(name in CAN_CONTAIN[r] for r in receptacles) >= 2]
+    if kind == TASK_TYPES[1]:
+        return Goal(kind, _choose(rng, things), lamp=LAMPS[int(rng.random() < 0.2)]) if things else None
+    if kind in TREATMENTS:
+        things = [name for name in things if name in TREATABLE[TREATMENTS[kind]]]
+    pairs = [(thing, target) for thing in things for target in classes if thing in CAN_CONTAIN[target]]
+    pairs = [(thing, target) for thing, target in pairs if receptacles.count(target) < len(receptacles)]
+    if not pairs:
+        return None
+    thing, target = _choose(rng, pairs)
+    return Goal(kind, thing, target)
+
+
+def _draw_objects(
+    rng: np.random.Generator, plan: Plan, room: Room, goal: Goal, receptacles: list[str]
+) -> list[tuple[str, int]] | None:
+    """Draw objects as (class, number of its receptacle); None where a wanted one finds no place outside the target."""
+    low, high = plan.objects
+    size = int(rng.integers(low, high + 1))
+    wanted = max(int(rng.integers(plan.targets[0], plan.targets[1] + 1)), goal.count)
+    outside = [i for i, name in enumerate(receptacles) if goal.object in CAN_CONTAIN[name] and name != goal.receptacle]
+    if not outside:
+        return None
+    objects = [(goal.object, _choose(rng, outside)) for _ in range(wanted)]
+    if goal.lamp:
+        objects.append((goal.lamp, _choose(rng, [i for i, name in enumerate(receptacles) if name in LAMP_STANDS])))
+    counts = Counter(name for name, _ in objects)
+    for _ in range(20 * size):
+        if len(objects) >= size:
+            break
+        name = _choose(rng, room.objects)
+        spots = [i for i, r in enumerate(receptacles) if holds(r, name)]
+        if spots and name != goal.object and counts[name] < 3:
+            counts[name] += 1
+            objects.append((name, _choose(rng, spots)))
+    return sorted(objects)
+
+
+def goal_of(task: Task) -> Goal:
+    """Return the goal of a generated task."""
+    data = task.data
+    return Goal(data["type"], data["object"], data["receptacle"], data["lamp"])
+
+
+def things_of(task: Task, name: str) -> list[tuple[str, int]]:
+    """Return the `layout` or the `objects` of a generated task as (class, number)."""
+    pairs = (str(entry).rsplit(" ", 1) for entry in cast("list[str]", task.data[name]))
+    return [(kind, int(number)) for kind, number in pairs]
+
+
+def make_problem(task: Task) -> Problem:
+    """Return the planning problem of a generated task; names keep their case, for files are written from it."""
+    layout, things = things_of(task, "layout"), things_of(task, "objects")
+    receptacles = [receptacle_id(kind, number) for number, (kind, _) in enumerate(layout)]
+    places = [f"loc_bar_{place % 100}_bar_{1 + place // 100}_bar_0_bar_30" for _, place in layout]
+    objects = [_coordinates(kind, number, "00_dot_50") for number, (kind, _) in enumerate(things)]
+    outside = "loc_bar_0_bar_0_bar_0_bar_30"
+    types = {"agent1": "agent", outside: "location", **dict.fromkeys(places, "location")}
+    types |= dict.fromkeys(receptacles, "receptacle") | dict.fromkeys(objects, "object")
+    kinds, contents = sorted({kind for kind, _ in layout}), sorted({kind for kind, _ in things})
+    types |= {f"{kind}Type": "rtype" for kind in kinds} | {f"{kind}Type": "otype" for kind in contents}
+    facts: dict[str, list[tuple[str, ...]]] = {
+        "atLocation": [("agent1", outside)],
+        "receptacleType": [(id, f"{kind}Type") for id, (kind, _) in zip(receptacles, layout, strict=True)],
+        "receptacleAtLocation": list(zip(receptacles, places, strict=True)),
+        "openable": [(id,) for id, (kind, _) in zip(receptacles, layout, strict=True) if kind in OPENABLE],
+        "canContain": [(f"{r}Type", f"{o}Type") for r in kinds for o in contents if o in CAN_CONTAIN[r]],
+        "objectType": [(id, f"{kind}Type") for id, (kind, _) in zip(objects, things, strict=True)],
+        "inReceptacle": [(id, receptacles[where]) for id, (_, where) in zip(objects, things, strict=True)],
+        "objectAtLocation": [(id, places[where]) for id, (_, where) in zip(objects, things, strict=True)],
+        "pickupable": [(id,) for id, (kind, _) in zip(objects, things, strict=True) if kind not in TOGGLEABLE],
+        "isReceptacleObject": [(id,) for id, (kind, _) in zip(objects, things, strict=True) if kind in MOVABLE_RECEPTACLES],
+    }
+    for ability, able in _ABILITIES.items():
+        facts[ability] = [(id,) for id, (kind, _) in zip(objects, things, strict=True) if kind in able]
+    return Problem(types, facts, [])
+
+
+def receptacle_id(kind: str, number: int) -> str:
+    """Return an id as AI2-THOR forms it: basins are parts of a Sink or a Bathtub."""
+    if kind.endswith("Basin"):
+        return f"{_coordinates(kind.removesuffix('Basin'), number, '01_dot_00')}_bar_{kind}"
+    return _coordinates(kind, number, "01_dot_00")
+
+
+def _coordinates(kind: str, number: int, height: str) -> str:
+    x, z = divmod(number, 100)
+    return f"{kind}_bar__plus_{x:02}_dot_00_bar__plus_{height}_bar__minus_{z:02}_dot_25"

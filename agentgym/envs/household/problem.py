@@ -1,0 +1,125 @@
+"""Reads the PDDL problem inside a game file: objects, initial facts, goal; layout, order and case do not matter."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.errors import BadData
+
+Tree = list[Any]
+"""An S-expression: a list of strings and lists."""
+
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+_COMMENT = re.compile(r";[^\n]*")
+_ATOM = re.compile(r"\(\s*([^\s()]+)((?:\s+[^\s()]+)*)\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A planning problem, everything in lower case."""
+
+    types: dict[str, str]
+    """Name of an object -> its type."""
+    facts: dict[str, list[tuple[str, ...]]]
+    """Predicate -> argument lists that hold at the start."""
+    goal: Tree
+
+    def lower(self) -> "Problem":
+        """Return the same problem in lower case, as the PDDL reader of the genuine engine sees it."""
+        facts = {name.lower(): [tuple(map(str.lower, fact)) for fact in facts] for name, facts in self.facts.items()}
+        return Problem({name.lower(): kind for name, kind in self.types.items()}, facts, self.goal)
+
+
+def read_problem(text: str, where: str = "problem") -> Problem:
+    """Read PDDL text; raises BadData with `where`, the line and what was expected."""
+    text = _COMMENT.sub("", text).lower() if ";" in text else text.lower()
+    objects = _section(text, "objects", where)
+    init = _section(text, "init", where)
+    goal = parse_tree(text, _section(text, "goal", where)[0], where)
+    if len(goal) != 2:
+        raise BadData(f"{where}, {_line(text, _section(text, 'goal', where)[0])}: expected (:goal CONDITION)")
+    return Problem(_read_objects(text, objects, where), _read_facts(text, init, where), goal[1])
+
+
+def _section(text: str, name: str, where: str) -> tuple[int, int]:
+    """Return where `(:name …)` begins and where its content begins."""
+    found = re.search(rf"\(\s*:{name}(?![^\s()])", text)
+    if found is None:
+        raise BadData(f"{where}: no (:{name} …) section; expected a PDDL problem with objects, init and goal")
+    return found.start(), found.end()
+
+
+def _read_objects(text: str, section: tuple[int, int], where: str) -> dict[str, str]:
+    end = text.find(")", section[1])
+    if end < 0 or "(" in text[section[1] : end]:
+        raise BadData(f"{where}, {_line(text, section[1])}: (:objects …) is not closed; expected lines `NAME - TYPE`")
+    types: dict[str, str] = {}
+    waiting: list[str] = []
+    words = iter(text[section[1] : end].split())
+    for word in words:
+        if word != "-":
+            waiting.append(word)
+            continue
+        kind = next(words, None)
+        if kind is None or not waiting:
+            raise BadData(f"{where}, {_line(text, section[1])}: a dash without NAME or TYPE in (:objects …)")
+        types.update(dict.fromkeys(waiting, kind))
+        waiting = []
+    return {**types, **dict.fromkeys(waiting, "object")}
+
+
+def _read_facts(text: str, section: tuple[int, int], where: str) -> dict[str, list[tuple[str, ...]]]:
+    """Read atoms one after the other until the parenthesis that closes the section; `(= …)` is left out."""
+    facts: dict[str, list[tuple[str, ...]]] = {}
+    position = section[1]
+    size = len(text)
+    match = _ATOM.match
+    while True:
+        while position < size and text[position].isspace():
+            position += 1
+        found = match(text, position)
+        if found is not None:
+            name = found[1]
+            arguments = tuple(found[2].split())
+            if name in facts:
+                facts[name].append(arguments)
+            else:
+                facts[name] = [arguments]
+            position = found.end()
+        elif text.startswith(")", position):
+            return facts
+        elif text.startswith("(", position) and re.match(r"\(\s*=", text[position : position + 20]):
+            position = _skip(text, position, where)
+        else:
+            shown = text[position : position + 30].split("\n")[0]
+            raise BadData(f"{where}, {_line(text, position)}: expected a fact `(NAME ARGUMENT …)`, found {shown!r}")
+
+
+def _skip(text: str, position: int, where: str) -> int:
+    """Return the position after the expression that begins here."""
+    depth = 0
+    for token in _TOKEN.finditer(text, position):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    raise BadData(f"{where}, {_line(text, position)}: the parenthesis is never closed")
+
+
+def parse_tree(text: str, position: int, where: str) -> Tree:
+    """Read the S-expression that begins at a position."""
+    stack: list[Tree] = [[]]
+    for token in _TOKEN.finditer(text, position):
+        if token[0] == "(":
+            stack.append([])
+        elif token[0] == ")":
+            done = stack.pop()
+            if len(stack) == 1:
+                return done
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token[0])
+    raise BadData(f"{where}, {_line(text, position)}: the parenthesis is never closed; is the file cut off?")
+
+
+def _line(text: str, position: int) -> str:
+    return f"line {text.count(chr(10), 0, position) + 1} of the problem"

@@ -1,0 +1,168 @@
+"""The world: generated houses, played by ALFWorld's rules in ALFWorld's words."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core import Outcome, Task, TextEnv
+from agentgym.envs.household.advise import Memory, advise
+from agentgym.envs.household.catalog import TASK_TYPES
+from agentgym.envs.household.explain import explain
+from agentgym.envs.household.game import Game, build_game
+from agentgym.envs.household.houses import Plan, draw_task, goal_of, make_problem
+from agentgym.envs.household.play import Play
+from agentgym.envs.household.solve import solve
+from agentgym.envs.household.text import NOTHING_HAPPENS
+from agentgym.errors import BadConfig, unknown
+from agentgym.seeding import share
+
+_FIVE = TASK_TYPES[:5]
+
+
+class HouseWorld(TextEnv):
+    """What generated and genuine games share: one game per task, played by the same rules."""
+
+    horizon = 50
+    feedback = "genuine"
+    random_bound = 0.2
+    play: Play
+    memory: Memory
+
+    def setup(self) -> None:
+        """Make room for the games played last: the attempts of a group share theirs."""
+        self._games: OrderedDict[str, tuple[Task, Game]] = OrderedDict()
+
+    def make_game(self, task: Task) -> Game:
+        """Return the game of a task."""
+        raise NotImplementedError
+
+    def _game(self, task: Task) -> Game:
+        known = self._games.get(task.id)
+        if known is not None and (known[0] is task or known[0] == task):
+            return known[1]
+        game = self.make_game(task)
+        self._games[task.id] = (task, game)
+        if len(self._games) > 2:
+            self._games.popitem(last=False)
+        return game
+
+    def begin(self, task: Task) -> str:
+        self.play, self.memory = Play(self._game(task)), Memory()
+        return self.play.game.intro
+
+    def act(self, action: str) -> str | Outcome:
+        text = self.play.act(action)
+        self.memory.notice(self.play, action, text is not None)
+        won = self.play.won()
+        if text is None:
+            outcome = self.invalid(NOTHING_HAPPENS, explain(self.play, action))
+            outcome.success = True if won else None
+            return outcome
+        return self.win(text) if won else text
+
+    def admissible(self) -> list[str]:
+        return self.play.admissible().copy()
+
+    def state(self) -> object:
+        play = self.play
+        return play.location, play.held, play.opened, play.done, play.contents, play.at, sorted(play.taken)
+
+    def state_key(self) -> str:
+        return f"{self._base ^ self.play.key:016x}"
+
+    @property
+    def _base(self) -> int:
+        return self.play.game.token(f"task {self.task.id}")
+
+    def save(self) -> Any:
+        memory = self.memory
+        return self.play.game, self.play.save(), (memory.located, memory.probed, memory.viewed, memory.handled)
+
+    def load(self, payload: Any) -> None:
+        game, state, memory = payload
+        self.play, self.memory = Play(game), Memory(*memory)
+        self.play.load(state)
+
+    def oracle(self) -> Iterator[str]:
+        yield from solve(self.play)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield advise(self.play, self.memory)
+
+
+class Household(HouseWorld):
+    """Find, heat, cool, clean and place things in a house (ALFWorld's rules and words, generated houses).
+
+    `valid_unseen` has layouts of its own; `valid_seen` has the layouts of `train` with other things in them.
+    """
+
+    splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
+    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "together": 0.0, "horizon": 16},
+        "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
+        "full": {"receptacles": (30, 40), "objects": (30, 50), "together": 0.3, "targets": (1, 4), "horizon": 50},
+    }
+    horizon = 30
+    receptacles: tuple[int, int] = (10, 14)
+    """Fewest and most receptacles at difficulty 0; each level adds four."""
+    objects: tuple[int, int] = (10, 18)
+    """Fewest and most objects at difficulty 0; each level adds six."""
+    types: tuple[str, ...] = TASK_TYPES
+    """Task types that are asked, by ALFWorld's names."""
+    together: float = 0.15
+    """Chance that a receptacle stands at the same place as another."""
+    targets: tuple[int, int] = (1, 2)
+    """How many objects of the wanted class there are."""
+
+    def setup(self) -> None:
+        """Check the ranges and make room for games."""
+        super().setup()
+        for name, least in (("receptacles", 4), ("objects", 2), ("targets", 1)):
+            value = getattr(self, name)
+            try:
+                low, high = value
+                fits = least <= low <= high
+            except (TypeError, ValueError):
+                fits = False
+            if not fits:
+                raise BadConfig(f"{name} of Household is {value!r}; expected (FEWEST, MOST) with FEWEST at least {least}")
+        if not self.types:
+            raise BadConfig("types of Household is empty; expected at least one of ALFWorld's task types")
+        for kind in self.types:
+            if kind not in TASK_TYPES:
+                raise unknown("task type", kind, TASK_TYPES)
+        if not 0 <= self.together < 1:
+            raise BadConfig(f"together of Household is {self.together!r}; expected a chance from 0 to below 1")
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        (few, many), (low, high) = self.receptacles, self.objects
+        more, extra = 4 * difficulty, 6 * difficulty
+        size = Plan((few + more, many + more), (low + extra, high + extra), tuple(self.types), self.together, self.targets)
+        return draw_task(rng, size)
+
+    def split_key(self, task: Task) -> object:
+        return tuple(task.data["layout"])
+
+    def split_of(self, task: Task) -> str:
+        """Return the split: held-out layouts first, then held-out contents of the others; functions of hashes alone."""
+        if share("layout", repr(self.split_key(task))) < self.splits["valid_unseen"]:
+            return "valid_unseen"
+        content = repr((task.instruction, sorted(task.data.items())))
+        rest = 1 - self.splits["valid_unseen"]
+        return "valid_seen" if share("content", content) < self.splits["valid_seen"] / rest else "train"
+
+    def make_game(self, task: Task) -> Game:
+        return generated_game(task)
+
+
+def generated_game(task: Task) -> Game:
+    """Return the game of a generated task."""
+    goal = goal_of(task)
+    lower = replace(goal, object=goal.object.lower(), receptacle=goal.receptacle.lower(), lamp=goal.lamp.lower())
+    return build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", where=task.id)
