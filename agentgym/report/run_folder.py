@@ -104,7 +104,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
     warm = {step: row for (phase, step), row in rows.items() if phase == "warm"}
     rest = {step: row for (phase, step), row in rows.items() if phase != "warm"}
-    shift = max(warm, default=0.0) + 1 if warm and rest and min(rest) <= max(warm) else 0.0
+    shift = max(warm) - min(rest) + 1 if warm and rest and min(rest) <= max(warm) else 0.0
     placed = [{**row, "x": step - shift} for step, row in sorted(warm.items())]
     return placed + [{**row, "x": step} for step, row in sorted(rest.items())]
 
@@ -127,11 +127,21 @@ def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     return Row(offset, str(raw["env"]), str(raw["task_id"]), str(labels.get("type", "")), part, step, outcome)
 
 
+MEASURED = {
+    # first word of the group ids of a training run's test evaluations: how the page calls them
+    "success_before": "before training",
+    "success_warm": "after the warm start",
+    "success_after": "after training",
+}
+
+
 def place(group_id: str) -> tuple[str, str]:
-    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation."""
+    """Return part and step of a training run's group id: `12/…` is training, `eval/12/…` evaluation at a step."""
     first, _, rest = group_id.partition("/")
     if first == "eval":
         return "eval", rest.partition("/")[0]
+    if first in MEASURED:
+        return "eval", MEASURED[first]
     return ("train", first) if first.isdecimal() else ("", "")
 
 

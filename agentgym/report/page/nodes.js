@@ -44,7 +44,7 @@ function short(value) {
   if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
   if (size >= 10) return value.toFixed(1);
   if (size >= 0.1 || size === 0) return value.toFixed(2);
-  return value.toPrecision(2);
+  return size >= 0.001 ? value.toPrecision(2) : value.toExponential(1).replace(".0e", "e");
 }
 
 function signed(value) {

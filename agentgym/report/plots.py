@@ -1,0 +1,93 @@
+"""Learning curves as pictures."""
+
+# matplotlib is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import MissingExtra
+from agentgym.report.run_folder import RunFolder, open_run
+
+INK, SOFT, LINE = "#1c1f23", "#626973", "#e2e3de"
+BLUE, ORANGE = "#2563c9", "#c2610c"
+SMOOTH = 5  # steps in the running mean of the training curve
+
+
+def learning_curve(run_dir: str | Path) -> Path:
+    """Draw success by step from `metrics.jsonl` and return the path of `learning_curve.png` in the run folder.
+
+    Training success is shown as it was and as a running mean; held-out success as dots; success before and after the
+    warm start, and at the end, as level lines where `summary.json` has them. Raises MissingExtra without matplotlib.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+    except ImportError as error:
+        raise MissingExtra("learning curves need matplotlib: pip install 'agentgym[train]'") from error
+    run = open_run(run_dir)
+    figure = Figure(figsize=(8, 4.5), dpi=150, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    _curves(axes, run)
+    _levels(axes, run.summary or {})
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("step", color=SOFT)
+    axes.set_title(_title(run), loc="left", color=INK, fontsize=11, fontweight="bold", parse_math=False)
+    axes.grid(axis="y", color=LINE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=SOFT, length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(LINE)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper left", frameon=False, labelcolor=INK, fontsize=9)
+    path = Path(run_dir) / "learning_curve.png"
+    figure.savefig(path)
+    return path
+
+
+def _curves(axes: Any, run: RunFolder) -> None:
+    train, held = (_series(run, key) for key in ("success_train", "success_valid"))
+    if train:
+        steps, values = zip(*train, strict=True)
+        axes.plot(steps, values, color=ORANGE, alpha=0.3, linewidth=1)
+        axes.plot(steps, running_mean(list(values), SMOOTH), color=ORANGE, linewidth=2, label="training")
+    if held:
+        steps, values = zip(*held, strict=True)
+        axes.plot(steps, values, color=BLUE, linewidth=2, marker="o", markersize=5, label="held out")
+    if not train and not held:
+        axes.text(0.5, 0.5, "no success was measured yet", transform=axes.transAxes, ha="center", color=SOFT)
+
+
+def _levels(axes: Any, summary: dict[str, Any]) -> None:
+    names = {"success_before": "before", "success_warm": "after warm start", "success_after": "after training"}
+    for key, name in names.items():
+        value = summary.get(key)
+        if isinstance(value, (int, float)) and value == value:
+            axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
+            place = {"xy": (1, value), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+            axes.annotate(f"{name} {100 * value:.1f} %", **place, xytext=(-2, 3), ha="right", color=SOFT, fontsize=8.5)
+
+
+def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
+    rows = [(row["step"], row.get(key)) for row in run.metrics if row.get("phase") != "warm"]
+    return [(step, value) for step, value in rows if isinstance(value, (int, float)) and value == value]
+
+
+def running_mean(values: list[float], width: int) -> list[float]:
+    """Return each value's mean with its neighbours, as many on either side as there are, at most `width // 2`."""
+    means: list[float] = []
+    for i in range(len(values)):
+        reach = min(width // 2, i, len(values) - 1 - i)
+        near = values[i - reach : i + reach + 1]
+        means.append(sum(near) / len(near))
+    return means
+
+
+def _title(run: RunFolder) -> str:
+    credit = (run.summary or {}).get("credit")
+    return f"{run.name}: success{f', {credit}' if credit else ''}"
