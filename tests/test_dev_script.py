@@ -64,6 +64,24 @@ def test_a_failed_installation_says_why_and_is_tried_again(checkout: Path) -> No
     assert "making .venv" not in done.stderr  # the environment itself was sound the second time
 
 
+def test_an_interrupted_installation_starts_anew(checkout: Path) -> None:
+    assert dev(checkout, "train", AGENTGYM_PIP_ARGS="--no-such-option").returncode == 1
+    process = subprocess.Popen(["true"])
+    process.wait()
+    (checkout / ".venv" / "unfinished").write_text(f"{process.pid}\n")
+    done = dev(checkout, "train", AGENTGYM_PIP_ARGS="--no-such-option")
+    assert "was interrupted" in done.stderr and "making .venv" in done.stderr
+    assert not (checkout / ".venv" / "unfinished").exists()
+
+
+def test_two_do_not_install_at_once(checkout: Path) -> None:
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / "unfinished").write_text(f"{os.getpid()}\n")
+    done = dev(checkout, "train")
+    assert done.returncode == 1
+    assert f"process {os.getpid()} is installing" in done.stderr
+
+
 def test_shell_is_posix() -> None:
     for shell in filter(None, map(shutil.which, ("dash", "busybox", "sh"))):
         command = [shell, "sh", "-n"] if shell.endswith("busybox") else [shell, "-n"]
