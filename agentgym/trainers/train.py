@@ -85,7 +85,9 @@ class _Run:
     def run(self) -> dict[str, Any]:
         """Run to the end and return the summary."""
         config = self.config
-        self.show("start", {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps})
+        parameters = sum(p.numel() for p in self.model.parameters())
+        start = {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps, "parameters": parameters}
+        self.show("start", start)
         with asyncio.Runner() as self.loop:
             try:
                 self._measure("success_before")
@@ -127,7 +129,9 @@ class _Run:
             self.position += 1
             self.played += len(episodes)
             if self.position % 20 == 0 or self.position == self.warm_steps:
-                row = {"step": self.position, "phase": "warm", **metrics, "seconds": time.perf_counter() - started}
+                row: dict[str, Any] = {"step": self.position, "phase": "warm", **metrics}
+                row["seconds"] = time.perf_counter() - started
+                row["eta_seconds"] = self.seconds / self.position * (self.warm_steps - self.position)
                 self.record.log(row)
                 self.show("warm", row)
             if self.position == self.warm_steps:
@@ -202,7 +206,8 @@ class _Run:
         """Measure success on the test split, once per run."""
         if name not in self.results:
             self.results[name] = self._evaluate(self.config.test_split, self.config.test_tasks, f"{name}/")
-            self.show("eval", {"name": name, "success": self.results[name]})
+            where = {"split": self.config.test_split, "tasks": self.config.test_tasks}
+            self.show("eval", {"name": name, "success": self.results[name], **where})
 
     def _evaluate(self, split: str, tasks: int, prefix: str) -> float:
         """Return the success on the first tasks of a split and keep the episodes."""

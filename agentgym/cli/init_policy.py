@@ -1,0 +1,57 @@
+"""Make a small policy and tokenizer from a world's own text, so that training can start with nothing.
+
+agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
+agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from agentgym.options import Options
+
+
+@dataclass(frozen=True)
+class Config:
+    """The policy to make."""
+
+    env: tyro.conf.Positional[str]
+    """World whose text the tokenizer is trained on."""
+    out: str = "runs/policy"
+    """Folder to write."""
+    width: int = 128
+    """Hidden size; heads are 32 wide, half as many of them for keys and values, the feed-forward layer is twice as wide."""
+    layers: int = 3
+    """Number of layers."""
+    vocabulary: int = 700
+    """Tokens in the vocabulary, 256 bytes included."""
+    context: int = 2048
+    """Longest sequence in tokens."""
+    episodes: int = 300
+    """Episodes of the expert whose text trains the tokenizer."""
+    seed: int = 0
+    """Seed of the weights and of the episodes."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the world: --env.KEY VALUE."""
+
+
+def run(config: Config) -> int:
+    """Write the policy and say what it is."""
+    from agentgym.cli.train import need_training
+    from agentgym.errors import BadConfig
+
+    need_training()
+    from agentgym.trainers.policy import PolicySize, init_policy, load_policy
+
+    if config.width % 64 or config.width < 64:
+        raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
+    size = PolicySize(config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
+    folder = init_policy(
+        config.env, config.out, env_options=config.env_options, size=size, episodes=config.episodes, seed=config.seed
+    )
+    model, tokenizer = load_policy(folder)
+    parameters = sum(p.numel() for p in model.parameters())
+    Console().print(f"{folder}: {parameters / 1e6:.2f} M parameters, {len(tokenizer)} tokens", highlight=False, markup=False)
+    return 0

@@ -1,0 +1,157 @@
+"""Train an agent by a recipe: a TOML file of the package, or your own.
+
+agentgym train household                                      a small policy from nothing, on the CPU
+agentgym train household --credit grpo --seed 1 --out runs/b  another credit algorithm
+agentgym train --list                                         all recipes
+agentgym train --resume runs/demo                             go on where a run stopped
+agentgym train household --model PATH --credit my_module:last_turn --credit.scale 0.5
+"""
+
+import dataclasses
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.cli.flags import read_flags
+from agentgym.errors import BadConfig, MissingExtra
+from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What the command is to do."""
+
+    config: TrainConfig | None = None
+    """The run to start."""
+    resume: str = ""
+    """The run to go on with."""
+    list: bool = False
+    """Print the recipes and stop."""
+
+
+def read(arguments: Sequence[str]) -> Config:
+    """Read a recipe's name, then flags that override it; or `--resume FOLDER`, or `--list`."""
+    words = list(arguments)
+    if "--list" in words:
+        return Config(list=True)
+    if "--resume" in words:
+        place = words.index("--resume") + 1
+        if place >= len(words):
+            raise BadConfig("--resume needs the folder of a run, for example --resume runs/demo")
+        rest = words[: place - 1] + words[place + 1 :]
+        if rest:
+            raise BadConfig(f"--resume goes on with the run as it was configured; {' '.join(rest)} cannot be changed")
+        return Config(resume=words[place])
+    name = words.pop(0) if words and not words[0].startswith("-") else ""
+    default = read_recipe(name) if name else TrainConfig()
+    return Config(read_flags(TrainConfig, words, command="train", description=__doc__, default=default))
+
+
+def run(config: Config) -> int:
+    """Train, showing a line a step, and end with a table."""
+    console = Console(highlight=False)
+    if config.list:
+        console.print(_recipes())
+        return 0
+    need_training()
+    from transformers.utils import logging
+
+    from agentgym.trainers.train import resume, train
+
+    logging.disable_progress_bar()
+    settings = read_config(Path(config.resume) / "config.toml") if config.resume else config.config
+    assert settings is not None
+    screen = _Screen(console, settings, config.resume or settings.out)
+    try:
+        summary = resume(config.resume, screen) if config.resume else train(settings, screen)
+    except KeyboardInterrupt:
+        console.print(f"\nstopped; go on with: agentgym train --resume {screen.folder}", markup=False)
+        raise
+    console.print(_table(summary))
+    _report(console, Path(screen.folder))
+    return 0
+
+
+def need_training() -> None:
+    """Raise MissingExtra unless the extra for training is installed."""
+    for name in ("torch", "transformers", "accelerate", "tokenizers"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtra(f"training needs {name}: pip install 'agentgym[train]'")
+
+
+class _Screen:
+    """Shows a run as it goes."""
+
+    def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
+        self.console, self.config, self.folder = console, config, folder
+
+    def __call__(self, kind: str, numbers: dict[str, Any]) -> None:
+        getattr(self, f"_{kind}")(numbers)
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def _start(self, n: dict[str, Any]) -> None:
+        where = f", going on after update {n['position']}" if n["position"] else ""
+        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters on {self.config.env}{where}")
+        self._print(f"{n['warm_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
+
+    def _eval(self, n: dict[str, Any]) -> None:
+        what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
+        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks")
+
+    def _warm(self, n: dict[str, Any]) -> None:
+        self._print(f"warm {n['step']:>5}  loss {n['nll']:.3f}  {_time(n['eta_seconds'])} left")
+
+    def _step(self, n: dict[str, Any]) -> None:
+        valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
+        shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
+        self._print(
+            f"step {n['step']:>5}  success {n['success_train']:4.0%} held out {valid:>4}  reward {n['reward']:.2f}  "
+            f"turns {n['turns']:4.1f}  {n['tokens_per_second']:5.0f} tok/s  roll/train/env {shares} %  "
+            f"kl {n.get('mismatch_kl', 0):.1e}  entropy {n.get('entropy', 0):.2f}  dropped {n['groups_dropped']:>2}  "
+            f"{_time(n['eta_seconds'])} left"
+        )
+
+    def _end(self, n: dict[str, Any]) -> None:
+        del n
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _table(summary: dict[str, Any]) -> Table:
+    table = Table(title=f"success on {summary['tasks']} {summary['split']} tasks", title_justify="left")
+    for column in ("untrained", "after warm start", f"after {summary['credit']}", "episodes", "seconds"):
+        table.add_column(column, justify="right")
+    table.add_row(
+        *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "warm", "after")),
+        f"{summary['episodes']:,}",
+        f"{summary['train_seconds']:.0f}",
+    )
+    return table
+
+
+def _recipes() -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("recipe")
+    table.add_column("what")
+    for name, path in recipes().items():
+        first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+        table.add_row(Text(name), Text(first.lstrip("# ")))
+    return table
+
+
+def _report(console: Console, folder: Path) -> None:
+    """Write the curve and the page of episodes; a problem there must not look like a failed training run."""
+    from agentgym.report.html import write_report
+    from agentgym.report.plots import learning_curve
+
+    for make in (learning_curve, write_report):
+        console.print(str(make(folder)), markup=False)
