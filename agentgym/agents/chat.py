@@ -10,7 +10,7 @@ from agentgym.agents.encode import hide
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.errors import bad_option
+from agentgym.errors import BadConfig, bad_option
 
 _HISTORY = ("keep", "template")
 _THOUGHT = re.compile(r"(</?think>)")
@@ -115,7 +115,10 @@ class RenderedTalk(ChatTalk):
         added, count = form.turn.fill(values), len(cores)
         chat = [*self.chat, (template.role, hide(added, cores))]
         cores[count:] = template.escaped(cores[count:])
-        text = template.render(chat)
+        try:
+            text = template.render(chat)
+        except Exception as error:  # whatever the template's author or jinja raise
+            raise BadConfig(f"the chat template refuses the model's own reply ({error}): use history='keep'") from error
         rewritten = not text.startswith(self._expected)
         self._asked = (chat, cores, text, rewritten)
         if rewritten:
@@ -131,9 +134,15 @@ class RenderedTalk(ChatTalk):
         chat, cores, text, rewritten = self._asked
         template = self.agent.template
         self.cores = list(cores)
-        said = hide(_with_thoughts_shown(template.encoder.pieces(self.said_ids)), self.cores)
-        self.chat = [*chat, ("assistant", template.opened + said)]
-        self._expected = text + said
+        pieces = _with_thoughts_shown(template.encoder.pieces(self.said_ids))
+        rest = _without(template.prefix, pieces) if template.prefix else None
+        if rest is None:
+            said = hide(pieces, self.cores)
+            content, self._expected = template.opened + said, text + said
+        else:  # the template writes the prefix itself
+            content = hide(rest, self.cores)
+            self._expected = text + template.prefix + content
+        self.chat = [*chat, ("assistant", content)]
         self.rewrites += rewritten
         return action
 
@@ -146,3 +155,14 @@ def _with_thoughts_shown(pieces: Sequence[str]) -> list[str]:
         for place, part in enumerate(_THOUGHT.split(piece)):
             shown.append(part if place % 2 else kind(part))
     return shown
+
+
+def _without(prefix: str, pieces: Sequence[str]) -> list[str] | None:
+    """Return the pieces after a prefix that the template writes itself, or None where they do not begin with it."""
+    for place, piece in enumerate(pieces):
+        if piece.startswith(prefix):
+            return [type(piece)(piece[len(prefix) :]), *pieces[place + 1 :]]
+        if not prefix.startswith(piece):
+            break
+        prefix = prefix[len(piece) :]
+    return None

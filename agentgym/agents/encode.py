@@ -16,7 +16,7 @@ from agentgym.errors import BadConfig
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARK = re.compile(f"{_OPEN}([a-z0-9]+){_CLOSE}")
-_CACHED = 4000  # characters; longer runs are encoded anew, so that the cache stays small
+_CACHED = 512  # characters or tokens; longer texts are not remembered, so that the caches stay small
 
 
 class Foreign(str):
@@ -50,25 +50,52 @@ def hide(pieces: Iterable[str], cores: list[str]) -> str:
     return "".join(shown)
 
 
+class Run(tuple[str | int, ...]):
+    """Plain text with gaps, each the number of the text that belongs there; encoded as one."""
+
+    __slots__ = ()
+
+
+_Part = tuple[int, ...] | Run
+
+
 @dataclass(frozen=True, slots=True)
 class Skeleton:
     """A rendering in tokens, with gaps: fixed ids, and runs of text that are encoded when their gaps are known."""
 
-    parts: tuple[tuple[int, ...] | tuple[str | int, ...], ...]
-    runs: tuple[bool, ...]
-    """Which parts are runs; in these a number is the index of a gap."""
+    parts: tuple[_Part, ...]
     encode: Callable[[str], tuple[int, ...]]
+
+    @staticmethod
+    def joined(parts: Iterable[_Part], encode: Callable[[str], tuple[int, ...]]) -> "Skeleton":
+        """Make a skeleton of parts in order; neighbouring fixed ids become one."""
+        found: list[_Part] = []
+        for part in parts:
+            last = found[-1] if found else Run()
+            if isinstance(part, Run) or isinstance(last, Run):
+                found.append(part)
+            else:
+                found[-1] = last + part
+        return Skeleton(tuple(part for part in found if part), encode)
 
     def fill(self, cores: Sequence[str]) -> list[int]:
         """Return the ids with the gaps filled."""
         ids: list[int] = []
-        for part, run in zip(self.parts, self.runs, strict=True):
-            if run:
-                pieces = [cores[p] if isinstance(p, int) else p for p in part]
-                ids.extend(self.encode(pieces[0] if len(pieces) == 1 else "".join(pieces)))
+        for part in self.parts:
+            if isinstance(part, Run):
+                ids += self.encode("".join([cores[piece] if isinstance(piece, int) else piece for piece in part]))
             else:
-                ids.extend(cast("tuple[int, ...]", part))
+                ids += part
         return ids
+
+    def split(self, control: frozenset[int]) -> tuple[tuple[int, ...], "Skeleton"]:
+        """Split after the first control token; the first half is empty where a gap comes before it."""
+        head = self.parts[0] if self.parts else ()
+        if not isinstance(head, Run):
+            for place, id in enumerate(head, 1):
+                if id in control:
+                    return head[:place], Skeleton((head[place:], *self.parts[1:]), self.encode)
+        return (), self
 
 
 class Encoder:
@@ -82,9 +109,11 @@ class Encoder:
                 f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: a fast Hugging Face tokenizer is needed "
                 "(transformers.AutoTokenizer makes one), since only that can be told to leave control tokens unread"
             ) from None
-        added = {token.content: (int(id), token) for id, token in tokenizer.added_tokens_decoder.items() if token.content}
+        added: dict[str, tuple[int, Any]] = {
+            token.content: (int(id), token) for id, token in tokenizer.added_tokens_decoder.items() if token.content.strip()
+        }
         self.control: dict[str, int] = {content: id for content, (id, _) in added.items()}
-        """Id of every added or special string."""
+        """Id of every added or special string; added white space (Gemma has some) is text like any other."""
         self.control_ids = frozenset(self.control.values()) | frozenset(tokenizer.all_special_ids)
         self.names = {id: content for content, id in self.control.items()}
         self._left = {content for content, (_, token) in added.items() if token.lstrip}
@@ -92,9 +121,9 @@ class Encoder:
         longest_first = sorted(self.control, key=len, reverse=True)
         self._splitter = re.compile("|".join([MARK.pattern, *map(re.escape, longest_first)]))
         self._decode: Callable[..., str] = backend.decode
-        self._plain: Any = backend.__class__.from_str(_without_added_tokens(backend.to_str()))
+        self._plain: Any = backend.__class__.from_str(_without_control_tokens(backend.to_str()))
         self._cached = functools.lru_cache(16384)(self._encode)
-        self.text = functools.lru_cache(16384)(self._text)
+        self._remembered = functools.lru_cache(16384)(self._text)
 
     def plain(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a text; none is a control token, whatever the text spells."""
@@ -122,52 +151,36 @@ class Encoder:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, control tokens spelled out."""
-        return self.text(tuple(ids))
+        return self._remembered(tuple(ids)) if len(ids) <= _CACHED else self._text(ids)
 
-    def _text(self, ids: tuple[int, ...]) -> str:
+    def _text(self, ids: Sequence[int]) -> str:
         return self._decode(list(ids), skip_special_tokens=False)
 
     def compile(self, rendered: str) -> Skeleton:
         """Turn a rendering with marks into a skeleton; control strings outside the marks are control tokens."""
-        parts: list[tuple[Any, ...]] = []
-        runs: list[bool] = []
+        parts: list[_Part] = []
         run: list[str | int] = []
-        position, after = 0, False  # `after`: the last control token swallows the white space that follows it
-
-        def literal(text: str) -> None:
-            text = text.lstrip() if after and not run else text
-            if text:
-                run.append(text)
-
-        def close() -> None:
-            if any(isinstance(piece, int) for piece in run):
-                parts.append(tuple(run))
-                runs.append(True)
-            elif run:
-                fixed(self._encode("".join(cast("list[str]", run))))
-            run.clear()
-
-        def fixed(ids: tuple[int, ...]) -> None:
-            if runs and not runs[-1]:
-                parts[-1] += ids
-            else:
-                parts.append(ids)
-                runs.append(False)
-
+        position, swallow = 0, False  # some control tokens swallow the white space that follows or precedes them
         for match in self._splitter.finditer(rendered):
-            literal(rendered[position : match.start()])
+            text = rendered[position : match.start()]
+            text = text.lstrip() if swallow and not run else text
+            text = text.rstrip() if match[0] in self._left else text
+            run += [text] if text else []
             position = match.end()
             if match[1] is not None:
                 run.append(int(match[1]))
                 continue
-            if match[0] in self._left and run and isinstance(run[-1], str):
-                run[-1] = run[-1].rstrip()
-            close()
-            fixed((self.control[match[0]],))
-            after = match[0] in self._right
-        literal(rendered[position:])
-        close()
-        return Skeleton(tuple(parts), tuple(runs), self.plain)
+            parts += [self._run(run), (self.control[match[0]],)]
+            run, swallow = [], match[0] in self._right
+        text = rendered[position:]
+        run += [text.lstrip() if swallow and not run else text]
+        return Skeleton.joined([*parts, self._run(run)], self.plain)
+
+    def _run(self, run: Sequence[str | int]) -> "_Part":
+        """Return a run with gaps as it is, and one without them in tokens."""
+        if any(isinstance(piece, int) for piece in run):
+            return Run(tuple(run))
+        return self._encode("".join(cast("Sequence[str]", run)))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return sampled tokens as text: control tokens the model chose as they are, everything else foreign."""
@@ -190,9 +203,10 @@ class Encoder:
         return self.compile(hide(pieces, cores)).fill(cores)
 
 
-def _without_added_tokens(source: str) -> str:
+def _without_control_tokens(source: str) -> str:
     raw: dict[str, Any] = json.loads(source)
-    raw.update(added_tokens=[], post_processor=None, truncation=None, padding=None)
+    blank = [token for token in raw["added_tokens"] if not token["content"].strip()]
+    raw.update(added_tokens=blank, post_processor=None, truncation=None, padding=None)
     first: dict[str, Any] = raw.get("pre_tokenizer") or {}
     step: dict[str, Any]
     for step in [first, *first.get("pretokenizers", [])]:

@@ -36,29 +36,37 @@ class ChatTemplate:
         self._skeletons: dict[tuple[str, str, str], tuple[tuple[int, ...], Skeleton]] = {}
         self._listed = False
         """Whether the template wants a message's content as a list of parts."""
-        if not self._works([("user", mark("u"))], "u"):
-            self._listed = True
-            if not self._works([("user", mark("u"))], "u"):
-                raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
+        self._listed = not self._works([("user", mark("u"))], "u")
+        if self._listed and not self._works([("user", mark("u"))], "u"):
+            raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
         self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u")
         """Whether there is a system message; otherwise its text opens the first user message."""
+        self._first = [*([("system", mark("s"))] if self.system else []), ("user", mark("u"))]
+        self._past = [*self._first, ("assistant", mark("a"))]
         self.escape = False
         """Whether observations are written as the inside of a JSON string."""
         self.role = "tool" if self._has_tool_role() else "user"
         """The role under which observations go back."""
-        rendered = self.render([*self._opening(), ("user", mark("u"))])
-        thinking = _THINK.search(rendered)
+        self._learn_assistant(tokenizer.eos_token_id)
+
+    def _learn_assistant(self, eos: int | None) -> None:
+        """Find out how the model's turn opens and ends."""
+        whole = [*self._past, (self.role, mark(0))]
+        if not self._works(whole, "u", "a", "0") or mark(0) not in self.render(whole).partition(mark("a"))[2]:
+            raise BadConfig("the chat template cannot render an observation after a reply: it cannot be continued")
+        asked, said = self.render(self._first), self.render(whole)
+        thinking = _THINK.search(asked)
         self.opened = thinking[0] if thinking else ""
         """What the generation prompt opens: `<think>` and the white space after it, or nothing."""
+        self.prefix = said[len(asked) :].partition(mark("a"))[0] if said.startswith(asked) else ""
+        """What the template itself writes before a plain reply and the generation prompt does not (gpt-oss: a channel)."""
         self.end_ids, _ = self._bridge(mark(0))
         """What ends the assistant's turn in a conversation that goes on."""
-        final = self.render([*self._opening(), ("user", mark("u")), ("assistant", mark("a"))], generate=False)
-        own = _through_control(self.encoder.compile(final.partition(mark("a"))[2]), self.encoder.control_ids)
-        self._closes = bool(own)
+        final = self.render(self._past, generate=False).partition(mark("a"))[2]
+        ends = self.split(final)[0][-1:]
+        self._closes = bool(ends)
         """Whether a turn has an end token of its own; else (GLM) the token that opens the next one ends it."""
-        eos = tokenizer.eos_token_id
-        ends = own[-1:] if own else self._openers()
-        self.stop_ids = tuple(dict.fromkeys([*ends, *([] if eos is None else [int(eos)])]))
+        self.stop_ids = tuple(dict.fromkeys([*(ends or self._openers()), *([] if eos is None else [int(eos)])]))
         """What a model samples to end its turn."""
 
     # Rendering
@@ -76,18 +84,12 @@ class ChatTemplate:
             return False
         return all(rendered.count(mark(name)) == 1 for name in names)
 
-    def _opening(self) -> list[tuple[str, str]]:
-        return [("system", mark("s"))] if self.system else []
-
     def _has_tool_role(self) -> bool:
         """Whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
-        source = self._tokenizer.chat_template
-        if isinstance(source, Mapping):
-            source = "".join(str(text) for text in source.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        messages = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
-        if not _TOOL_ROLE.search(str(source)) or not self._works([*messages, ("tool", mark(0))], "u", "a", "0"):
+        source = str(self._tokenizer.chat_template)
+        if not _TOOL_ROLE.search(source) or not self._works([*self._past, ("tool", mark(0))], "u", "a", "0"):
             return False
-        messages.append(("tool", mark("b") + _PROBE + mark("c")))
+        messages = [*self._past, ("tool", mark("b") + _PROBE + mark("c"))]
         rendered = self.render(messages)
         if rendered == self.render(messages, generate=False):
             return False
@@ -97,11 +99,10 @@ class ChatTemplate:
 
     def _openers(self) -> list[int]:
         """Return the tokens that open a turn of either role, where these end the turn before."""
-        past = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
         found: list[int] = []
         for role in dict.fromkeys((self.role, "user")):
-            tail = self.render([*past, (role, mark(0))]).rpartition(mark("a"))[2]
-            found += _through_control(self.encoder.compile(tail), self.encoder.control_ids)[-1:]
+            tail = self.render([*self._past, (role, mark(0))]).partition(mark("a"))[2]
+            found += self.split(tail)[0][-1:]
         return found
 
     def ended(self, ids: Sequence[int]) -> bool:
@@ -149,35 +150,15 @@ class ChatTemplate:
         known = self._skeletons.get(key)
         if known is not None:
             return known
-        past = [*self._opening(), ("user", mark("u")), ("assistant", mark("a"))]
-        rendered = self.render([*past, (self.role, shown)])
-        before, found, tail = rendered.rpartition(mark("a"))
-        if not found or mark("u") not in before:
-            raise BadConfig("the chat template leaves out an earlier turn or puts it elsewhere: it cannot be continued")
-        return self._keep(key, self.split(tail))
+        rendered = self.render([*self._past, (self.role, shown)])
+        return self._keep(key, self.split(rendered.partition(mark("a"))[2]))
 
     def split(self, tail: str) -> tuple[tuple[int, ...], Skeleton]:
         """Split what follows a reply into the tokens that end it and the rest."""
-        skeleton = self.encoder.compile(tail)
-        end = _through_control(skeleton, self.encoder.control_ids)
-        if not end:
-            return (), skeleton
-        first = skeleton.parts[0][len(end) :]
-        return end, Skeleton((first, *skeleton.parts[1:]), skeleton.runs, skeleton.encode)
+        return self.encoder.compile(tail).split(self.encoder.control_ids)
 
     def _keep(self, key: tuple[str, str, str], value: tuple[tuple[int, ...], Skeleton]) -> tuple[tuple[int, ...], Skeleton]:
         if len(self._skeletons) >= _KEPT:
             self._skeletons.clear()
         self._skeletons[key] = value
         return value
-
-
-def _through_control(skeleton: Skeleton, control: frozenset[int]) -> tuple[int, ...]:
-    """Return the ids up to and including the first control token, if one comes before the first gap."""
-    if not skeleton.parts or skeleton.runs[0]:
-        return ()
-    ids = skeleton.parts[0]
-    for position, id in enumerate(ids):
-        if id in control:
-            return tuple(int(i) for i in ids[: position + 1])
-    return ()

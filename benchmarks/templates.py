@@ -1,0 +1,225 @@
+"""Every chat template that TRL ships, put through the agents' bridge; writes the table of docs/templates.md.
+
+Run `python benchmarks/templates.py` to write the table, `--check` to fail where it is out of date. The templates come
+without tokenizers, so each gets a small byte-level one whose added tokens are the control strings it mentions.
+"""
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym import Task
+from agentgym.agents import ChatAgent
+from agentgym.engines import Completion
+from agentgym.engines.scripted import ScriptedEngine
+from agentgym.errors import BadConfig
+
+PAGE = Path(__file__).parent.parent / "docs" / "templates.md"
+_CONTROL = re.compile(r"<\|[A-Za-z_0-9]+\|?>|<[A-Za-z_0-9]+\|>|<｜[^<>｜]+｜>|</?[a-z_]+>|\[/?[A-Za-z_]+\]")
+_NOT_CONTROL = re.compile(r"\[[a-z_]+\]|</?(function|parameter|name|description|type|tools?|parameters|required|[a-rt-z])>")
+_PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+ROUNDS = (
+    ("You are in the middle of a room.\n\nYour task is to: heat some egg and put it in diningtable.", "go to fridge 1"),
+    ("The fridge 1 is closed.", "open fridge 1"),
+    ("You open the fridge 1. In it, you see a egg 1,\nand a cup 2.", "take egg 1 from fridge 1"),
+    ('You pick up the "egg 1".', "inventory"),
+)
+THOUGHT = "The egg may be cold."
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the bridge makes of one template."""
+
+    name: str
+    role: str = ""
+    system: bool = False
+    opened: str = ""
+    ends: str = ""
+    plain: str = ""
+    thoughts: str = ""
+    problem: str = ""
+
+
+def templates() -> dict[str, str]:
+    """Return the source of each template of the installed TRL, by name."""
+    import trl
+
+    folder = Path(trl.__file__).parent / "chat_templates"
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.jinja"))}
+
+
+def tokenizer_for(template: str) -> Any:
+    """Return a byte-level BPE tokenizer with the template, and the control strings that it mentions as added tokens."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(_PATTERN), behavior="isolated")
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    backend.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=500, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(["".join(observation for observation, _ in ROUNDS) * 9, template], trainer)
+    strings = {s for s in _CONTROL.findall(template) if not _NOT_CONTROL.fullmatch(s)} | {"<bos>", "<eos>"}
+    plain_looking = [s for s in sorted(strings) if re.fullmatch(r"</?[a-z_]+>", s)]  # added but not special, as in Qwen
+    backend.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in sorted(strings - {*plain_looking})])
+    backend.add_tokens([AddedToken(s, special=False, normalized=False) for s in plain_looking])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<bos>", eos_token="<eos>")
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def survey(name: str, source: str) -> Row:
+    """Play a short conversation over one template and compare the bridge with the template's own rendering."""
+    tokenizer = tokenizer_for(source)
+    try:
+        template = ChatAgent(ScriptedEngine([]), tokenizer, prompt="act").template
+    except BadConfig as error:
+        return Row(name, problem=str(error))
+    ends = ", ".join(tokenizer.convert_ids_to_tokens(i) for i in template.stop_ids if i != tokenizer.eos_token_id)
+    return Row(
+        name,
+        template.role,
+        template.system,
+        template.opened.strip(),
+        ends,
+        compare(tokenizer, ""),
+        compare(tokenizer, THOUGHT),
+    )
+
+
+def compare(tokenizer: Any, thought: str) -> str:
+    """Return what becomes of the past: `extends` or `new row`.
+
+    Raises AssertionError wherever the agents' tokens differ from the tokenizer's on the template's own rendering.
+    """
+    agent = ChatAgent(ScriptedEngine([]), tokenizer, prompt="act")
+    rendered = ChatAgent(ScriptedEngine([]), tokenizer, prompt="act", history="template")
+    talk, other = agent.begin(Task(), {}), rendered.begin(Task(), {})
+    messages: list[tuple[str, str]] = []
+    verdict = "extends"
+    for observation, action in ROUNDS:
+        prompt = talk.prompt(observation, {})
+        messages += added(talk.messages, agent.template.system)
+        own = tokenizer.encode(agent.template.render(messages), add_special_tokens=False)
+        same("history='template'", tokenizer, with_end(other.prompt(observation, {}), agent), own)
+        if talk.turns:
+            bridge = agent.template.bridge([observation], ended=False)
+            same("the bridge", tokenizer, bridge, own[-len(bridge) :])
+        if verdict == "extends" and other.prompt_ids[: len(other.held)] != other.held:
+            verdict = "new row"
+        if verdict != "new row":
+            same("what is held and the bridge", tokenizer, with_end(prompt, agent), own)
+        said = f"<think>\n{thought}\n</think>\n\n{action}" if thought else action
+        reply, content = own_reply(agent, tokenizer, messages, said, (thought, action))
+        messages.append(("assistant", content))
+        for each in (talk, other):
+            each.reply(Completion(reply, [0.0] * len(reply), "stop"))
+    return verdict
+
+
+def added(messages: list[dict[str, Any]], system: bool) -> list[tuple[str, str]]:
+    """Return a turn's messages as the template takes them: a system message it does not know opens the user's."""
+    pairs = [(m["role"], m["content"]) for m in messages]
+    if len(pairs) == 2 and not system:
+        return [("user", f"{pairs[0][1]}\n\n{pairs[1][1]}")]
+    return pairs
+
+
+def with_end(ids: list[int], agent: ChatAgent) -> list[int]:
+    """Return ids with the stop token a model samples put back to what the template writes in its place (gpt-oss)."""
+    template = agent.template
+    stop, end = template.stop_ids[0], template.end_ids[-1]
+    return ids if stop == end or end in template.stop_ids else [end if i == stop else i for i in ids]
+
+
+def own_reply(
+    agent: ChatAgent, tokenizer: Any, messages: list[tuple[str, str]], said: str, parts: tuple[str, str]
+) -> tuple[list[int], str]:
+    """Return what a model of this family would sample to say it (as the template writes a last reply), and the content."""
+    template = agent.template
+    before = template.render(messages)
+    full = template.render([*messages, ("assistant", said)], generate=False)
+    written = full[len(before) :] if full.startswith(before) else ""
+    if all(part in written for part in parts):
+        text = written.rpartition(parts[1])[0] + parts[1]
+    elif template.opened:
+        text = said.removeprefix("<think>\n") if said.startswith("<think>") else f"</think>\n\n{said}"
+    else:
+        text = said
+    end = template.end_ids[-1] if template.end_ids[-1] in template.stop_ids else template.stop_ids[0]
+    content = template.opened + text
+    if template.prefix and text.startswith(template.prefix):
+        content = text.removeprefix(template.prefix)
+    return [*tokenizer.encode(text, add_special_tokens=False), end], content
+
+
+def same(what: str, tokenizer: Any, ours: list[int], theirs: list[int]) -> None:
+    """Raise AssertionError with the place where two token lists part."""
+    if ours != theirs:
+        pairs = enumerate(zip(ours, theirs, strict=False))
+        at = next((i for i, pair in pairs if pair[0] != pair[1]), min(len(ours), len(theirs)))
+        shown = [repr(tokenizer.decode(ids[max(at - 5, 0) : at + 12])) for ids in (ours, theirs)]
+        raise AssertionError(f"{what}: {shown[0]}; the template: {shown[1]}")
+
+
+INTRODUCTION = """# Chat templates
+
+Every chat template in the wheel of TRL {version}, put through the agents' bridge by `python benchmarks/templates.py`. In all
+of them the agents' tokens are those the tokenizer makes of the template's own rendering: first prompt, bridge, and the
+whole conversation wherever the template keeps the past (the tokenizers are small ones made for this test, with the
+templates' control strings as added tokens).
+
+- **observations**: the role under which they go back. `tool` where the template can follow a plain reply with it.
+- **system**: `no` means that the system prompt opens the first user message.
+- **opens**: what the generation prompt opens; it belongs to the prompt.
+- **ends with**: the token a model samples to end its turn, besides the tokenizer's `eos`.
+- **plain replies**, **with thoughts**: what the template itself makes of earlier replies of either kind, written the way
+  the family writes them. `extends`: it keeps them, so that `history="keep"` and `history="template"` are the same.
+  `new row`: it rewrites them, so that `history="template"` starts a new row each time, while `history="keep"` holds on
+  to what was sampled.
+- **unsupported**: templates that cannot be continued. There are {unsupported}.
+
+gpt-oss: what the model puts into the analysis channel can be kept (`history="keep"`), but its template refuses to be
+given it back as content, so that `history="template"` ends with an error that says so. In a kept conversation its turns
+end with the sampled `<|return|>`, where its template writes `<|end|>`.
+
+"""
+
+
+def page(rows: list[Row]) -> str:
+    """Return the text of docs/templates.md."""
+    import trl
+
+    head = ("template", "observations", "system", "opens", "ends with", "plain replies", "with thoughts")
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in rows:
+        if row.problem:
+            lines.append(f"| `{row.name}` | unsupported: {row.problem} |" + " |" * (len(head) - 2))
+            continue
+        ends = " ".join(f"`{end.replace('|', chr(92) + '|')}`" for end in row.ends.split(", ") if end)
+        opened = f"`{row.opened}`" if row.opened else ""
+        system = "yes" if row.system else "no"
+        lines.append(f"| `{row.name}` | {row.role} | {system} | {opened} | {ends} | {row.plain} | {row.thoughts} |")
+    unsupported = sum(bool(row.problem) for row in rows) or "none"
+    return INTRODUCTION.format(version=trl.__version__, unsupported=unsupported) + "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail where docs/templates.md is out of date; write nothing")
+    text = page([survey(name, source) for name, source in templates().items()])
+    if not parser.parse_args().check:
+        PAGE.write_text(text, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != text:
+        raise SystemExit("docs/templates.md is out of date: run `python benchmarks/templates.py`")
+
+
+if __name__ == "__main__":
+    main()
