@@ -1,7 +1,7 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import make
 from agentgym.rollout import collect
+from agentgym.splits import Task
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,10 @@ class Plan:
     split: str | None = None
     """None: the last of each world's splits, which is its test split."""
     tasks: int = 100
+    """Tasks of each world; of a split with fewer, all."""
     attempts: int = 1
     seed: int = 0
     env_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def total(self) -> int:
-        """Return the number of episodes of the whole evaluation."""
-        return len(set(self.worlds)) * self.tasks * self.attempts
 
 
 def evaluate(
@@ -41,29 +39,34 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     concurrency: int = 64,
     retry_faults: bool = False,
-    started: Callable[[int], None] | None = None,
+    started: Callable[[int, int], None] | None = None,
     progress: Callable[[Episode], None] | None = None,
 ) -> list[Episode]:
     """Play what the folder does not hold yet and return all its episodes.
 
     Writes `manifest.json`, `episodes.jsonl` and, at the end, `summary.json`. `options` go into the manifest with the
-    plan: what names the agent (model, temperature, prompt). `started` is told how many episodes were there already.
-    Interrupted at any moment, the same call goes on; with other options it raises BadConfig.
+    plan: what names the agent (model, temperature, prompt). `started` is told how many episodes are there already,
+    and how many there will be. Interrupted at any moment, the same call goes on; with other options it raises BadConfig.
     """
     folder = Path(folder)
-    splits = {world: _split(world, plan) for world in plan.worlds}  # every name is checked before anything is played
-    described = {"worlds": splits, "tasks": plan.tasks, "attempts": plan.attempts, "seed": plan.seed}
-    manifest.start(folder, {**described, "env_options": dict(plan.env_options), **(options or {})})
+    chosen = {world: _tasks(world, plan) for world in plan.worlds}  # every name is checked before anything is written
+    described = {
+        "worlds": {world: {"split": tasks[0].split, "tasks": len(tasks)} for world, tasks in chosen.items()},
+        "attempts": plan.attempts,
+        "seed": plan.seed,
+        "env_options": dict(plan.env_options),
+    }
+    manifest.start(folder, {**described, **(options or {})})
     path = folder / "episodes.jsonl"
     kept = _kept(path, drop_faults=retry_faults)
     if started:
-        started(len(kept))
-    for world, split in splits.items():
+        started(len(kept), sum(map(len, chosen.values())) * plan.attempts)
+    for world, tasks in chosen.items():
         collect(
             agent,
             world,
-            split=split,
-            tasks=plan.tasks,
+            split=tasks[0].split or None,
+            tasks=tasks,
             attempts=plan.attempts,
             seed=plan.seed,
             concurrency=concurrency,
@@ -77,16 +80,24 @@ def evaluate(
     return episodes
 
 
-def _split(world: str, plan: Plan) -> str:
-    """Return the split to play, after making the world once, so that bad names and options fail early."""
-    env: TextEnv = make(world, **plan.env_options)
-    splits: Sequence[str] = list(env.splits)
-    env.close()
-    if plan.split is not None and plan.split not in splits:
-        raise unknown(f"split of {world}", plan.split, splits)
+def _tasks(world: str, plan: Plan) -> list[Task]:
+    """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer."""
     if plan.tasks < 1 or plan.attempts < 1:
         raise BadConfig(f"tasks is {plan.tasks} and attempts is {plan.attempts}; both must be at least 1")
-    return plan.split or splits[-1]
+    env: TextEnv = make(world, **plan.env_options)
+    split = plan.split or list(env.splits)[-1]
+    if split not in env.splits:
+        raise unknown(f"split of {world}", split, env.splits)
+    found = env.tasks(1, split)  # what is wrong with the world itself is raised here
+    few, many = 1, plan.tasks + 1
+    while few + 1 < many:  # the whole plan is tried first; only a small split needs more than one try
+        middle = plan.tasks if many > plan.tasks else (few + many) // 2
+        try:
+            found, few = env.tasks(middle, split), middle
+        except BadConfig:
+            many = middle
+    env.close()
+    return found
 
 
 def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:

@@ -65,12 +65,13 @@ def _curves(axes: Any, run: RunFolder) -> None:
 
 def _levels(axes: Any, summary: dict[str, Any]) -> None:
     names = {"success_before": "before", "success_warm": "after warm start", "success_after": "after training"}
-    for key, name in names.items():
-        value = summary.get(key)
-        if isinstance(value, (int, float)) and value == value:
-            axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
-            place = {"xy": (1, value), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-            axes.annotate(f"{name} {100 * value:.1f} %", **place, xytext=(-2, 3), ha="right", color=SOFT, fontsize=8.5)
+    found = [(summary.get(key), name) for key, name in names.items()]
+    free = 0.0  # names of levels close to one another are stacked upwards from here
+    for value, name in sorted((float(v), n) for v, n in found if isinstance(v, (int, float)) and v == v):
+        axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
+        free = max(free, value) + 0.045
+        corner = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "top"}
+        axes.text(0.998, free, f"{name} {100 * value:.1f} %", color=SOFT, fontsize=8.5, **corner)
 
 
 def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
@@ -90,4 +91,4 @@ def running_mean(values: list[float], width: int) -> list[float]:
 
 def _title(run: RunFolder) -> str:
     credit = (run.summary or {}).get("credit")
-    return f"{run.name}: success{f', {credit}' if credit else ''}"
+    return f"Success · {run.name}{f' ({credit})' if credit else ''}"

@@ -55,7 +55,7 @@ def test_a_whole_evaluation_leaves_manifest_episodes_and_summary(tmp_path: Path)
     assert summary["worlds"][WORLD]["success"]["tasks"] == 8
     assert summary["pass_at"]["2"] == summary["pass_at"]["1"]  # the agent does the same twice
     manifest = json.loads((tmp_path / "a/manifest.json").read_text())
-    assert manifest["options"]["worlds"] == {WORLD: "test"}
+    assert manifest["options"]["worlds"] == {WORLD: {"split": "test", "tasks": 8}}
     assert manifest["options"]["model"] == "bisecting"
     assert manifest["sessions"][0]["libraries"]["numpy"]
     assert {e.split for e in episodes} == {"test"}
@@ -77,10 +77,10 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
     assert 5 <= held < 16
     with path.open("a") as file:
         file.write('{"format": 1, "env": "rlvr/Gue')  # and the machine went down while it wrote
-    there: list[int] = []
+    there: list[tuple[int, int]] = []
     played: list[Episode] = []
-    again = evaluate(Agent(), plan(), tmp_path / "cut", started=there.append, progress=played.append)
-    assert there == [held]
+    again = evaluate(Agent(), plan(), tmp_path / "cut", started=lambda *counts: there.append(counts), progress=played.append)
+    assert there == [(held, 16)]
     assert len(played) == 16 - held
     assert essence(again) == essence(whole)
     assert len(path.read_text().splitlines()) == 16
@@ -91,8 +91,8 @@ def test_an_interrupted_evaluation_goes_on_and_ends_the_same(tmp_path: Path):
 
 def test_other_options_are_refused_and_named(tmp_path: Path):
     evaluate(Agent(), plan(), tmp_path, options={"temperature": 1.0})
-    with pytest.raises(BadConfig, match=r"tasks was 8, now 9; temperature was 1\.0, now 0\.5"):
-        evaluate(Agent(), plan(tasks=9), tmp_path, options={"temperature": 0.5})
+    with pytest.raises(BadConfig, match=r"seed was 0, now 1; temperature was 1\.0, now 0\.5"):
+        evaluate(Agent(), plan(seed=1), tmp_path, options={"temperature": 0.5})
 
 
 def test_faults_stay_until_they_are_retried(tmp_path: Path):
@@ -133,3 +133,16 @@ def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict
     with pytest.raises((LookupError, BadConfig), match="Did you mean"):
         evaluate(Agent(), plan(**changes), tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_small_split_is_played_whole(tmp_path: Path):
+    size = 0
+    with pytest.raises(BadConfig, match="different tasks"):
+        for size in range(1, 100):
+            agentgym.make(WORLD).tasks(size, "test")
+    assert len(evaluate(Agent(), plan(tasks=90, attempts=1), tmp_path)) == size - 1 > 8
+
+
+def test_the_plan_is_refused_where_it_makes_no_sense(tmp_path: Path):
+    with pytest.raises(BadConfig, match="tasks is 0"):
+        evaluate(Agent(), plan(tasks=0), tmp_path)

@@ -1,0 +1,243 @@
+"""Measure an agent on one world or many; an interrupted evaluation goes on where it stopped.
+
+agentgym eval household --model runs/demo                       the policy of a training run
+agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         every world that makes its own tasks
+agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
+agentgym eval household --model runs/demo --env.preset easy     options of the world
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from agentgym import agents
+from agentgym.agents.base import Agent
+from agentgym.engines import ENGINES, Sampling, engine
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.evaluate.manifest import fingerprint
+from agentgym.evaluate.run import Plan, evaluate
+from agentgym.evaluate.suites import worlds
+from agentgym.evaluate.summary import summarize
+from agentgym.options import Options
+
+PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
+AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
+OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to measure."""
+
+    worlds: tyro.conf.Positional[str]
+    """World, or several with commas between; `core` is every world that makes its own tasks."""
+    model: str | None = None
+    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH."""
+    player: str | None = None
+    """Instead of a model: `oracle`, `expert` or `random`."""
+    split: str | None = None
+    """Split of the tasks; without it the last of the world's splits, which is its test split."""
+    tasks: int = 100
+    """Tasks of each world: the first so many of the split's fixed list; of a split with fewer, all."""
+    attempts: int = 1
+    """Attempts at each task."""
+    seed: int = 0
+    """Seed of the worlds' chance and of sampling."""
+    temperature: float | None = None
+    """Sampling temperature; 1 without it, 0 is greedy."""
+    agent: str | None = None
+    """`chat` (full history) or `window` (the last turns); without it, the training run's own, else chat."""
+    prompt: str | None = None
+    """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
+    turn_tokens: int | None = None
+    """Most tokens of one reply; without it, the training run's own, else 256."""
+    concurrency: int = 64
+    """Episodes at a time; the results do not depend on it."""
+    out: str | None = None
+    """Folder of the evaluation; without it, one under runs/ named after worlds and model."""
+    retry_faults: bool = False
+    """Play episodes again that an earlier sitting ended with a fault."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the worlds: --env.KEY VALUE."""
+    engine_options: Options = field(default_factory=dict[str, Any])
+    """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
+
+
+def run(config: Config) -> int:
+    """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
+    plan = Plan(worlds(config.worlds), config.split, config.tasks, config.attempts, config.seed, config.env_options)
+    agent, options = _agent(config)
+    folder = Path(config.out or default_folder(config))
+    console, progress = Console(), _Progress()
+    try:
+        with progress.bar:
+            episodes = evaluate(
+                agent,
+                plan,
+                folder,
+                options=options,
+                concurrency=config.concurrency,
+                retry_faults=config.retry_faults,
+                started=progress.start,
+                progress=progress.add,
+            )
+    except KeyboardInterrupt:
+        console.print(Text(f"interrupted: {progress.done} of {progress.total} episodes are kept; the same command goes on"))
+        return 130
+    finally:
+        if agent.engine is not None:
+            agent.engine.close()
+    console.print(table(summarize(episodes)))
+    console.print(
+        Text(f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes")
+    )
+    faults = [episode for episode in episodes if episode.fault]
+    if faults:
+        last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
+        console.print(
+            Text(f"{len(faults)} faults, left out of the rates; the first: {last[:300]!r}. --retry-faults plays them again")
+        )
+    return 1 if len(faults) == len(episodes) else 0
+
+
+def table(summary: Mapping[str, Any]) -> Table:
+    """Return the table of an evaluation: a row for each world and each of its task types."""
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    ks = [k for k in summary["pass_at"] if k != "1"]
+    found.add_column("world", overflow="fold")
+    for name in ("success, 95 % interval", "episodes", "faults", "reward", "turns", *(f"pass@{k}" for k in ks)):
+        found.add_column(name, justify="right", no_wrap=True)
+    for world, row in summary["worlds"].items():
+        found.add_row(*map(Text, _cells(world, row, ks)))
+        for kind, part in row["by_type"].items():
+            found.add_row(*(Text(cell, style="dim") for cell in _cells(f"  {kind}", part, ks)))
+    return found
+
+
+def default_folder(config: Config) -> str:
+    """Return the folder of an evaluation without --out: the same command finds it again."""
+    named = f"eval-{config.worlds}-{config.model or config.player}"
+    return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
+
+
+def _cells(name: str, row: Mapping[str, Any], ks: list[str]) -> list[str]:
+    rate = row["success"]
+    numbers = [_number(row["reward"]), _number(row["turns"])]
+    passed = [_percent(row["pass_at"].get(k)) for k in ks]
+    return [name, _interval(rate), str(rate["episodes"]), str(rate["faults"]), *numbers, *passed]
+
+
+def _interval(rate: Mapping[str, Any]) -> str:
+    if rate["mean"] is None:
+        return "-"
+    mean, low, high = (f"{100 * rate[name]:.1f}" for name in ("mean", "low", "high"))
+    return f"{mean} % [{low}, {high}]"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+class _Progress:
+    """A bar with the success so far."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True))
+        self.row = self.bar.add_task("episodes", total=None)
+        self.done = self.total = self.solved = self.counted = 0
+
+    def start(self, there: int, total: int) -> None:
+        """Take in the number of episodes of earlier sittings, and of all."""
+        self.done, self.total = there, total
+        self.bar.update(self.row, completed=there, total=total)
+
+    def add(self, episode: Episode) -> None:
+        """Take in a finished episode."""
+        self.done += 1
+        self.counted += not episode.fault
+        self.solved += episode.success is True
+        rate = f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
+        self.bar.update(self.row, completed=self.done, description=rate)
+
+
+def _agent(config: Config) -> tuple[Agent, dict[str, Any]]:
+    """Return the agent, and what the manifest is to say about it."""
+    if (config.model is None) == (config.player is None):
+        raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
+    if config.player is None:
+        return _model(config)
+    if config.player not in PLAYERS:
+        raise unknown("player", config.player, PLAYERS)
+    given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
+    if given or config.engine_options:
+        raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --player {config.player}: it is for models")
+    return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
+
+
+def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
+    name, own = _resolve(config.model or "")
+    kind, target = name.split(":", 1)
+    chosen = {key: getattr(config, key) if getattr(config, key) is not None else own.get(key) for key in OF_MODELS}
+    memory = str(chosen["agent"] or "chat")
+    if memory not in AGENTS:
+        raise unknown("agent", memory, AGENTS)
+    sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
+    if sampling.temperature < 0:
+        raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
+    extra = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
+    make: Callable[..., Any] = getattr(agents, AGENTS[memory])
+    slots = {"slots": config.concurrency} if kind == "hf" else {}
+    try:
+        made = engine(name, **{**slots, **config.engine_options})
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"{name} needs {error.name}: pip install 'agentgym[{'train' if kind == 'hf' else kind}]'"
+        ) from error
+    agent = make(made, sampling=sampling, turn_tokens=chosen["turn_tokens"], **extra)
+    options = {
+        "model": name,
+        "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
+        "agent": memory,
+        "prompt": agent.prompt.name,
+        "prompt_hash": _hash(repr(agent.prompt), str(getattr(agent.tokenizer, "chat_template", None))),
+        "temperature": agent.sampling.temperature,
+        "turn_tokens": agent.sampling.max_tokens,
+    }
+    return agent, options
+
+
+def _resolve(model: str) -> tuple[str, dict[str, Any]]:
+    """Return the engine a model name stands for and, of a training run, the options its policy was trained with."""
+    if model.partition(":")[0] in ENGINES and ":" in model:
+        return model, {}
+    folder = Path(model)
+    if (folder / "config.toml").exists():
+        from agentgym.trainers.config import read_config
+
+        trained = read_config(folder / "config.toml")
+        found = sorted(path for path in folder.glob("checkpoints/step-*") if (path / "config.json").exists())
+        if not found:
+            raise BadConfig(f"{folder} is a training run without a checkpoint: expected checkpoints/step-… in it")
+        return f"hf:{found[-1]}", {"agent": trained.agent, "prompt": trained.prompt, "turn_tokens": trained.turn_tokens}
+    if folder.is_dir() and not (folder / "config.json").exists():
+        raise BadConfig(f"{folder} is neither a model (config.json) nor a training run (config.toml, checkpoints/)")
+    return f"hf:{model}", {}
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.blake2b("\x1f".join(parts).encode("utf-8"), digest_size=8).hexdigest()
