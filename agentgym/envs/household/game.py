@@ -14,7 +14,7 @@ PROPERTIES = ("clean", "heat", "cool", "slice", "use")
 """What can be done to an object, in the order of `Game.able` and `Play.done`."""
 _ABLE = ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
 _DONE = ("isclean", "ishot", "iscool", "issliced", "istoggled")
-_APPLIANCES = {"clean": "sinkbasintype", "heat": "microwavetype", "cool": "fridgetype"}
+_APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 Lists = tuple[tuple[int, ...], ...]
 """For each thing, the numbers of others."""
 
@@ -107,6 +107,8 @@ def number_names(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _unmangle(name: str) -> str:
+    if "_" not in name:
+        return name
     for mangled, plain in (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ",")):
         name = name.replace(mangled, plain)
     return name
@@ -157,6 +159,7 @@ class _Builder:
         object_names = tuple(names[id] for id in self.objects)
         receptacle_class = self.classes("receptacletype", self.receptacles)
         object_class = self.classes("objecttype", self.objects)
+        receptacle_sets, object_sets = _by_class(receptacle_class), _by_class(object_class)
         inner = self.lists("inreceptacleobject", self.objects, self.objects, key=1)
         containers = self.mask("isreceptacleobject", self.objects)
         facing = [receptacle_names[r] for r in here[start]]
@@ -182,13 +185,13 @@ class _Builder:
             openable=self.mask("openable", self.receptacles),
             pickupable=self.mask("pickupable", self.objects),
             able=tuple(self.mask(name, self.objects) for name in _ABLE),
-            appliances={verb: _of_class(receptacle_class, kind[:-4]) for verb, kind in _APPLIANCES.items()},
-            knives=_of_class(object_class, "knife") | _of_class(object_class, "butterknife"),
-            accepts=self.accepts(receptacle_class, object_class),
+            appliances={verb: receptacle_sets.get(kind, 0) for verb, kind in _APPLIANCES.items()},
+            knives=object_sets.get("knife", 0) | object_sets.get("butterknife", 0),
+            accepts=self.accepts(receptacle_sets, object_class),
             inside={o: inner[o] for o in members(containers)},
-            goal_objects=_of_class(object_class, goal.object),
-            goal_receptacles=_of_class(receptacle_class, goal.receptacle),
-            goal_lamps=_of_class(object_class, goal.lamp) & self.mask("toggleable", self.objects),
+            goal_objects=object_sets.get(goal.object, 0),
+            goal_receptacles=receptacle_sets.get(goal.receptacle, 0),
+            goal_lamps=object_sets.get(goal.lamp, 0) & self.mask("toggleable", self.objects),
             start=(
                 start,
                 self.lists("inreceptacle", self.receptacles, self.objects, key=1),
@@ -203,24 +206,25 @@ class _Builder:
         found = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
         return tuple(found.get(id, "") for id in index)
 
-    def accepts(self, receptacle_class: tuple[str, ...], object_class: tuple[str, ...]) -> tuple[int, ...]:
+    def accepts(self, receptacle_sets: dict[str, int], object_class: tuple[str, ...]) -> tuple[int, ...]:
         """Return, for each object, the receptacles whose class can contain its class."""
         by_class: dict[str, int] = {}
         for kind, content in (fact for fact in self.facts("cancontain") if len(fact) == 2):
             content = content.removesuffix("type")
-            by_class[content] = by_class.get(content, 0) | _of_class(receptacle_class, kind.removesuffix("type"))
+            by_class[content] = by_class.get(content, 0) | receptacle_sets.get(kind.removesuffix("type"), 0)
         return tuple(by_class.get(kind, 0) for kind in object_class)
 
 
-def _of_class(classes: tuple[str, ...], kind: str) -> int:
-    """Return the mask of the things of one class; nothing is of the empty class."""
-    return sum(1 << number for number, name in enumerate(classes) if name == kind and kind)
+def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
+    """Return the mask of the things of each class; things without a class are of none."""
+    found: dict[str, int] = {}
+    for number, kind in enumerate(classes):
+        found[kind] = found.get(kind, 0) | 1 << number
+    found.pop("", None)
+    return found
 
 
 def _go_commands(names: tuple[str, ...], places: Lists, count: int) -> tuple[tuple[str, ...], ...]:
     """Return for each location the commands that lead elsewhere: a receptacle right here is nowhere to go."""
-    ordered = sorted((f"go to {name}", places[r]) for r, name in enumerate(names))
-    lists: list[tuple[str, ...]] = []
-    for location in range(count):
-        lists.append(tuple(dict.fromkeys(command for command, at in ordered if any(place != location for place in at))))
-    return tuple(lists)
+    ordered = sorted((f"go to {name}", at) for name, at in zip(names, places, strict=True) if at)
+    return tuple(tuple(dict.fromkeys(command for command, at in ordered if at != (here,))) for here in range(count))

@@ -11,7 +11,8 @@ Tree = list[Any]
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _COMMENT = re.compile(r";[^\n]*")
-_ATOM = re.compile(r"\(\s*([^\s()]+)((?:\s+[^\s()]+)*)\s*\)")
+_ATOM = re.compile(r"\(\s*([^\s()=]+)([^()]*)\)")
+_EQUALITY = re.compile(r"\(\s*=\s*\([^()]*\)[^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,11 @@ class Problem:
 def read_problem(text: str, where: str = "problem") -> Problem:
     """Read PDDL text; raises BadData with `where`, the line and what was expected."""
     text = _COMMENT.sub("", text).lower() if ";" in text else text.lower()
-    objects = _section(text, "objects", where)
-    init = _section(text, "init", where)
-    goal = parse_tree(text, _section(text, "goal", where)[0], where)
-    if len(goal) != 2:
-        raise BadData(f"{where}, {_line(text, _section(text, 'goal', where)[0])}: expected (:goal CONDITION)")
-    return Problem(_read_objects(text, objects, where), _read_facts(text, init, where), goal[1])
+    objects, init, last = (_section(text, name, where) for name in ("objects", "init", "goal"))
+    goal = parse_tree(text, last[0], where)
+    if len(goal) != 2 or last[0] < init[0]:
+        raise BadData(f"{where}, {_line(text, last[0])}: expected (:goal CONDITION) as the last section")
+    return Problem(_read_objects(text, objects, where), _read_facts(text, init[1], last[0], where), goal[1])
 
 
 def _section(text: str, name: str, where: str) -> tuple[int, int]:
@@ -68,41 +68,28 @@ def _read_objects(text: str, section: tuple[int, int], where: str) -> dict[str, 
     return {**types, **dict.fromkeys(waiting, "object")}
 
 
-def _read_facts(text: str, section: tuple[int, int], where: str) -> dict[str, list[tuple[str, ...]]]:
-    """Read atoms one after the other until the parenthesis that closes the section; `(= …)` is left out."""
+def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[tuple[str, ...]]]:
+    """Read the atoms of a section; `(= …)`, which only tells costs, is left out."""
     facts: dict[str, list[tuple[str, ...]]] = {}
-    position = section[1]
-    size = len(text)
-    match = _ATOM.match
-    while True:
-        while position < size and text[position].isspace():
-            position += 1
-        found = match(text, position)
-        if found is not None:
-            name = found[1]
-            arguments = tuple(found[2].split())
-            if name in facts:
-                facts[name].append(arguments)
-            else:
-                facts[name] = [arguments]
-            position = found.end()
-        elif text.startswith(")", position):
-            return facts
-        elif text.startswith("(", position) and re.match(r"\(\s*=", text[position : position + 20]):
-            position = _skip(text, position, where)
+    section = text[start:end]
+    if "=" in section:
+        section = _EQUALITY.sub(_blank, section)
+    for name, arguments in _ATOM.findall(section):
+        if name in facts:
+            facts[name].append(tuple(arguments.split()))
         else:
-            shown = text[position : position + 30].split("\n")[0]
-            raise BadData(f"{where}, {_line(text, position)}: expected a fact `(NAME ARGUMENT …)`, found {shown!r}")
+            facts[name] = [tuple(arguments.split())]
+    if not _ATOM.sub("", section).lstrip().startswith(")"):
+        rest = _ATOM.sub(_blank, section)
+        position = len(rest) - len(rest.lstrip())
+        shown = section[position : position + 30].split("\n")[0]
+        raise BadData(f"{where}, {_line(text, start + position)}: expected a fact `(NAME ARGUMENT …)`, found {shown!r}")
+    return facts
 
 
-def _skip(text: str, position: int, where: str) -> int:
-    """Return the position after the expression that begins here."""
-    depth = 0
-    for token in _TOKEN.finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(token[0], 0)
-        if depth == 0:
-            return token.end()
-    raise BadData(f"{where}, {_line(text, position)}: the parenthesis is never closed")
+def _blank(found: re.Match[str]) -> str:
+    """Return as much white space as was found, so that positions stay true."""
+    return " " * len(found[0])
 
 
 def parse_tree(text: str, position: int, where: str) -> Tree:

@@ -57,12 +57,12 @@ _HELP = re.compile(r'"help\.feedback"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\
 _TASK = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
-@lru_cache(maxsize=64)
-def _read_dialect(domain: str, rules: str, where: str) -> Dialect:
+@lru_cache(maxsize=16)
+def _read_dialect(domain: str, rules: str) -> Dialect:
     command, text, arrive = _PUT_COMMAND.search(rules), _PUT_TEXT.search(rules), _ARRIVE.search(rules)
     for found, what in ((command, "action PutObject"), (text, "PutObject.feedback"), (arrive, "GotoLocation.feedback")):
         if found is None:
-            raise BadData(f"{where}: the grammar has no known {what}; expected ALFWorld's alfred.twl2, 0.2 to 0.4")
+            raise BadData(f"the grammar has no known {what}; expected ALFWorld's alfred.twl2, 0.2 to 0.4")
     assert command and text and arrive
     domain = re.sub(r";[^\n]*", "", domain).lower()
     help_text = _HELP.search(rules)
@@ -82,7 +82,10 @@ def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialec
     if task is None:
         raise BadData(f"{where}: the grammar has no rule 'task'; expected the line `Your task is to: …`")
     rest = grammar[: task.start()] + grammar[task.end() :]  # the same in every game of a generation
-    return _read_dialect(domain, rest, where), str(json.loads(task[1]))
+    try:
+        return _read_dialect(domain, rest), str(json.loads(task[1]))
+    except BadData as error:
+        raise BadData(f"{where}: {error}") from None
 
 
 def write_list(names: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ class HouseWorld(TextEnv):
     random_bound = 0.2
     play: Play
     memory: Memory
+    base: int
+    """The number of the task in state keys."""
 
     def setup(self) -> None:
         """Make room for the games played last: the attempts of a group share theirs."""
@@ -52,6 +54,7 @@ class HouseWorld(TextEnv):
 
     def begin(self, task: Task) -> str:
         self.play, self.memory = Play(self._game(task)), Memory()
+        self.base = self.play.game.token(f"task {task.id}")
         return self.play.game.intro
 
     def act(self, action: str) -> str | Outcome:
@@ -64,6 +67,9 @@ class HouseWorld(TextEnv):
             return outcome
         return self.win(text) if won else text
 
+    def malformed(self, error: str) -> Outcome:
+        return self.invalid(NOTHING_HAPPENS, error)
+
     def admissible(self) -> list[str]:
         return self.play.admissible().copy()
 
@@ -72,11 +78,7 @@ class HouseWorld(TextEnv):
         return play.location, play.held, play.opened, play.done, play.contents, play.at, sorted(play.taken)
 
     def state_key(self) -> str:
-        return f"{self._base ^ self.play.key:016x}"
-
-    @property
-    def _base(self) -> int:
-        return self.play.game.token(f"task {self.task.id}")
+        return f"{self.base ^ self.play.key:016x}"
 
     def save(self) -> Any:
         memory = self.memory
@@ -86,6 +88,7 @@ class HouseWorld(TextEnv):
         game, state, memory = payload
         self.play, self.memory = Play(game), Memory(*memory)
         self.play.load(state)
+        self.base = game.token(f"task {self.task.id}")
 
     def oracle(self) -> Iterator[str]:
         yield from solve(self.play)

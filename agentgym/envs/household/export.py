@@ -1,0 +1,79 @@
+"""Writes a generated house as the files of a genuine ALFWorld game, which the genuine engine plays.
+
+The domain and the grammar are ALFWorld's (`alfworld/data/alfred.pddl` and `alfred.twl2`) and are given by the caller.
+"""
+
+import json
+from pathlib import Path
+
+from agentgym.core import Task
+from agentgym.envs.household.goals import Goal, goal_pddl
+from agentgym.envs.household.houses import goal_of, make_problem
+from agentgym.envs.household.play import Play
+from agentgym.envs.household.problem import Problem
+from agentgym.envs.household.solve import solve
+from agentgym.envs.household.world import generated_game
+from agentgym.errors import BadData
+
+_OLD_WORDS = (
+    ('"rhs": "You arrive at {r.name}. ', '"rhs": "You arrive at {lend.name}. '),
+    ('"rhs": "You move the {o.name} to the {r.name}."', '"rhs": "You put the {o.name} in/on the {r.name}."'),
+    ('template :: "move {o} to {r}";', 'template :: "put {o} in/on {r}";'),
+)
+
+
+def old_generation(domain: str, grammar: str) -> tuple[str, str]:
+    """Return domain and grammar as games of ALFWorld 0.2 and 0.3 have them: `put … in/on …`, locations named, no `help`."""
+    for new, old in _OLD_WORDS:
+        if new not in grammar:
+            raise BadData(f"the grammar has no {new!r}; expected alfred.twl2 of ALFWorld 0.4")
+        grammar = grammar.replace(new, old)
+    return _without_block(domain, "(:action help", "(", ")"), _without_block(grammar, "action help", "{", "}")
+
+
+def _without_block(text: str, head: str, opening: str, closing: str) -> str:
+    """Return the text without the bracketed block that begins with `head`; braces in its strings must be balanced."""
+    start = text.find(head)
+    if start < 0:
+        return text
+    depth, position = 0, text.index(opening, start)
+    while True:
+        depth += {opening: 1, closing: -1}.get(text[position], 0)
+        position += 1
+        if depth == 0:
+            return text[:start] + text[position:]
+
+
+def problem_pddl(problem: Problem, goal: Goal, name: str) -> str:
+    """Return a problem as PDDL text."""
+    lines = [f"(define (problem {name})", "(:domain alfred)", "(:objects"]
+    lines += [f"{id} - {kind}" for id, kind in problem.types.items()]
+    lines += [")", "(:init"]
+    lines += [f"({predicate} {' '.join(fact)})" for predicate, facts in problem.facts.items() for fact in facts]
+    lines += ["(= (total-cost) 0)", ")", f"(:goal {goal_pddl(goal)})", ")"]
+    return "\n".join(lines) + "\n"
+
+
+def export_game(task: Task, folder: Path, domain: str, grammar: str) -> Path:
+    """Write `game.tw-pddl` and `traj_data.json` of a generated task into a folder; return the game file's path."""
+    goal, kind = goal_of(task), task.data["type"]
+    game = {
+        "pddl_domain": domain,
+        "grammar": grammar.replace("UNKNOWN GOAL", task.instruction),
+        "pddl_problem": problem_pddl(make_problem(task), goal, task.id.replace("/", "_")),
+        "solvable": True,
+        "walkthrough": solve(Play(generated_game(task))),
+    }
+    params = {
+        "object_target": goal.object,
+        "parent_target": goal.receptacle,
+        "mrecep_target": "",
+        "toggle_target": goal.lamp,
+        "object_sliced": False,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "game.tw-pddl"
+    path.write_text(json.dumps(game), encoding="utf-8")
+    description = {"task_type": kind, "pddl_params": params, "turk_annotations": {"anns": [{"task_desc": task.instruction}]}}
+    (folder / "traj_data.json").write_text(json.dumps(description), encoding="utf-8")
+    return path
