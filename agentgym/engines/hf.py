@@ -19,7 +19,7 @@ from agentgym.engines.hf_library import LibraryModel
 from agentgym.engines.hf_sampling import Draw, sample, uniforms
 from agentgym.engines.hf_slots import Row, SlotModel, unsupported
 from agentgym.engines.hf_weights import load_model, update
-from agentgym.engines.slots import Slot, SlotTable, common_prefix
+from agentgym.engines.slots import BLOCK, Slot, SlotTable, common_prefix
 from agentgym.errors import BadConfig, Fault
 
 _log = logging.getLogger(__name__)
@@ -37,8 +37,6 @@ class _Request:
     """Most tokens it may get: `max_tokens`, or what is left of the context."""
     random: list[float]
     slot: Slot | None = None
-    pending: Sequence[int] = ()
-    """Tokens that the next step appends to the slot."""
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
 
@@ -218,7 +216,7 @@ class HFEngine:
             return
         running = self._running
         try:
-            rows = [Row(r.slot.number, len(r.slot.held), r.pending) for r in running if r.slot is not None]
+            rows = [Row(s.number, len(s.held), s.pending) for s in (r.slot for r in running) if s is not None]
             ids, logprobs = sample(self._backend.forward(rows), [r.draw() for r in running])
         except Exception as error:
             self._fail(running, f"a step of {len(running)} requests failed: {error}\n{traceback.format_exc()}")
@@ -232,9 +230,10 @@ class HFEngine:
         if not math.isfinite(logprob):
             self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
             return
-        assert request.slot is not None
-        request.slot.held.extend(request.pending)
-        request.pending = (token,)
+        slot = request.slot
+        assert slot is not None
+        slot.held.extend(slot.pending)
+        slot.pending = (token,)
         request.ids.append(token)
         request.logprobs.append(logprob)
         if token in request.sampling.stop_ids:
@@ -246,24 +245,38 @@ class HFEngine:
         """Give waiting requests their slots: sessions with a cache first, then first come, first served."""
         budget, full = self._prefill_tokens, False
         for request in sorted(self._waiting, key=lambda r: self._table.of(r.session) is None):
-            if budget <= 0 or (full and self._table.of(request.session) is None):
+            known = self._table.of(request.session) is not None
+            if budget <= 0 or (full and not known):
                 break
+            donor = None if known or not self._backend.shares else self._table.donor(request.prompt)
+            if donor is not None and donor.later >= donor.now + BLOCK:
+                continue  # the next step computes what this request can then copy
             slot = self._table.claim(request.session)
             if slot is None:
-                full = full or self._table.of(request.session) is None
+                full = full or not known
                 continue
-            # At least the last token is computed: its logits are needed.
-            start = min(common_prefix(slot.held, request.prompt), len(request.prompt) - 1)
-            del slot.held[start:]
-            request.slot, request.pending = slot, request.prompt[start:]
-            budget -= len(request.pending)
-            self.prefilled += len(request.pending)
-            self._running.append(request)
+            if donor is not None:
+                if slot is not donor.slot:  # it may have been the one to be evicted
+                    self._backend.copy(donor.slot.number, slot.number, donor.now)
+                slot.held = request.prompt[: donor.now]
+            self._start(request, slot)
+            budget -= len(slot.pending)
         self._waiting = [r for r in self._waiting if r.slot is None]
+
+    def _start(self, request: _Request, slot: Slot) -> None:
+        # At least the last token is computed: its logits are needed.
+        start = min(common_prefix(slot.held, request.prompt), len(request.prompt) - 1)
+        if not slot.keys:
+            self._table.announce(slot, request.prompt)
+        del slot.held[start:]
+        slot.pending = request.prompt[start:]
+        request.slot = slot
+        self.prefilled += len(slot.pending)
+        self._running.append(request)
 
     def _finish(self, request: _Request, finish: str) -> None:
         if request.slot is not None:
-            request.slot.busy = False
+            request.slot.busy, request.slot.pending = False, ()
         if not request.future.done():
             request.future.set_result(Completion(request.ids, request.logprobs, finish, self.policy_version))
 
@@ -281,7 +294,7 @@ class HFEngine:
         gone = [r for r in (*self._waiting, *self._running) if r.future.done()]
         for request in gone:
             if request.slot is not None:
-                request.slot.busy = False
+                request.slot.busy, request.slot.pending = False, ()
         if gone:
             self._waiting = [r for r in self._waiting if not r.future.done()]
             self._running = [r for r in self._running if not r.future.done()]

@@ -12,6 +12,9 @@ from agentgym.engines.hf_slots import Row, library_forward
 class LibraryModel:
     """The library's own forward pass with one cache object per slot; correct for every architecture, and slow."""
 
+    shares = False
+    """Whether `copy` works."""
+
     def __init__(self, model: Any, slots: int, context: int) -> None:
         self.model, self.slots, self.context = model, slots, context
         self.caches: dict[int, Any] = {}
@@ -28,9 +31,8 @@ class LibraryModel:
         self.held.pop(slot, None)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Remember the tokens only: not every kind of cache can be cut or copied, so the next row computes them."""
-        self.forget(target)
-        self.held[target] = self.held[source][:length]
+        """Not every kind of cache can be cut or copied; never called, since `shares` is False."""
+        raise NotImplementedError("the generic path shares no prefixes")
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
         """Append tokens to slots; return the logits after each row's last token, float32 [rows, vocabulary]."""

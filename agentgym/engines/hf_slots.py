@@ -77,7 +77,7 @@ class _Block(NamedTuple):
 
     tokens: slice  # where their queries are in the packed batch
     slots: slice | Tensor
-    place: tuple[Tensor, Tensor] | None  # (row, offset) of each query; None where nothing is padded
+    place: Tensor | None  # where each query goes among rows * longest new part; None where nothing is padded
     shape: tuple[int, int]  # rows, longest new part
     length: int  # longest row, cached part included
     mask: Tensor  # [rows, 1, longest new part, length]; 0 where a query may look, else -inf
@@ -89,6 +89,9 @@ class SlotModel:
     Reads the model's own weights (small models: fused copies made by `refresh`), so `refresh` must follow every
     change of them.
     """
+
+    shares = True
+    """Whether `copy` works."""
 
     def __init__(self, model: Any, slots: int, context: int) -> None:
         self.model, self.slots, self.context = model, slots, context
@@ -153,6 +156,7 @@ class SlotModel:
     def forget(self, slot: int) -> None:
         """Nothing to free: a slot's rows are overwritten by the next tokens."""
 
+    @torch.inference_mode()
     def copy(self, source: int, target: int, length: int) -> None:
         """Give a slot the first `length` cached tokens of another."""
         for cache in (*self.keys, *self.values):
@@ -213,9 +217,9 @@ class SlotModel:
         mask = torch.zeros((n, 1, longest, length), dtype=self.dtype, device=self.device)
         mask.masked_fill_(torch.arange(length, device=self.device) > self._tensor(limits), float("-inf"))
         place = None
-        if n * longest != end - begin or longest == 1:
+        if n * longest != end - begin:
             within = np.arange(end - begin) - np.repeat(np.cumsum(counts) - counts, counts)
-            place = (self._tensor(np.repeat(line, counts)), self._tensor(within))
+            place = self._tensor(np.repeat(line, counts) * longest + within)
         return _Block(slice(begin, end), select, place, (n, longest), length, mask)
 
     def _layers(self, ids: Tensor, positions: Tensor, where: Tensor, blocks: list[_Block]) -> Tensor:
@@ -241,18 +245,21 @@ class SlotModel:
     def _attend(self, number: int, queries: Tensor, block: _Block) -> Tensor:
         """Return [tokens of the block, query heads * head_dim]."""
         n, longest = block.shape
-        mine = queries[block.tokens]
-        if block.place is None:
-            padded = mine.view(n, longest, self.heads, self.head_dim)
-        else:
-            padded = mine.new_zeros((n, longest, self.heads, self.head_dim))
-            padded[block.place] = mine
+        x = queries[block.tokens].reshape(-1, self.heads * self.head_dim)
+        if block.place is not None:
+            x = x.new_zeros((n * longest, x.shape[1])).index_copy_(0, block.place, x)
         keys = self.keys[number][block.slots, :, : block.length]
         values = self.values[number][block.slots, :, : block.length]
-        out = F.scaled_dot_product_attention(
-            padded.transpose(1, 2), keys, values, attn_mask=block.mask, scale=self.scale, enable_gqa=True
-        ).transpose(1, 2)
-        return (out.flatten(0, 1) if block.place is None else out[block.place]).flatten(1)
+        if longest == 1:  # the query heads that share a key head are its queries: each key is read once
+            x = x.view(n, self.key_heads, -1, self.head_dim)
+            mask = block.mask.expand(-1, -1, x.shape[2], -1)
+            out = F.scaled_dot_product_attention(x, keys, values, attn_mask=mask, scale=self.scale)
+        else:
+            x = x.view(n, longest, self.heads, self.head_dim).transpose(1, 2)
+            out = F.scaled_dot_product_attention(x, keys, values, attn_mask=block.mask, scale=self.scale, enable_gqa=True)
+            out = out.transpose(1, 2)
+        out = out.reshape(n * longest, -1)
+        return out if block.place is None else out.index_select(0, block.place)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         """RMS norm in float32, scaled in the model's own precision, as the library does."""

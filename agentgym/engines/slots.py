@@ -1,10 +1,13 @@
-"""Which session's tokens each cache slot holds, and which slot a new request gets."""
+"""Which session's tokens each cache slot holds, which slot a new request gets, and whose tokens it can share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+BLOCK = 16  # tokens; shared prefixes are found at multiples of it, and shorter ones are not worth a copy
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Slot:
     """One row of a key-value cache."""
 
@@ -12,27 +15,42 @@ class Slot:
     session: str | None = None
     held: list[int] = field(default_factory=list[int])
     """The tokens whose keys and values are in the cache."""
+    pending: Sequence[int] = ()
+    """The tokens that the next step appends."""
     busy: bool = False
     """Whether a request is running in it."""
     used: int = 0
     """When it was last given out, in grants: the least recent idle one is evicted first."""
+    keys: list[int] = field(default_factory=list[int])
+    """Under which prefixes others find it."""
+
+
+class Donor(NamedTuple):
+    """A slot that holds a prefix of a prompt."""
+
+    slot: Slot
+    now: int
+    """How many of the prompt's tokens it holds."""
+    later: int
+    """How many it will hold after the next step."""
 
 
 class SlotTable:
-    """Slots by session. Everything is decided by the order of calls, nothing by the clock."""
+    """Slots by session and by prefix. Everything is decided by the order of calls, nothing by the clock."""
 
     def __init__(self, count: int) -> None:
         self.slots = [Slot(number) for number in range(count)]
-        self.by_session: dict[str, Slot] = {}
+        self._by_session: dict[str, Slot] = {}
+        self._by_prefix: dict[int, Slot] = {}
         self._grants = 0
 
     def of(self, session: str) -> Slot | None:
         """Return the slot that holds a session, if one does."""
-        return self.by_session.get(session)
+        return self._by_session.get(session)
 
     def claim(self, session: str) -> Slot | None:
         """Give a session its own slot, else an empty one, else the least recently used idle one; None where all run."""
-        slot = self.by_session.get(session)
+        slot = self._by_session.get(session)
         if slot is None:
             idle = [slot for slot in self.slots if not slot.busy]
             if not idle:
@@ -40,18 +58,39 @@ class SlotTable:
             slot = min(idle, key=lambda slot: (slot.session is not None, slot.used, slot.number))
             self.free(slot)
             slot.session = session
-            self.by_session[session] = slot
+            self._by_session[session] = slot
         elif slot.busy:
             return None
         self._grants += 1
         slot.busy, slot.used = True, self._grants
         return slot
 
+    def announce(self, slot: Slot, prompt: Sequence[int]) -> None:
+        """Let other sessions find a slot by the prefixes of its prompt."""
+        for key in _prefix_keys(prompt):
+            if self._by_prefix.setdefault(key, slot) is slot:
+                slot.keys.append(key)
+
+    def donor(self, prompt: Sequence[int]) -> Donor | None:
+        """Return a slot that holds, or after the next step will hold, a long prefix of a prompt."""
+        for key in reversed(_prefix_keys(prompt)):
+            slot = self._by_prefix.get(key)
+            if slot is None:
+                continue
+            now = later = common_prefix(slot.held, prompt)
+            if now == len(slot.held):
+                later += common_prefix(slot.pending, prompt[now:])
+            if later >= BLOCK:
+                return Donor(slot, now, later)
+        return None
+
     def free(self, slot: Slot) -> None:
         """Forget what a slot holds and whose it was."""
         if slot.session is not None:
-            self.by_session.pop(slot.session, None)
-        slot.session, slot.held, slot.busy = None, [], False
+            self._by_session.pop(slot.session, None)
+        for key in slot.keys:
+            self._by_prefix.pop(key, None)
+        slot.session, slot.held, slot.pending, slot.keys, slot.busy = None, [], (), [], False
 
     def forget_all(self) -> None:
         """Forget everything cached."""
@@ -60,8 +99,22 @@ class SlotTable:
 
 
 def common_prefix(held: Sequence[int], ids: Sequence[int]) -> int:
-    """Return how many leading tokens two lists share."""
-    n = min(len(held), len(ids))
-    if held[:n] == ids[:n]:
-        return n
-    return next(i for i in range(n) if held[i] != ids[i])
+    """Return how many leading tokens two sequences share."""
+    low, high = 0, min(len(held), len(ids))
+    if list(held[:high]) == list(ids[:high]):
+        return high
+    while low + 1 < high:  # the first `low` agree, the first `high` do not
+        middle = (low + high) // 2
+        if list(held[low:middle]) == list(ids[low:middle]):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _prefix_keys(ids: Sequence[int]) -> list[int]:
+    """Return one hash per whole block, each of everything up to its end. Hits are compared in full by the caller."""
+    keys: list[int] = []
+    for end in range(BLOCK, len(ids) + 1, BLOCK):
+        keys.append(hash((keys[-1] if keys else 0, *ids[end - BLOCK : end])))
+    return keys
