@@ -1,0 +1,5 @@
+"""Multi-hop question answering with a search engine: generated worlds, HotpotQA, or any documents and questions."""
+
+from agentgym.envs.search.world import Search
+
+__all__ = ["Search"]

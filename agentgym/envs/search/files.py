@@ -1,0 +1,279 @@
+"""Documents and questions from files: HotpotQA, and JSON lines in the layout of Search-R1 and FlashRAG.
+
+HotpotQA: a JSON list (or one object a line) of `question`, `answer`, `context` and `supporting_facts`, the last two as
+lists, as {"title": [...], ...} or as strings holding either as Python literals. The corpus is the union of all
+paragraphs of the file.
+
+Corpus lines: {"id", "contents": "\\"Title\\"\\ntext"} or {"id", "title", "text"}. Question lines: {"question",
+"golden_answers": [...]} and, as wanted, `id`, `split` and `supporting_titles`. A name ending in .gz is unpacked.
+
+Splits: a question keeps the `split` it names. In a file that names none, the hash of the id decides (80 % train, 10 %
+valid, 10 % test), so that a policy is never tested on what it was trained on; split `all` is the whole file.
+"""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.core import Task
+from agentgym.envs.search.corpus import Corpus, Document
+from agentgym.envs.search.literals import as_list, plain_text, read_literal
+from agentgym.errors import BadConfig, BadData
+from agentgym.seeding import share
+
+HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A corpus and questions about it."""
+
+    source: str
+    corpus: Corpus
+    tasks: tuple[Task, ...]
+    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
+
+    @cached_property
+    def splits(self) -> dict[str, float]:
+        """The names of the splits with their shares of the tasks; `all` is the whole file and decides nothing."""
+        counts: dict[str, float] = {} if any(t.split not in HASHED for t in self.tasks) else dict.fromkeys(HASHED, 0.0)
+        for task in self.tasks:
+            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
+        return {**counts, ALL: 0.0}
+
+    @cached_property
+    def by_id(self) -> dict[str, Task]:
+        """The tasks by id."""
+        return {task.id: task for task in self.tasks}
+
+    def of_split(self, split: str) -> list[Task]:
+        """Return the tasks of a split in the order of the file; raises BadConfig where there are none."""
+        if split not in self._kept:
+            self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
+        if not self._kept[split]:
+            raise BadConfig(f"{self.source} has no question of split {split!r}; split {ALL!r} is the whole file")
+        return self._kept[split]
+
+
+def load_hotpot(path: str) -> Library:
+    """Read a HotpotQA file, once per process; raises BadData with the place of what is wrong."""
+    return _hotpot(*_stamp(path))
+
+
+def load_lines(corpus: str, questions: str) -> Library:
+    """Read documents and questions in JSON lines, once per process; raises BadData with file and line."""
+    return _lines(*_stamp(corpus), *_stamp(questions))
+
+
+def find_file(path: str) -> Path:
+    """Return the file at the path, or under $AGENTGYM_DATA where the path is relative."""
+    choices = [Path(path).expanduser()]
+    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
+        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / path)
+    for choice in choices:
+        if choice.is_file():
+            return choice
+    tried = " and ".join(str(choice) for choice in choices)
+    raise BadData(f"no file {path!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
+
+
+def _stamp(path: str) -> tuple[str, int, int]:
+    """Return what identifies the present content of a file, so that a changed file is read again."""
+    file = find_file(path)
+    status = file.stat()
+    return str(file), status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=4)
+def _hotpot(path: str, _time: int, _size: int) -> Library:
+    documents: dict[tuple[str, str], Document] = {}
+    tasks: dict[str, Task] = {}
+    for number, (where, raw) in enumerate(_records(path)):
+        question, answer = _text(raw, "question", where), _text(raw, "answer", where)
+        id = _id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
+        paragraphs = _paragraphs(raw, where)
+        for title, text in paragraphs.items():
+            documents.setdefault((title, text), Document(str(len(documents)), title, text))
+        evidence: list[str] = []
+        for title in _supporting_titles(raw, where):
+            if title not in paragraphs:
+                raise BadData(f"{where}: supporting fact {title!r} is not among the titles of its context")
+            evidence.append(documents[title, paragraphs[title]].id)
+        if id in tasks:
+            raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
+        tasks[id] = _task(id, question, [answer], evidence, _split(raw, id, where))
+    return _library(path, documents.values(), tasks)
+
+
+def _paragraphs(raw: dict[str, Any], where: str) -> dict[str, str]:
+    expected = 'a list of [title, [sentences]], {"title": [...], "sentences": [...]}, or either as a Python literal'
+    value = read_literal(raw.get("context"), f"{where}: context", expected)
+    pairs = as_list(value, ("title", "sentences"), f"{where}: context", expected)
+    found: dict[str, str] = {}
+    for title, sentences in pairs:
+        whole = cast("list[object]", sentences) if isinstance(sentences, list) else None
+        if not isinstance(title, str) or whole is None or not all(isinstance(s, str) for s in whole):
+            raise BadData(f"{where}: context holds {str(title)[:60]!r}; expected {expected}")
+        found[_line(title)] = plain_text("".join(cast("list[str]", whole)).strip())
+    return found
+
+
+def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:
+    """Return the titles of the supporting facts without repetition; a test file without any has none."""
+    if raw.get("supporting_facts") is None:
+        return []
+    expected = 'a list of [title, sentence number], {"title": [...], "sent_id": [...]}, or either as a Python literal'
+    value = read_literal(raw["supporting_facts"], f"{where}: supporting_facts", expected)
+    pairs = as_list(value, ("title", "sent_id"), f"{where}: supporting_facts", expected)
+    if not all(isinstance(title, str) for title, _ in pairs):
+        raise BadData(f"{where}: a title in supporting_facts is not a string; expected {expected}")
+    return list(dict.fromkeys(_line(cast("str", title)) for title, _ in pairs))
+
+
+@lru_cache(maxsize=4)
+def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, _size_too: int) -> Library:
+    documents: dict[str, Document] = {}
+    for where, raw in _objects(corpus):
+        document = _document(raw, where)
+        if document.id in documents:
+            raise BadData(f"{where}: the id {document.id!r} was given before; expected one document per id")
+        documents[document.id] = document
+    by_title = {document.title: document.id for document in reversed(documents.values())}
+    tasks: dict[str, Task] = {}
+    for number, (where, raw) in enumerate(_objects(questions)):
+        id = _id(raw, "id", where, f"{Path(questions).name.split('.')[0]}/{number}")
+        if id in tasks:
+            raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
+        evidence: list[str] = []
+        for title in _strings(raw, "supporting_titles", where) if raw.get("supporting_titles") is not None else []:
+            if _line(title) not in by_title:
+                raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
+            evidence.append(by_title[_line(title)])
+        answers = _strings(raw, "golden_answers", where)
+        if not answers:
+            raise BadData(f"{where}: golden_answers is empty; expected at least one answer")
+        tasks[id] = _task(id, _text(raw, "question", where), answers, evidence, _split(raw, id, where))
+    return _library(questions, documents.values(), tasks, corpus)
+
+
+def _document(raw: dict[str, Any], where: str) -> Document:
+    if "contents" in raw:
+        title, _, text = _text(raw, "contents", where).partition("\n")
+    elif "title" in raw and "text" in raw:
+        title, text = _text(raw, "title", where), _text(raw, "text", where)
+    else:
+        expected = '{"id", "contents"} or {"id", "title", "text"}'
+        raise BadData(f"{where}: a document with the keys {sorted(raw)[:8]}; expected {expected}")
+    return Document(_id(raw, "id", where), _line(title.strip().strip('"')), plain_text(text.strip()))
+
+
+def _library(path: str, documents: Any, tasks: dict[str, Task], corpus: str = "") -> Library:
+    if not documents:
+        raise BadData(f"{corpus or path} holds no document; expected at least one")
+    if not tasks:
+        raise BadData(f"{path} holds no question; expected at least one")
+    return Library(path, Corpus(list(documents)), tuple(tasks.values()))
+
+
+def _task(id: str, question: str, answers: list[str], evidence: list[str], split: str) -> Task:
+    data = {"question": question, "answers": answers, "evidence": list(dict.fromkeys(evidence))}
+    return Task(instruction=question, data=data, id=id, split=split)
+
+
+def _split(raw: dict[str, Any], id: str, where: str) -> str:
+    if raw.get("split") is not None:
+        split = _text(raw, "split", where)
+        if split == ALL:
+            raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
+        return split
+    place = share("search file", id)
+    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
+
+
+def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a JSON list, or of JSON lines, each with its place."""
+    with _opened(path) as file:
+        try:
+            first = file.read(64).lstrip()[:1]
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadData(f"{path}: {error}; expected a whole gzip file") from error
+    if first == b"{":
+        yield from _objects(path)
+        return
+    lines = b"".join(line for _, line in _raw_lines(path))
+    try:
+        values = json.loads(lines.decode())
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise BadData(f"{path}: {error}; expected a JSON list of questions in UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise BadData(f"{path}, line {error.lineno}: {error.msg} (column {error.colno}); expected a JSON list") from error
+    if not isinstance(values, list):
+        raise BadData(f"{path}: a JSON {type(values).__name__}; expected a list of questions")
+    for number, value in enumerate(cast("list[object]", values), 1):
+        where = f"{path}, question {number}"
+        if not isinstance(value, dict):
+            raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
+        yield where, cast("dict[str, Any]", value)
+
+
+def _objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in _raw_lines(path):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line.decode())
+        except json.JSONDecodeError as error:
+            raise BadData(f"{where}: {error.msg} (column {error.colno}); expected one JSON object a line") from error
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise BadData(f"{where}: {error}; expected one JSON object a line in UTF-8") from error
+        if not isinstance(value, dict):
+            raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
+        yield where, cast("dict[str, Any]", value)
+
+
+def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                yield number, line
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
+
+
+def _opened(path: str) -> Any:
+    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
+
+
+def _text(raw: dict[str, Any], key: str, where: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
+    return plain_text(value.strip())
+
+
+def _strings(raw: dict[str, Any], key: str, where: str) -> list[str]:
+    value = raw.get(key)
+    texts = cast("list[Any]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise BadData(f"{where}: {key} is {str(raw.get(key))[:60]!r}; expected a list of texts")
+    return [plain_text(text.strip()) for text in texts]
+
+
+def _id(raw: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
+    value = raw.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a text or a whole number")
+    return plain_text(str(value).strip())
+
+
+def _line(title: str) -> str:
+    return " ".join(plain_text(title).split())

@@ -1,0 +1,40 @@
+"""Values of other people's files, made safe and plain."""
+
+import ast
+from typing import Any, cast
+
+from agentgym.errors import BadData
+
+LONGEST_LITERAL = 1_000_000  # characters; the genuine ones have some thousands
+
+
+def read_literal(value: object, what: str, expected: str) -> object:
+    """Return the value, or what it spells as a Python literal where it is a string; nothing is evaluated."""
+    if not isinstance(value, str):
+        return value
+    if len(value) > LONGEST_LITERAL:
+        raise BadData(f"{what} is a string of {len(value)} characters; at most {LONGEST_LITERAL} are read")
+    try:
+        return ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise BadData(f"{what} is the string {value[:60]!r}, which is no Python literal; expected {expected}") from error
+
+
+def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[Any, Any]]:
+    """Return pairs from a list of pairs, or from an object of two lists of equal length."""
+    if isinstance(value, dict):
+        columns = [cast("dict[str, object]", value).get(key) for key in keys]
+        if all(isinstance(column, list) for column in columns):
+            first, second = cast("list[list[Any]]", columns)
+            if len(first) == len(second):
+                return list(zip(first, second, strict=True))
+    elif isinstance(value, list):
+        pairs = cast("list[Any]", value)
+        if all(isinstance(pair, list | tuple) and len(cast("list[Any]", pair)) == 2 for pair in pairs):
+            return [(pair[0], pair[1]) for pair in pairs]
+    raise BadData(f"{what} is {str(cast('object', value))[:60]!r}; expected {expected}")
+
+
+def plain_text(text: str) -> str:
+    """Return the text with halves of characters (lone surrogates), which no tokenizer takes, replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

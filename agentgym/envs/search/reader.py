@@ -1,0 +1,82 @@
+"""Reading: from the text of a generated document back to facts, and what to look up next."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agentgym.actions import spell
+from agentgym.envs.search.questions import parse_question
+from agentgym.envs.search.relations import PRONOUNS, RELATION, RELATIONS, TRADES, YEAR
+
+_FORMS = tuple(
+    (relation, turned, *form.removeprefix("{t}").split("{x}"))
+    for relation in RELATIONS
+    for turned, forms in ((False, relation.stated), (True, relation.reversed))
+    for form in forms
+)
+_PRONOUNS = tuple(pronoun for pronouns in PRONOUNS.values() for pronoun in pronouns)
+
+
+def read(title: str, text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (relation, subject, object) for each sentence that says one; a last sentence cut short is left out."""
+    for sentence in text.split(". "):
+        whole = sentence if sentence.endswith(".") else f"{sentence}."
+        topic = next((t for t in (title, *_PRONOUNS) if whole.startswith(f"{t} ")), None)
+        if topic is None or (not sentence.endswith(".") and text.endswith(sentence)):
+            continue
+        rest = whole[len(topic) :]
+        for relation, turned, before, after in _FORMS:
+            if rest.startswith(before) and rest.endswith(after):
+                other = rest[len(before) : len(rest) - len(after)]
+                if other.isdigit() if relation.object == YEAR else other[:1].isupper():
+                    yield (relation.name, other, title) if turned else (relation.name, title, other)
+
+
+def kind_of(text: str) -> str:
+    """Return what a document's first sentence calls its topic, or an empty string."""
+    what = text.split(".", 1)[0].rsplit(" ", 1)[-1]
+    return {"town": "place", **dict.fromkeys(TRADES, "person")}.get(what, what)
+
+
+def next_action(
+    question: str,
+    shown: Iterable[tuple[str, str]],
+    opened: set[str],
+    results: Sequence[tuple[str, str]],
+    asked: Sequence[str],
+) -> str:
+    """Return what a reader of all this would do next.
+
+    `shown` and `results` hold (title, text shown) of all documents so far and of the last search, `opened` the titles
+    read in full, `asked` the queries so far. The reader follows the question fact by fact: it searches for the
+    name it has reached, opens that name's document, then others of the kind that could say it, then asks again in
+    the words in which such documents speak.
+    """
+    parsed = parse_question(question)
+    if parsed is None:
+        return spell("search", question)
+    facts = {(relation, subject): found for title, text in shown for relation, subject, found in read(title, text)}
+    here, relations = parsed
+    for name in relations:
+        if (name, here) not in facts:
+            return _look_up(name, here, opened, results, asked)
+        here = facts[name, here]
+    return spell("answer", here)
+
+
+def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[str, str]], asked: Sequence[str]) -> str:
+    relation = RELATION[name]
+    kind = {"person": " ".join(TRADES), "place": "town"}.get(relation.object, relation.object)
+    said = [" ".join(form.removeprefix("{t}").replace("{x}", " ").strip(" .").split()) for form in relation.reversed]
+    queries = [f"{subject} {name}"]
+    if said:  # the object's document may say it; the name twice weighs more than words that many documents hold
+        queries += [f"{prefix}{subject} {form}" for prefix in ("", f"{subject} ") for form in said]
+        queries += [f"{prefix}{subject} {kind}" for prefix in ("", f"{subject} ")]
+    if any(query in asked for query in queries):
+        if subject not in opened:
+            return spell("open", subject)
+        for title, text in results:
+            if title not in opened and kind_of(text) == relation.object:
+                return spell("open", title)
+    for query in queries:
+        if query not in asked:
+            return spell("search", query)
+    return spell("answer", subject)  # nothing left to try

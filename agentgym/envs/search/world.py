@@ -1,0 +1,283 @@
+"""The world: a question, a search engine over documents, and one answer to give."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.actions import spell, tool
+from agentgym.core import Outcome, Task, TextEnv
+from agentgym.envs.search import cheaters as shortcuts
+from agentgym.envs.search.corpus import Corpus, words
+from agentgym.envs.search.files import Library, load_hotpot, load_lines
+from agentgym.envs.search.generate import world
+from agentgym.envs.search.questions import draw_question
+from agentgym.envs.search.reader import next_action
+from agentgym.errors import BadConfig, unknown
+from agentgym.rewards.exact_match import exact_match, f1, normalise
+from agentgym.seeding import derive, generator
+
+LONGEST_QUERY = 1000  # characters
+
+
+class Search(TextEnv):
+    """Answer multi-hop questions with a search engine.
+
+    By default the documents are a generated world, as many worlds as there are numbers; `split_key` is the world,
+    and names and question forms of `valid` and `test` never occur in `train`. Difficulty d: 60 + 90 d documents,
+    questions of 1 to 2, 3, 4 hops, from d = 3 on none of the short ones; with d, more names resemble each other and
+    more facts stand in the document of their object only. `data` is a HotpotQA file; `corpus` and `questions` are
+    JSON lines (see `agentgym.envs.search.files`).
+
+    Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation, else 0. Measures: `evidence` (share
+    of the chain's documents shown), `f1` and `format` (an answer was given), both 0 until the answer.
+
+    Ceilings: see `docs/search.md`.
+    """
+
+    horizon = 24
+    difficulty = 2
+    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "hops", "worlds", "top_k", "passage", "page")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    data: str | None = None
+    """A HotpotQA file."""
+    corpus: str | None = None
+    """Documents in JSON lines; goes with `questions`."""
+    questions: str | None = None
+    """Questions in JSON lines; goes with `corpus`."""
+    hops: int = 0
+    """Hops of every generated question; 0 lets the difficulty decide."""
+    worlds: int = 0
+    """How many generated worlds each split has; 0 is no limit."""
+    top_k: int = 3
+    """Results of a search."""
+    passage: int = 240
+    """Characters shown of each result."""
+    page: int = 4000
+    """Characters shown of an opened document."""
+    random_bound = 0.01
+
+    def _check_options(self) -> None:
+        self.library: Library | None = None
+        if self.data is not None and (self.corpus is not None or self.questions is not None):
+            raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
+        if (self.corpus is None) != (self.questions is None):
+            raise BadConfig("corpus and questions go together: give the path of both, or of neither")
+        for name, least in (("hops", 0), ("worlds", 0), ("top_k", 1), ("passage", 20), ("page", 20)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of Search is {value!r}; expected an integer from {least}")
+        if self.data is not None:
+            self.library = load_hotpot(self.data)
+        elif self.corpus is not None and self.questions is not None:
+            self.library = load_lines(self.corpus, self.questions)
+        if self.library is not None:
+            self.splits = self.library.splits
+        super()._check_options()
+
+    def setup(self) -> None:
+        self._documents = Corpus([])
+        self._listed: set[int] = set()
+        self._opened: set[int] = set()
+        self._results: tuple[int, ...] = ()
+        self._asked: tuple[str, ...] = ()
+        self._given: str | None = None
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a question about any world, whatever its split."""
+        return self._question(int(rng.integers(2**31)), rng, difficulty)
+
+    def split_key(self, task: Task) -> object:
+        """Return the number of the world."""
+        return task.data["world"]
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the task's world; a file's task says its own."""
+        return super().split_of(task) if "world" in task.data else task.split
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
+        if split not in self.splits:
+            raise unknown("split of Search", split, self.splits)
+        if number < 0:
+            raise BadConfig(f"task number {number} of Search: numbers start at 0")
+        if self.library is not None:
+            tasks = self.library.of_split(split)
+            return tasks[number % len(tasks)]
+        rng = generator("Search", split, difficulty, number)
+        task = self._question(self._world_number(rng, split), rng, difficulty)
+        return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        if self.library is None:
+            return super().find(task_id)
+        if task_id not in self.library.by_id:
+            raise unknown("question", task_id, self.library.by_id)
+        return self.library.by_id[task_id]
+
+    def _world_number(self, rng: np.random.Generator, split: str) -> int:
+        ordinal, attempt = int(rng.integers(self.worlds or 2**31)), 0
+        while True:
+            number = derive("search", split, ordinal, attempt) % 2**31
+            if self._split_of_world(number) == split:
+                return number
+            attempt += 1
+
+    def _split_of_world(self, number: int) -> str:
+        return super().split_of(Task(data={"world": number}))
+
+    def _question(self, number: int, rng: np.random.Generator, difficulty: int) -> Task:
+        place = world(number, self._split_of_world(number), difficulty)
+        least, most = max(1, min(4, difficulty - 1)), min(4, 2 + difficulty)
+        hops = self.hops or int(rng.integers(least, most + 1))
+        question = draw_question(place, rng, hops)
+        data = {
+            "question": question.text,
+            "answers": [question.answer],
+            "evidence": [str(document) for document in question.evidence],
+            "world": number,
+            "size": difficulty,
+            "hops": hops,
+        }
+        return Task(instruction=question.text, data=data, difficulty=difficulty)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self._documents = self._documents_of(task)
+        self._listed, self._opened, self._results, self._asked, self._given = set(), set(), (), (), None
+        return (
+            f"Question: {task.data['question']}\n"
+            f"The answer is in a library of {len(self._documents)} documents. "
+            "Search it, open documents, then answer in a few words."
+        )
+
+    def _documents_of(self, task: Task) -> Corpus:
+        if self.library is not None and "world" not in task.data:
+            return self.library.corpus
+        number = task.data["world"]
+        return world(number, self._split_of_world(number), task.data["size"]).corpus
+
+    @tool
+    def search(self, query: str) -> str | Outcome:
+        """Search the documents by words; returns the best matches, each with its title and how it begins."""
+        if len(query) > LONGEST_QUERY:
+            return self.invalid(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read. Use a few words.")
+        if not words(query):
+            return self.invalid("the query holds no word. Write what to look for, for example search[a name].")
+        self._asked = (*self._asked, query)
+        self._results = tuple(self._documents.search(query, self.top_k))
+        self._listed.update(self._results)
+        if not self._results:
+            return "No document holds any of these words. Try other words, or a name from the question."
+        return "\n".join(f"Doc {rank}({self._label(n)}) {self._begin(n)}" for rank, n in enumerate(self._results, 1))
+
+    @tool
+    def open(self, document: str) -> str | Outcome:
+        """Open a document by its title, or its id where several share a title; returns its whole text."""
+        found = self._documents.titled(document[:LONGEST_QUERY])
+        if not found:
+            return self.invalid(self._unknown_document(document))
+        number = found[0]
+        self._opened.add(number)
+        self._listed.add(number)
+        text = self._read(number)
+        if len(found) > 1:
+            others = ", ".join(self._documents.documents[n].id for n in found[1:6]) + (", …" if len(found) > 6 else "")
+            text += f"\n{len(found)} documents have this title; open the others by id: {others}."
+        return text
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the final answer, in a few words; this ends the episode."""
+        if not text.strip():
+            return self.invalid("the answer is empty. Write it out, for example answer[a name or a year].")
+        self._given = text
+        right = exact_match(text, self.task.data["answers"]) == 1.0
+        return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
+
+    def _label(self, number: int) -> str:
+        document = self._documents.documents[number]
+        return f'Title: "{document.title}"' + ("" if self._documents.unique(number) else f", id: {document.id}")
+
+    def _begin(self, number: int) -> str:
+        return _cut(" ".join(self._documents.documents[number].text.split()), self.passage, " …")
+
+    def _read(self, number: int) -> str:
+        document = self._documents.documents[number]
+        rest = len(document.text) - self.page
+        return f"{document.title}\n{_cut(document.text, self.page, f' … ({rest} more characters are not shown)')}"
+
+    def _unknown_document(self, name: str) -> str:
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        near = [self._documents.documents[n].title for n in self._documents.search(name[:LONGEST_QUERY], 3)]
+        hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
+        return f"no document has the title or id {shown!r}.{hint}"
+
+    def state(self) -> Any:
+        return sorted(self._listed), sorted(self._opened), None if self._given is None else normalise(self._given)
+
+    def measures(self) -> dict[str, float]:
+        chain = set(self.task.data.get("evidence", ()))
+        shown = {self._documents.documents[n].id for n in self._listed} & chain
+        answers = self.task.data.get("answers", ())
+        return {
+            "evidence": len(shown) / len(chain) if chain else 0.0,
+            "f1": 0.0 if self._given is None else f1(self._given, answers),
+            "format": 0.0 if self._given is None else 1.0,
+        }
+
+    def save(self) -> Any:
+        return frozenset(self._listed), frozenset(self._opened), self._results, self._asked, self._given
+
+    def load(self, payload: Any) -> None:
+        listed, opened, self._results, self._asked, self._given = payload
+        self._listed, self._opened = set(listed), set(opened)
+        self._documents = self._documents_of(self.task)
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Open the documents of the chain that are not open yet, in order, then answer."""
+        for name in self.task.data["evidence"]:
+            number = self._documents.number_of(name)
+            if number not in self._opened:
+                document = self._documents.documents[number]
+                handle = document.title if self._documents.unique(number) else document.id
+                if self._documents.titled(handle)[:1] == [number]:
+                    yield spell("open", handle)
+        yield spell("answer", self.task.data["answers"][0])
+
+    def expert(self) -> Iterator[str]:
+        """Read what was shown and look for the next fact of the question; knows the language of generated worlds."""
+        if self.library is not None:
+            raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
+        while True:
+            yield next_action(
+                self.task.data["question"],
+                [self._seen(n) for n in sorted(self._listed)],
+                {self._documents.documents[n].title for n in self._opened},
+                [self._seen(n) for n in self._results],
+                self._asked,
+            )
+
+    def _seen(self, number: int) -> tuple[str, str]:
+        """Return a document's title and as much of its text as was shown."""
+        document = self._documents.documents[number]
+        text = document.text[: self.page] if number in self._opened else self._begin(number).removesuffix(" …")
+        return document.title, text
+
+    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.cheaters()
+
+
+def _cut(text: str, length: int, mark: str) -> str:
+    """Return the text, or its beginning up to the last whole word and the mark where it is too long."""
+    if len(text) <= length:
+        return text
+    return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark
