@@ -13,6 +13,7 @@ from agentgym.episode import Episode
 from agentgym.rollout import acollect
 from agentgym.seeding import derive
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.muon import Muon
 
 
 async def demonstrate(agent: Any, config: TrainConfig, tasks: Sequence[Task], step: int) -> list[Episode]:
@@ -46,5 +47,5 @@ def optimizers(model: Any, config: TrainConfig) -> list[Any]:
     inner = [p for name, p in named if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
     chosen = {id(p) for p in inner}
     rest = [p for _, p in named if id(p) not in chosen]
-    muon = torch.optim.Muon([{"params": inner, "share": 5.0}], lr=5 * config.warm_lr, weight_decay=0.0)
+    muon = Muon([{"params": inner, "share": 5.0}], lr=5 * config.warm_lr)
     return [muon, torch.optim.AdamW(rest, lr=config.warm_lr, weight_decay=0.0, foreach=True)]

@@ -1,0 +1,54 @@
+"""Muon in single precision: torch's own rounds to bfloat16, which a CPU without such arithmetic pays for tenfold."""
+
+# torch's optimizers are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muon" (2024)
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose matrix is made orthogonal before it is applied; for the weight matrices inside a network.
+
+    Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024). Matrices of one shape are
+    treated together.
+    """
+
+    def __init__(self, parameters: Any, lr: float = 0.02, momentum: float = 0.95) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take one step from the gradients."""
+        for group in self.param_groups:
+            by_shape: dict[tuple[int, ...], list[Tensor]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
+            for (rows, columns), parameters in by_shape.items():
+                directions = orthogonal(torch.stack([self._momentum(p, group["momentum"]) for p in parameters]))
+                scale = group["lr"] * max(1.0, rows / columns) ** 0.5
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter.add_(direction, alpha=-scale)
+
+    def _momentum(self, parameter: Tensor, momentum: float) -> Tensor:
+        state = self.state[parameter]
+        if "average" not in state:
+            state["average"] = torch.zeros_like(parameter)
+        state["average"].lerp_(parameter.grad, 1 - momentum)
+        return torch.lerp(parameter.grad, state["average"], momentum)  # Nesterov
+
+
+def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Return matrices [n, rows, columns] with all singular values moved near 1 (0.7 to 1.2), by Newton-Schulz steps."""
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.transpose(1, 2) if tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(steps):
+        gram = x @ x.transpose(1, 2)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C), x, beta=_A)
+    return x.transpose(1, 2) if tall else x
