@@ -98,15 +98,15 @@ def run(config: Config) -> int:
         if agent.engine is not None:
             agent.engine.close()
     console.print(table(summarize(episodes)))
-    console.print(
-        Text(f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes")
-    )
+    notes = [f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes"]
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
-        console.print(
-            Text(f"{len(faults)} faults, left out of the rates; the first: {last[:300]!r}. --retry-faults plays them again")
+        notes.append(
+            f"{len(faults)} faults, left out of the rates; the first: {last[:300]!r}. --retry-faults plays them again"
         )
+    for note in notes:
+        console.print(Text(note), soft_wrap=True)
     return 1 if len(faults) == len(episodes) else 0
 
 
@@ -205,6 +205,8 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     try:
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
+        if str(error.name).startswith("agentgym"):
+            raise BadConfig(f"this version of agentgym has no engine {kind!r} yet") from error
         raise MissingExtra(
             f"{name} needs {error.name}: pip install 'agentgym[{'train' if kind == 'hf' else kind}]'"
         ) from error

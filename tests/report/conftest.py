@@ -29,7 +29,12 @@ def attack_episode() -> Episode:
     turn = Turn(a, action=b, text=c, error=d, valid=False, reward=0.0, rewards={a: 0.25}, role=b)
     turn.messages = [{"role": a, "content": e}]
     episode = Episode(a, a, "7/" + b, seed=1, turns=[turn], instruction=a, success=False, reason=c, error=d)
-    episode.final_observation, episode.labels, episode.metrics, episode.final_rewards = e, {"type": d}, {a: 1.0}, {a: 1.0, b: 0.0}
+    episode.final_observation, episode.labels, episode.metrics, episode.final_rewards = (
+        e,
+        {"type": d},
+        {a: 1.0},
+        {a: 1.0, b: 0.0},
+    )
     return episode
 
 
@@ -116,4 +121,4 @@ def write_run(folder: Path, *, steps: int = 60, each: int = 4) -> Path:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_run(tmp_path_factory.mktemp("runs") / "demo <b>run</b> & %%data%%")
+    return write_run(tmp_path_factory.mktemp("runs") / "demo <b>run & %%data%%")

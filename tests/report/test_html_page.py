@@ -1,0 +1,205 @@
+"""The page as text: what is in it, what is not, and what cannot get out of its data element."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ATTACKS, attack_episode, write_run  # pyright: ignore
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym import BadConfig, BadData, Episode, Turn
+from agentgym.report import html as page_module
+from agentgym.report.html import cut, embed, select, write_report
+from agentgym.report.run_folder import Row, open_run, place, read_metrics
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects elements, and the contents of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": [], "title": []}
+        self.inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag in self.raw:
+            self.raw[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside in self.raw:
+            self.raw[self.inside][-1] += data
+
+
+@pytest.fixture(scope="module")
+def page(run_folder: Path) -> Reader:
+    return Reader(write_report(run_folder).read_text(encoding="utf-8"))
+
+
+def test_the_data_survives_and_nothing_in_it_is_markup(page: Reader):
+    assert [tag for tag, _ in page.tags if tag in ("img", "svg", "b", "iframe", "object", "link")] == []
+    assert len(page.raw["script"]) == 2
+    data = json.loads(page.raw["script"][0])
+    attacked = next(e for e in data["episodes"] if e["task"] == ATTACKS[0])
+    original = attack_episode()
+    assert attacked["turns"][0]["observation"] == original.turns[0].observation
+    assert attacked["turns"][0]["error"] == original.turns[0].error
+    assert attacked["final"] == original.final_observation
+    assert attacked["turns"][0]["messages"] == [[ATTACKS[0], ATTACKS[4]]]
+
+
+def test_the_policy_names_the_only_script_and_style_there_are(page: Reader):
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    for source, kind in ((page.raw["script"][1], "script-src"), (page.raw["style"][0], "style-src")):
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+
+
+def test_nothing_is_loaded_and_nothing_becomes_markup_in_the_script(page: Reader):
+    for tag, attributes in page.tags:
+        assert "src" not in attributes, tag
+        assert "href" not in attributes, tag
+        assert not [name for name in attributes if name.startswith("on")], tag
+    code = page.raw["script"][1]
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "new Function", "fetch(", "XMLHttp"):
+        assert word not in code, word
+    assert set(re.findall(r"https?://[^\"'\s)]+", code)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_title_is_escaped(page: Reader):
+    assert page.raw["title"] == ["demo <b>run & %%data%% · agentgym"]
+
+
+@given(st.recursive(st.text() | st.floats() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_embedded_json_is_inert_ascii_and_reads_back(value: Any):
+    text = embed({"value": value})
+    assert text.isascii()
+    assert not set("<>&") & set(text)
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, float):
+            return item if math.isfinite(item) else None
+        if isinstance(item, dict):
+            return {key: plain(inner) for key, inner in item.items()}
+        return [plain(inner) for inner in item] if isinstance(item, list) else item
+
+    assert json.loads(text) == {"value": plain(value)}
+
+
+def test_steps_and_parts_come_from_the_group_id():
+    assert place("12/train/0/1234") == ("train", "12")
+    assert place("eval/12/valid/0/3") == ("eval", "12")
+    assert place("success_warm/test/0/3") == ("eval", "after the warm start")
+    assert place("valid/0/3") == ("", "")
+
+
+def test_success_by_type_is_of_all_episodes_and_faults_stay_apart(tmp_path: Path):
+    folder = write_run(tmp_path / "run")
+    rows = list(open_run(folder).rows())
+    data = json.loads(Reader(write_report(folder, limit=5).read_text(encoding="utf-8")).raw["script"][0])
+    assert len(data["episodes"]) == 5
+    whole = [table["rows"][-1] for table in data["types"]]
+    assert sum(row["episodes"] + row["faults"] for row in whole) == len(rows)
+    assert sum(row["faults"] for row in whole) == sum(row.outcome == "fault" for row in rows)
+    assert data["counts"]["failed"][1] == sum(row.outcome == "failed" for row in rows)
+    assert {table["step"] for table in data["types"] if table["part"] == "eval"} == {"0", "10", "20", "30", "40", "50"}
+
+
+def row(number: int, outcome: str) -> Row:
+    return Row(number, "me/World-v0", str(number), "", "", "", outcome)
+
+
+@given(st.lists(st.sampled_from(["failed", "succeeded", "fault"]), max_size=60), st.integers(1, 40))
+def test_laws_of_the_sample(outcomes: list[str], limit: int):
+    rows = [row(i, outcome) for i, outcome in enumerate(outcomes)]
+    chosen = select(rows, limit)
+    assert len(chosen) == min(limit, len(rows))
+    assert len(set(chosen)) == len(chosen)
+    assert chosen == sorted(chosen, key=lambda r: r.offset)
+    kept = sum(r.outcome == "failed" for r in chosen)
+    assert kept == outcomes.count("failed") or kept >= limit - 2 * (limit // 4)
+
+
+def test_a_sample_is_spread_over_the_run():
+    chosen = select([row(i, "failed") for i in range(1000)], 10)
+    assert [r.offset for r in chosen] == list(range(0, 1000, 100))
+
+
+def test_a_large_run_stays_a_small_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page_module, "LARGEST", 60_000)
+    folder = write_run(tmp_path / "run", each=20)
+    path = write_report(folder)
+    data = json.loads(Reader(path.read_text(encoding="utf-8")).raw["script"][0])
+    assert 0 < len(data["episodes"]) < 40
+    assert data["counts"]["failed"][0] == sum(e["outcome"] == "failed" for e in data["episodes"])
+    assert data["counts"]["failed"][1] > data["counts"]["failed"][0]
+
+
+def test_long_texts_lose_their_middle():
+    text = cut("a" * 6000 + "b" * 6000)
+    assert text.startswith("a" * 4000 + "\n… 4000 characters left out …")
+    assert text.endswith("b" * 4000)
+    assert cut("short") == "short"
+
+
+def test_a_file_of_episodes_has_a_page_beside_it(tmp_path: Path):
+    path = tmp_path / "eval.jsonl"
+    path.write_text(
+        Episode("me/World-v0", "12/x", "12/x", 0, turns=[Turn("hello")], success=True, reason="success").to_json() + "\n"
+    )
+    assert write_report(path) == tmp_path / "eval.html"
+    data = json.loads(Reader((tmp_path / "eval.html").read_text(encoding="utf-8")).raw["script"][0])
+    assert data["episodes"][0]["part"] == ""  # numbers in a task id are steps only in a training run
+
+
+def test_a_cut_last_line_is_left_out_and_a_damaged_one_is_named(tmp_path: Path):
+    folder = write_run(tmp_path / "run")
+    path = folder / "episodes.jsonl"
+    whole = path.read_text(encoding="utf-8")
+    count = len(list(open_run(folder).rows()))
+    path.write_text(whole + whole[:200], encoding="utf-8")
+    assert len(list(open_run(folder).rows())) == count
+    path.write_text(whole + "{}\n", encoding="utf-8")
+    with pytest.raises(BadData, match=rf"episodes\.jsonl, line {count + 1}"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize("name", ["absent", "."])
+def test_what_is_no_run_is_refused(tmp_path: Path, name: str):
+    with pytest.raises(BadConfig, match=r"expected"):
+        write_report(tmp_path / name)
+
+
+def test_metrics_of_a_repeated_step_and_a_cut_line(tmp_path: Path):
+    path = tmp_path / "metrics.jsonl"
+    rows = [
+        {"step": 20, "phase": "warm", "loss": 2.0},
+        {"step": 40, "phase": "warm", "loss": 1.0},
+        {"step": 1, "phase": "rl", "loss": 0.5},
+        {"step": 2, "phase": "rl", "loss": 9.0},
+        {"step": 2, "phase": "rl", "loss": 0.25},
+    ]
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows) + '{"step": 3, "ph')
+    found = read_metrics(path)
+    assert [(r["x"], r["loss"]) for r in found] == [(-20, 2.0), (0, 1.0), (1, 0.5), (2, 0.25)]
+    path.write_text('{"step": 1}\n[]\n')
+    with pytest.raises(BadData, match=r"metrics\.jsonl, line 2"):
+        read_metrics(path)
