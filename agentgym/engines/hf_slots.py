@@ -248,8 +248,11 @@ class SlotModel:
         x = queries[block.tokens].reshape(-1, self.heads * self.head_dim)
         if block.place is not None:
             x = x.new_zeros((n * longest, x.shape[1])).index_copy_(0, block.place, x)
-        keys = self.keys[number][block.slots, :, : block.length]
-        values = self.values[number][block.slots, :, : block.length]
+        keys, values = self.keys[number][:, :, : block.length], self.values[number][:, :, : block.length]
+        if isinstance(block.slots, slice):
+            keys, values = keys[block.slots], values[block.slots]
+        else:
+            keys, values = keys.index_select(0, block.slots), values.index_select(0, block.slots)
         if longest == 1:  # the query heads that share a key head are its queries: each key is read once
             x = x.view(n, self.key_heads, -1, self.head_dim)
             mask = block.mask.expand(-1, -1, x.shape[2], -1)
