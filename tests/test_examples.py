@@ -15,6 +15,17 @@ EXPECTED: dict[str, list[str]] = {
     "03_rollouts.py": [r"expert: success 100\.0 %", r"model: success 100\.0 %", r"\n90 episodes", r"as sampled: True"],
     "04_branching.py": [r"with 9 turns left the best is \w+: 0\.[4-9]", r"same place: True", r"on its own: True"],
     "05_your_own_credit.py": [r"lost \[(?:0\.0, )*-0\.\d+\]", r"won .*\d", r"sums to -?0\.000000 over"],
+    "06_train_tiny.py": [
+        r"imitation: loss 0\.\d",
+        r"step \d: success 0\.(?:0[1-9]|[1-9])",
+        r"KL \d\.\de-(?:0[6-9]|1\d)",
+        r"checkpoints, config\.toml, episodes\.jsonl, .*metrics\.jsonl, .*summary\.json",
+    ],
+    "07_evaluate.py": [
+        r"of 40 episodes 7 were kept, and the same call played the other 33",
+        r"careful: +100\.0 %",
+        r"be chance: False",
+    ],
 }
 
 
