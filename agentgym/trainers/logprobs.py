@@ -41,10 +41,10 @@ def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> Score
     their own full forward pass.
     """
     if _changes_logits(model):
-        logits = model(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False).logits
+        logits = model(input_ids=batch.ids, use_cache=False).logits
         return token_logprobs(logits.flatten(0, 1)[batch.places], batch.targets, temperature)
     decoder = model.get_decoder()
-    hidden = decoder(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False).last_hidden_state
+    hidden = decoder(input_ids=batch.ids, use_cache=False).last_hidden_state
     return project(model.get_output_embeddings(), hidden.flatten(0, 1)[batch.places], batch.targets, temperature)
 
 

@@ -19,12 +19,12 @@ WEIGHINGS = ("token", "turn", "episode", "episode-sum", "constant")
 class Batch:
     """One micro-batch: rows padded on the right, and flat arrays over the tokens that are trained.
 
-    Rows have nearly equal lengths, so padding is rare. A trained token is predicted by the one before it: its place is
+    Rows have nearly equal lengths, so padding is rare; being on the right, it is out of sight of every real token of a
+    causal model, and no mask is needed. A trained token is predicted by the one before it: its place is
     an index into the flattened [rows * tokens] hidden states of the predecessors.
     """
 
     ids: Tensor  # [rows, tokens] int64
-    attention: Tensor | None  # [rows, tokens] int64, 0 at padding; None where no row is padded
     places: Tensor  # [trained] int64
     targets: Tensor  # [trained] int64
     advantages: Tensor  # [trained] float32
@@ -42,9 +42,8 @@ class Batch:
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the micro-batch on another device."""
-        attention = None if self.attention is None else self.attention.to(device)
         flat = (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
-        return Batch(self.ids.to(device), attention, *(tensor.to(device) for tensor in flat), segments=self.segments)
+        return Batch(self.ids.to(device), *(tensor.to(device) for tensor in flat), segments=self.segments)
 
 
 def pack(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int) -> list[Batch]:
@@ -71,17 +70,14 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
     lengths = [len(segment) for segment in segments]
     width = max(lengths)
     ids = np.zeros((len(segments), width), dtype=np.int64)
-    attention = np.zeros((len(segments), width), dtype=np.int64)
     places: list[npt.NDArray[np.int64]] = []
     for i, segment in enumerate(segments):
         ids[i, : lengths[i]] = segment.ids
-        attention[i, : lengths[i]] = 1
         places.append(np.flatnonzero(segment.mask) + (i * width - 1))
     turns = np.concatenate([segment.turns[segment.mask] + i * 100_000 for i, segment in enumerate(segments)])
     flat = [np.concatenate([getattr(s, name)[s.mask] for s in segments]) for name in ("ids", "advantages", "logprobs")]
     return Batch(
         torch.as_tensor(ids),
-        None if min(lengths) == width else torch.as_tensor(attention),
         torch.as_tensor(np.concatenate(places)),
         torch.as_tensor(flat[0].astype(np.int64)),
         torch.as_tensor(flat[1]),
