@@ -78,6 +78,10 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     roles: tuple[str, ...] = ("agent",)
     random_bound: float = 0.2
     """Declared upper bound of the success of random play."""
+    expert_bound: float = 0.5
+    """Declared lower bound of the success of the expert."""
+    answers: ClassVar[tuple[str, ...]] = ()
+    """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
     ceilings: ClassVar[Mapping[str, float]] = {}
     """Declared success of cheaters that is not 0, by name, explained in the class docstring."""
 

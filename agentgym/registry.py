@@ -2,12 +2,13 @@
 
 import importlib
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import gymnasium
 
 from agentgym.core import TextEnv
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, UnknownName, unknown
 
 WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
@@ -47,7 +48,7 @@ def make(id: str, **options: Any) -> TextEnv:
     """Make a registered world; `module:ns/Name-v0` imports the module first. Raises UnknownName with a suggestion."""
     module, _, name = id.rpartition(":")
     if module:
-        importlib.import_module(module)
+        _import(module, "world")
     if name not in gymnasium.registry:
         raise unknown("world", name, DESCRIPTIONS, "`agentgym envs` lists all.")
     env = gymnasium.make(name, **options)
@@ -62,10 +63,21 @@ def load(reference: str, kind: str, table: dict[str, str]) -> Any:
     module, colon, name = target.partition(":")
     if not colon:
         raise unknown(kind, reference, table, "Or give your own as MODULE:NAME.")
+    found = vars(_import(module, kind))
+    if name not in found:
+        raise unknown(f"{kind} in module {module}", name, (known for known in found if not known.startswith("_")))
+    return found[name]
+
+
+def _import(module: str, kind: str) -> ModuleType:
+    """Import a module that someone named; an error inside it is raised as it is."""
     try:
-        return getattr(importlib.import_module(module), name)
-    except AttributeError:
-        raise unknown(f"{kind} in module {module}", name, vars(importlib.import_module(module))) from None
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        hint = "Is it installed, in this folder, or on PYTHONPATH?"
+        raise UnknownName(f"no module {error.name!r} to take the {kind} from. {hint}") from None
 
 
 @dataclass(frozen=True)

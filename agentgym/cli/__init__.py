@@ -15,8 +15,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from agentgym.cli.flags import read_flags
+from agentgym.cli.screen import printable
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, unknown
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -45,22 +47,19 @@ EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 2 for an error of ours, 130 for Ctrl-C."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # last, so that MODULE:NAME finds a module beside the user and nothing is hidden by it
     try:
         return _dispatch(given)
-    except OUR_ERRORS as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader of a pipe (`| head`) has gone: not an error, but nothing more may be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-
-
-def printable(text: str) -> str:
-    """Return text with everything replaced that could steer a terminal: control, format and surrogate characters."""
-    return "".join(c if c == "\n" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    except (*OUR_ERRORS, OSError) as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
+        return 2
 
 
 def _dispatch(arguments: list[str]) -> int:

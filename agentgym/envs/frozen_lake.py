@@ -20,7 +20,7 @@ Lake = tuple[str, ...]
 class FrozenLake(TextEnv):
     """Cross a slippery frozen lake without falling in.
 
-    The map is 4 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and a way always
+    The map is 5 squares wide at difficulty 0 and one more at each level; a fifth of it is holes, and a way always
     exists. Every move draws once from the episode's chance: with probability `slip` it goes to one of the two sides.
     The oracle reads that chance before it happens; the expert knows the map and the odds only.
     """
@@ -78,7 +78,7 @@ class FrozenLake(TextEnv):
             yield policy(self.lake, self.slip)[self.place]
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        side = 4 + difficulty
+        side = 5 + difficulty
         while True:
             squares = np.full(side * side, "F")
             squares[rng.choice(np.arange(1, side * side - 1), side * side // 5, replace=False)] = "H"

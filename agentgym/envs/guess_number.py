@@ -12,6 +12,7 @@ class GuessNumber(TextEnv):
     """Find a hidden number; the world says higher or lower."""
 
     horizon = 12
+    answers = ("secret",)
 
     def begin(self, task: Task) -> str:
         self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]

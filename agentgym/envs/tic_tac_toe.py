@@ -21,7 +21,7 @@ class TicTacToe(TextEnv):
     until the board decides; `success` then says whether the side that could force the win did win, the reward of a
     turn belongs to the role that moved, `role_rewards()` holds the outcome by role (a draw is 0 for both), and the
     oracle plays perfectly for whoever moves, so it succeeds as long as the win was not given away before.
-    No opening is won at once, or by always naming the first free square.
+    No opening is won at once, or by naming the first or the last free square.
     """
 
     roles = ("X", "O")
@@ -88,7 +88,7 @@ class TicTacToe(TextEnv):
         while True:
             board, side = opening(rng, 5 + difficulty)
             squares = free(board)
-            if wins(board, side) and not keeps_win(board, squares[0], side):
+            if wins(board, side) and not any(keeps_win(board, square, side) for square in (squares[0], squares[-1])):
                 return Task(instruction="Win.", data={"board": board, "side": side})
 
     def _place(self, square: int) -> None:

@@ -1,0 +1,60 @@
+"""Hold a world to the contract: which laws hold, which do not, and the shortest sequence of actions that breaks one.
+
+agentgym check rlvr/GuessNumber-v0
+agentgym check my_module:me/MyWorld-v0 --thorough
+agentgym check rlvr/FrozenLake-v0 --law "equal keys" --env.slip 0.5
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.text import Text
+
+from agentgym.cli.screen import printable
+from agentgym.contract import LAWS, Report, Result, examine, look
+from agentgym.contract.report import show
+from agentgym.errors import unknown
+from agentgym.options import Options
+
+_COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to check, and how long."""
+
+    id: tyro.conf.Positional[str]
+    """The world: a registered id, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
+    thorough: bool = False
+    """Spend minutes instead of seconds."""
+    law: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Look at this law only; may be given several times."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the world: --env.KEY VALUE."""
+
+
+def run(config: Config) -> int:
+    """Print each law as it is looked at; the exit code is 1 where one is broken."""
+    for name in config.law:
+        if name not in LAWS:
+            raise unknown("law", name, LAWS)
+    console = Console(highlight=False)
+    subject = examine(config.id, thorough=config.thorough, **config.env_options)
+    results: list[Result] = []
+    for name in config.law or LAWS:
+        results.append(look(subject, name))
+        console.print(_lines(results[-1]))
+    report = Report(subject.id, results)
+    console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
+    return 0 if report.ok else 1
+
+
+def _lines(result: Result) -> Text:
+    text = Text(f"{result.promise:>2} ", style="dim")
+    text.append(f"{result.status:<8}", style=_COLOURS[result.status])
+    text.append(f" {result.law:<25} ").append(printable(result.note), style="" if result.status == "broken" else "dim")
+    if result.task:
+        text.append(f"\n   task {printable(result.task)}, seed {result.seed}, actions: {printable(show(result.actions))}")
+    return text

@@ -1,0 +1,133 @@
+"""Say what is here, what is missing, what it is needed for and how to get it.
+
+agentgym doctor
+"""
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.cli.screen import printable
+
+SECONDS = 10.0  # for a program to say its version
+
+
+@dataclass(frozen=True)
+class Config:
+    """Nothing to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a part of the package uses."""
+
+    name: str
+    what_for: str
+    how_to_get: str
+    find: Callable[[], str | None]
+    """Returns where or which version, or None where it is missing."""
+
+
+def library(name: str) -> Callable[[], str | None]:
+    """Return a search for an installed library that does not import it."""
+    return lambda: metadata.version(name) if importlib.util.find_spec(name) else None
+
+
+def program(*names: str, variable: str = "") -> Callable[[], str | None]:
+    """Return a search for a program on the path, or where an environment variable says it is."""
+
+    def find() -> str | None:
+        given = os.environ.get(variable, "") if variable else ""
+        found = (shutil.which(name) for name in (given, *names) if name)
+        return next((path for path in found if path), None)
+
+    return find
+
+
+def _gpu() -> str | None:
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return None
+    command = [path, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip().replace("\n", "; ") or None
+
+
+def _jail() -> str | None:
+    path = shutil.which("bwrap")
+    if path is None:
+        return None
+    command = [path, "--ro-bind", "/", "/", "--unshare-all", "true"]
+    try:
+        subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return f"{path}, but it may not make a jail here (user namespaces are off)"
+    return path
+
+
+def _docker() -> str | None:
+    path = shutil.which("docker") or shutil.which("podman")
+    if path is None:
+        return None
+    try:
+        subprocess.run([path, "info"], capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return f"{path}, but no daemon answers"
+    return path
+
+
+def _chromium() -> str | None:
+    found = program("chromium", "chromium-browser", "google-chrome", variable="AGENTGYM_CHROMIUM")()
+    if found or not importlib.util.find_spec("playwright"):
+        return found
+    from playwright.sync_api import Error, sync_playwright
+
+    try:
+        with sync_playwright() as playwright:
+            path = playwright.chromium.executable_path
+    except Error:
+        return None
+    return path if os.access(path, os.X_OK) else None
+
+
+NEEDS = (
+    Need("torch", "training, the hf engine", "pip install 'agentgym[train]'", library("torch")),
+    Need("transformers", "training, the hf engine", "pip install 'agentgym[train]'", library("transformers")),
+    Need("trl", "warm start from demonstrations", "pip install 'agentgym[train]'", library("trl")),
+    Need("vllm", "the fast engine", "pip install vllm (see docs/engines.md)", library("vllm")),
+    Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
+    Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", _chromium),
+    Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
+    Need("docker", "worlds in containers", "https://docs.docker.com/engine/install or podman", _docker),
+    Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),
+    Need("git", "the commit in a run's manifest", "apt install git", program("git")),
+)
+
+
+def run(config: Config) -> int:
+    """Print the table; always 0, for nothing in it is needed by everyone."""
+    console = Console(highlight=False)
+    console.print(Text(f"Python {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"))
+    data = os.environ.get("AGENTGYM_DATA")
+    console.print(Text(printable(f"AGENTGYM_DATA {data or 'is not set: worlds over genuine data need a path'}")))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "here", "for", "how to get it"):
+        table.add_column(column, overflow="fold")
+    for need in NEEDS:
+        found = need.find()
+        here = Text(printable(found or "no"), style="green" if found else "yellow")
+        table.add_row(Text(need.name), here, Text(need.what_for), Text("" if found else need.how_to_get))
+    console.print(table)
+    return 0

@@ -1,0 +1,149 @@
+"""Play a world in the terminal.
+
+    agentgym play rlvr/GuessNumber-v0 --seed 3                 you type
+    agentgym play rlvr/FrozenLake-v0 --player oracle           watch the oracle
+    agentgym play rlvr/TicTacToe-v0 --env.opponent self        both sides
+
+While you type: `?` lists what is admissible, `!` lets the oracle take a turn, `!!` lets it play on to the end, and
+Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?` to the world.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from agentgym.cli.screen import printable
+from agentgym.contract.solutions import random_player
+from agentgym.contract.subject import first
+from agentgym.core import TextEnv
+from agentgym.errors import BadConfig
+from agentgym.options import Options
+from agentgym.registry import make
+
+COLUMNS = 4  # admissible commands side by side
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to play, and who plays."""
+
+    id: tyro.conf.Positional[str]
+    """The world: a registered id, or MODULE:NAMESPACE/NAME-v0."""
+    seed: int = 0
+    """Decides the task and the world's chance."""
+    player: Literal["human", "oracle", "expert", "random"] = "human"
+    """Who plays."""
+    split: str | None = None
+    """Where the task comes from."""
+    task: str | None = None
+    """Id of a task, instead of the one the seed draws."""
+    horizon: int | None = None
+    """Most turns."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the world: --env.KEY VALUE."""
+
+
+Ask = Callable[[TextEnv, str, dict[str, Any]], str | None]
+"""From the world, the observation and the info to an action; None leaves the game."""
+
+
+def run(config: Config) -> int:
+    """Play one episode; the exit code is 0 however it ends."""
+    console = Console(highlight=False)
+    env = make(config.id, **config.env_options, **({"split": config.split} if config.split else {}))
+    wanted = {"task": config.task, "horizon": config.horizon}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    observation, info = env.reset(seed=config.seed, options=given)
+    title = f"{config.id}  {info['task_id']}  seed {config.seed}"
+    console.print(Panel(Text(printable(observation)), title=Text(printable(title)), title_align="left"))
+    for tool in env.tools.values():
+        console.print(Text.assemble(("  tool ", "dim"), (tool.name, "cyan"), ("  " + tool.description, "dim")))
+    ask = Human(console).ask if config.player == "human" else _automatic(config.player)
+    while True:
+        action = ask(env, observation, info)
+        if action is None:
+            console.print(Text("left", style="dim"))
+            return 0
+        if config.player != "human":
+            console.print(Text(f"> {printable(action)}", style="cyan"))
+        observation, _, terminated, truncated, info = env.step(action)
+        console.print(_response(env, observation, info))
+        if terminated or truncated:
+            style = "bold green" if info["success"] else "bold red"
+            console.print(Text(f"{info['reason']} after {env.turn} turns; {_rewards(env)}", style=style))
+            return 0
+
+
+def _automatic(player: str) -> Ask:
+    def ask(env: TextEnv, observation: str, info: dict[str, Any]) -> str | None:
+        if player == "random":
+            return random_player(env, [observation], info)
+        action = first(env.oracle if player == "oracle" else env.expert)
+        if action is None:
+            raise BadConfig(f"{type(env).__name__} has no {player} that knows what to do here")
+        return action
+
+    return ask
+
+
+class Human:
+    """Someone at the keyboard."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.leave_it_to_the_oracle = False
+
+    def ask(self, env: TextEnv, observation: str, info: dict[str, Any]) -> str | None:
+        """Return what was typed, or what the oracle would do where that was asked for."""
+        while True:
+            word = "!" if self.leave_it_to_the_oracle else self._line(env)
+            if word is None or word.startswith("\\"):
+                return word if word is None else word[1:]
+            if word == "?":
+                self.console.print(_commands(info["admissible"], env))
+            elif word in ("!", "!!"):
+                self.leave_it_to_the_oracle |= word == "!!"
+                action = first(env.oracle)
+                if action is None:
+                    self.leave_it_to_the_oracle = False
+                    self.console.print(Text("this world's oracle knows nothing to do here", style="red"))
+                    continue
+                self.console.print(Text(f"> {printable(action)}", style="cyan"))
+                return action
+            else:
+                return word
+
+    def _line(self, env: TextEnv) -> str | None:
+        who = f"{env.role} " if len(env.roles) > 1 else ""
+        try:
+            return self.console.input(Text(f"{who}{env.turn + 1}/{env.limit}> ", style="bold"))
+        except EOFError:
+            return None
+
+
+def _commands(commands: list[str] | None, env: TextEnv) -> Text:
+    if commands is None:
+        form = ", ".join(f"{name}[…]" for name in env.tools) or "any text"
+        return Text(f"no finite list here; say {form}", style="dim")
+    rows = [commands[i : i + COLUMNS] for i in range(0, len(commands), COLUMNS)]
+    width = max((len(command) for command in commands), default=0) + 3
+    return Text("\n".join("  " + "".join(printable(one).ljust(width) for one in row).rstrip() for row in rows), style="dim")
+
+
+def _response(env: TextEnv, observation: str, info: dict[str, Any]) -> Text:
+    text = Text(printable(observation))
+    if not info["valid"] and info["error"] != observation:
+        text.append(f"\n{printable(str(info['error']))}", style="yellow")
+    shown = {**info["rewards"], **{name: value for name, value in info["metrics"].items() if value}}
+    if shown:
+        text.append("\n" + "  ".join(f"{printable(name)} {value:g}" for name, value in shown.items()), style="dim")
+    return text
+
+
+def _rewards(env: TextEnv) -> str:
+    return ", ".join(f"{'reward' if role == 'agent' else role} {value:g}" for role, value in env.totals.items())

@@ -1,0 +1,283 @@
+"""Laws of actions, info, state keys, rewards and ends."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym.actions import spell
+from agentgym.contract.report import Broken, NotChecked, show
+from agentgym.contract.subject import (
+    ENDLESS,
+    HOSTILE,
+    Step,
+    Subject,
+    any_action,
+    argument,
+    difference,
+    first,
+    go_on,
+    hostile_calls,
+    play,
+    steps,
+)
+from agentgym.core import INFO_KEYS, Snapshot
+from agentgym.episode import FAULTS
+from agentgym.errors import EpisodeOver
+from agentgym.seeding import generator
+from agentgym.splits import Task
+
+
+def nasty_actions(subject: Subject) -> str:
+    """No action raises; each costs one turn, and what is no action at all is invalid and explained."""
+    task = subject.tasks[0]
+    nasty = [*HOSTILE, *(call for tool in subject.env.tools.values() for call in hostile_calls(tool))]
+
+    def breaks(actions: Sequence[Any]) -> str | None:
+        env = subject.env
+        env.reset(seed=0, options={"task": task, "horizon": ENDLESS})
+        for turn, step in enumerate(steps(env, actions), 1):
+            if env.turn != turn:
+                return f"the action cost {env.turn - turn + 1} turns instead of one"
+            if step[4]["valid"] and not (isinstance(actions[turn - 1], str) and actions[turn - 1].strip()):
+                return "an action that says nothing is valid"
+        return None
+
+    for action in nasty:
+        subject.hold(task, 0, [action], breaks)
+    subject.hold(task, 0, nasty, breaks)
+    return f"{len(nasty)} actions, alone and in a row"
+
+
+def spellings(subject: Subject) -> str:
+    """The three spellings of a call are one call; a call inside other text, or of an unknown tool, is invalid."""
+    env, task, rng = subject.env, subject.tasks[0], generator("spellings")
+    if not env.tools:
+        raise NotChecked("its actions are free text")
+    observation, _ = env.reset(seed=0, options={"task": task})
+    words = observation.split() or ["word"]
+    for name, tool in env.tools.items():
+        arguments = {one: argument(tool.properties[one], words, rng) for one in tool.required}
+        written = json.dumps({"name": name, "arguments": arguments})
+        forms = [written]
+        if len(arguments) <= 1:
+            body = next((v if isinstance(v, str) else json.dumps(v) for v in arguments.values()), "")
+            forms += [f"<{name}>{body}</{name}>", spell(name, body), f"  {written}\n"]
+        responses = [play(env, task, 0, [form]) for form in forms]
+        for form, response in zip(forms, responses, strict=True):
+            if response != responses[0]:
+                raise Broken(f"answered otherwise than {written}: {difference(responses[0], response)}", actions=[form])
+        for wrong in (f"I will now {forms[0]}", f"{forms[0]} please", written.replace(name, name + "_x", 1)):
+            env.reset(seed=0, options={"task": task})
+            if env.step(wrong)[4]["valid"]:
+                raise Broken("what is not exactly one call of a known tool is taken as valid", task=task.id, actions=[wrong])
+    return f"{len(env.tools)} tools"
+
+
+def info_schema(subject: Subject) -> str:
+    """Info has the same keys and types at every step, and rewards sum to the reward."""
+    for seed, task in enumerate(subject.tasks):
+
+        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+            env = subject.env
+            observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            responses: list[Step] = [(observation, 0.0, False, False, info), *steps(env, actions)]
+            found = (wrong_with(response, task) for response in responses)
+            return next((text for text in found if text), None)
+
+        subject.hold(task, seed, subject.wander(task, seed), breaks)
+    return f"{len(subject.tasks)} plays"
+
+
+def wrong_with(step: Step, task: Task) -> str | None:
+    """Return what is wrong with the form of a response, or None."""
+    observation, reward, terminated, truncated, info = step
+    if set(info) != set(INFO_KEYS):
+        return f"info has the keys {sorted(info)}; expected {sorted(INFO_KEYS)}"
+    if not isinstance(observation, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return f"the observation is a {type(observation).__name__}"
+    over = terminated or truncated
+    commands = info["admissible"]
+    checks = {
+        f"the observation has {len(observation)} characters": len(observation) <= 65536,
+        f"the reward {reward!r} is no float": isinstance(reward, float),
+        f"rewards {info['rewards']} do not sum to {reward}": abs(sum(info["rewards"].values()) - reward) < 1e-9,
+        f"terminated and truncated are {terminated!r} and {truncated!r}": {type(terminated), type(truncated)} == {bool}
+        and not (terminated and truncated),
+        f"task_id is {info['task_id']!r}": info["task_id"] == task.id,
+        f"state_key is {info['state_key']!r}": info["state_key"] is None or isinstance(info["state_key"], str),
+        f"valid is {info['valid']!r} and error {info['error']!r}": info["valid"] is True
+        or (info["valid"] is False and isinstance(info["error"], str) and info["error"] != ""),
+        "admissible is not a list of different strings": commands is None
+        or (all(isinstance(one, str) for one in commands) and len(set(commands)) == len(commands)),
+        f"success is {info['success']!r} and terminated {terminated}": info["success"]
+        in ((True, False) if over and info["reason"] not in FAULTS else (None,)),
+        f"reason is {info['reason']!r}": isinstance(info["reason"], str) if over else info["reason"] is None,
+        f"metrics are {info['metrics']}": all(isinstance(value, int | float) for value in info["metrics"].values()),
+    }
+    return next((text for text, holds in checks.items() if not holds), None)
+
+
+def admissible_is_valid(subject: Subject) -> str:
+    """Every command that is said to be admissible is accepted."""
+    if subject.env.reset(seed=0, options={"task": subject.tasks[0]})[1]["admissible"] is None:
+        raise NotChecked("its commands are not a finite list")
+    tried = 0
+    for seed, task in enumerate(subject.tasks):
+
+        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+            env = subject.env
+            commands = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})[1]["admissible"]
+            for action, step in zip(actions, steps(env, actions), strict=False):
+                if action in commands and not step[4]["valid"]:
+                    return f"{action!r} was admissible and was refused: {step[4]['error']}"
+                commands = step[4]["admissible"]
+            return None
+
+        commands = subject.env.reset(seed=seed, options={"task": task})[1]["admissible"]
+        for command in commands:
+            subject.hold(task, seed, [command], breaks)
+        subject.hold(task, seed, subject.wander(task, seed), breaks)
+        tried += len(commands)
+    return f"{tried} commands, {len(subject.tasks)} plays"
+
+
+def equal_keys(subject: Subject) -> str:
+    """Where two moments have one state key, equal actions bring equal responses."""
+    pairs = 0
+    for seed, task in enumerate(subject.tasks):
+
+        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+            nonlocal pairs
+            env, seen = subject.env, dict[str, tuple[int, Snapshot]]()
+            _, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            moments = [(info["state_key"], _timeless(env.snapshot()))]
+            for step in steps(env, actions):
+                if not (step[2] or step[3]):
+                    moments.append((step[4]["state_key"], _timeless(env.snapshot())))
+            for turn, (key, state) in enumerate(moments):
+                if key is None:
+                    continue
+                earlier, old = seen.setdefault(key, (turn, state))
+                if earlier == turn:
+                    continue
+                pairs += 1
+                state = dataclasses.replace(state, random_state=old.random_state, seed=old.seed)
+                onward = _onward(subject, old)
+                found = difference(go_on(env, old, onward), go_on(env, state, onward))
+                if found:
+                    return (
+                        f"turns {earlier} and {turn} have the key {key}, but {show(onward)} brings different things: {found}"
+                    )
+            return None
+
+        wandered = subject.wander(task, seed)
+        subject.hold(task, seed, [action for one in wandered for action in (one, "no such action")], breaks)
+    if not pairs:
+        raise NotChecked("no two moments had the same key")
+    return f"{pairs} pairs of moments"
+
+
+def _timeless(state: Snapshot) -> Snapshot:
+    return dataclasses.replace(state, turn=0, horizon=ENDLESS)
+
+
+def _onward(subject: Subject, state: Snapshot) -> list[Any]:
+    """Return a few actions to play from a state, the oracle's among them."""
+    env, rng, actions = subject.make().restore(state), generator("onward", state.turn), list[Any]()
+    info, observation = env.info(), env.observation
+    for turn in range(4):
+        action = (first(env.oracle) if turn == 1 else None) or any_action(env, observation, info, rng)
+        actions.append(action)
+        observation, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            break
+    return actions
+
+
+def outcome_alone(subject: Subject) -> str:
+    """By default the reward is 1 at success and 0 everywhere else."""
+    for seed, task in enumerate(subject.tasks):
+
+        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+            subject.env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            for _, reward, terminated, _, info in steps(subject.env, actions):
+                if reward != float(terminated and info["success"] is True):
+                    return f"reward {reward} with success {info['success']}"
+            return None
+
+        for actions in (subject.wander(task, seed), solution(subject, task, seed)):
+            subject.hold(task, seed, actions, breaks)
+    return f"{len(subject.tasks)} plays, {len(subject.tasks)} solutions"
+
+
+def failure_never_wins(subject: Subject) -> str:
+    """With every measure paid, no failing episode has more than a successful one of the same task."""
+    env = subject.env
+    names: set[str] = set()
+    for seed, task in enumerate(subject.tasks):
+        env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        for step in steps(env, [*subject.wander(task, seed, env=subject.make())]):
+            names |= set(step[4]["metrics"])
+    if not names:
+        raise NotChecked("it has no measures to pay")
+    paid = subject.make(shaping=dict.fromkeys(sorted(names), 0.99 / len(names)))
+    for seed, task in enumerate(subject.tasks):
+        best = _total(paid, task, seed, solution(subject, task, seed))[0]
+
+        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed, best: float = best) -> str | None:
+            total, success = _total(paid, task, seed, actions)
+            return f"fails with {total:.3f} in all; a solution has {best:.3f}" if not success and total > best else None
+
+        subject.hold(task, seed, subject.wander(task, seed), breaks)
+        subject.hold(task, seed, solution(subject, task, seed)[:-1] * 3, breaks)
+    return f"measures {', '.join(sorted(names))}"
+
+
+def _total(env: Any, task: Task, seed: int, actions: Sequence[Any]) -> tuple[float, bool]:
+    env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+    done = list(steps(env, actions))
+    return sum(step[1] for step in done), bool(done and done[-1][4]["success"])
+
+
+def solution(subject: Subject, task: Task, seed: int) -> list[str]:
+    """Return the actions of the oracle from the start, asked anew each turn; [] where there is none."""
+    env, actions = subject.env, list[str]()
+    env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+    for _ in range(2000):
+        action = first(env.oracle)
+        if action is None:
+            break
+        actions.append(action)
+        step = env.step(action)
+        if step[2] or step[3]:
+            break
+    return actions
+
+
+def horizons(subject: Subject) -> str:
+    """The horizon, by keyword and by reset option, truncates at its turn and no other; then step raises EpisodeOver."""
+    task = subject.tasks[0]
+    for limit in (1, 3):
+        by_keyword = subject.make(horizon=limit)
+        by_keyword.reset(seed=0, options={"task": task})
+        by_option = subject.make()
+        by_option.reset(seed=0, options={"task": task, "horizon": limit})
+        for env, where in ((by_keyword, "keyword"), (by_option, "reset option")):
+            done = list(steps(env, ["no such action"] * (limit + 1)))
+            _, _, terminated, truncated, info = done[-1]
+            ended = (len(done), terminated, truncated, info["success"], info["reason"])
+            if ended != (limit, False, True, False, "horizon"):
+                text = f"horizon {limit} by {where}: (turns, terminated, truncated, success, reason) is {ended}"
+                raise Broken(text, task=task.id, seed=0, actions=["no such action"] * limit)
+            _over(env, "after the end")
+    _over(subject.make(), "before the first reset")
+    return "1 and 3 turns"
+
+
+def _over(env: Any, when: str) -> None:
+    try:
+        env.step("look")
+    except EpisodeOver:
+        return
+    raise Broken(f"step {when} does not raise EpisodeOver")

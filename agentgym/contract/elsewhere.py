@@ -1,0 +1,65 @@
+"""Play in another process, with another hash seed: nothing of this process can be leaned on there.
+
+What goes in and out is made by this module at both ends; nothing of a stranger's is unpickled.
+"""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.subject import Subject, go_on, play
+from agentgym.core import Snapshot, TextEnv
+from agentgym.registry import load
+from agentgym.seeding import derive
+
+Play = tuple[str, int, Sequence[Any]]
+"""Task id, seed and actions."""
+
+
+def play_elsewhere(subject: Subject, plays: Sequence[Play]) -> list[list[str]]:
+    """Return the responses that another process gives, the task itself first."""
+    return _ask(subject, "plays", list(plays))
+
+
+def go_on_elsewhere(subject: Subject, branches: Sequence[tuple[Snapshot, Sequence[Any]]]) -> list[list[str]]:
+    """Return the responses from snapshots that another process restores."""
+    return _ask(subject, "branches", list(branches))
+
+
+def _ask(subject: Subject, what: str, items: list[Any]) -> list[list[str]]:
+    if subject.kind.__module__ == "__main__" or "<locals>" in subject.kind.__qualname__:
+        raise NotChecked(f"{subject.kind.__qualname__} cannot be imported by another process; define it in a module")
+    reference = f"{subject.kind.__module__}:{subject.kind.__qualname__}"
+    try:
+        request = pickle.dumps((reference, subject.options, what, items))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise Broken(f"cannot be sent to another process: {error}") from error
+    hash_seed = str(derive("hash", os.environ.get("PYTHONHASHSEED", "")) % 2**32)
+    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", "from agentgym.contract.elsewhere import answer; answer()"]
+    done = subprocess.run(command, input=request, capture_output=True, env=variables, timeout=600, check=False)
+    if done.returncode:
+        error = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise Broken(f"another process ended with code {done.returncode}: {error[-1]}")
+    return pickle.loads(done.stdout)
+
+
+def answer() -> None:
+    """Be the other process: read what to play from standard input, write the responses to standard output."""
+    reference, options, what, items = pickle.loads(sys.stdin.buffer.read())
+    kind: type[TextEnv] = load(reference, "world", {})
+    with contextlib.redirect_stdout(sys.stderr):  # what a world prints must not mix with the answer
+        responses = _play_all(kind(**options), what, items)
+    sys.stdout.buffer.write(pickle.dumps(responses))
+
+
+def _play_all(env: TextEnv, what: str, items: list[Any]) -> list[list[str]]:
+    if what == "branches":
+        return [go_on(env, state, actions) for state, actions in items]
+    found = [(env.find(task_id), seed, actions) for task_id, seed, actions in items]
+    return [[repr(task), *play(env, task, seed, actions)] for task, seed, actions in found]

@@ -1,0 +1,74 @@
+"""What a check found: which laws hold, which are broken, and by what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+SHOWN = 60  # characters of an action in a report
+
+
+class Broken(Exception):
+    """A law does not hold; `actions` is the shortest sequence found that shows it."""
+
+    def __init__(self, message: str, *, task: str = "", seed: int | None = None, actions: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.task, self.seed, self.actions = task, seed, list(actions)
+
+
+class NotChecked(Exception):
+    """A law says nothing about this world; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one law."""
+
+    law: str
+    promise: int
+    """The number of the promise in the design that the law belongs to."""
+    status: str
+    """`holds`, `broken` or `skipped`."""
+    note: str = ""
+    """What was looked at, what is wrong, or why nothing was looked at."""
+    task: str = ""
+    seed: int | None = None
+    actions: list[object] = field(default_factory=list[object])
+    """The shortest sequence of actions found that breaks the law, from the reset of `task` with `seed`."""
+
+    def __str__(self) -> str:
+        text = f"{self.status:<8}{self.law:<28}{self.note}"
+        if self.task:
+            text += f"\n        task {self.task}, seed {self.seed}, actions: {show(self.actions)}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All laws of one world."""
+
+    id: str
+    results: list[Result]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no law is broken."""
+        return not self.broken
+
+    @property
+    def broken(self) -> list[Result]:
+        """The laws that do not hold."""
+        return [result for result in self.results if result.status == "broken"]
+
+    def __str__(self) -> str:
+        count = sum(result.status == "holds" for result in self.results)
+        lines = [str(result) for result in self.results]
+        return "\n".join([*lines, f"{self.id}: {count} laws hold, {len(self.broken)} broken"])
+
+
+def show(actions: Sequence[object]) -> str:
+    """Return a sequence of actions as one line, the long ones cut."""
+    words: list[str] = []
+    for action in actions:
+        text = action if isinstance(action, str) else repr(action)
+        cut = f"{text[:SHOWN]!r}… ({len(text)} characters)" if len(text) > SHOWN else repr(action)
+        words.append(cut)
+    return "[" + ", ".join(words) + "]"

@@ -1,0 +1,173 @@
+"""Laws of oracle, expert, cheaters and chance."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentgym.contract.behaviour import solution
+from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.subject import ENDLESS, Subject, first, has, random_action, steps
+from agentgym.core import TextEnv
+from agentgym.seeding import generator
+
+Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
+"""From the world, all observations so far and the last info to an action; None gives up."""
+
+
+def oracle_solves(subject: Subject) -> str:
+    """The oracle solves every task, as one iterator and asked anew each turn."""
+    if not has(subject.env, "oracle"):
+        raise NotChecked("it defines no oracle")
+    env, turns = subject.env, list[int]()
+    for seed, task in enumerate(subject.many):
+        actions = solution(subject, task, seed)
+        if env.success is not True:
+            raise Broken(
+                "asked anew each turn, the oracle does not solve the task", task=task.id, seed=seed, actions=actions
+            )
+        turns.append(len(actions))
+        env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        played = list[str]()
+        for action in env.oracle():
+            played.append(action)
+            step = env.step(action)
+            if step[2] or step[3] or len(played) > 2000:
+                break
+        if env.success is not True:
+            raise Broken("the oracle's iterator does not solve the task", task=task.id, seed=seed, actions=played)
+    return f"{len(turns)} tasks, {sum(turns) / len(turns):.1f} turns"
+
+
+def oracle_recovers(subject: Subject) -> str:
+    """From wherever random play left an unfinished episode, the oracle still solves it."""
+    if not has(subject.env, "oracle"):
+        raise NotChecked("it defines no oracle")
+    env, count = subject.env, 0
+    for seed, task in enumerate(subject.many):
+
+        def breaks(actions: Sequence[Any], task: Any = task, seed: int = seed) -> str | None:
+            nonlocal count
+            env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            if any(step[2] or step[3] for step in steps(env, actions)):
+                return None
+            count += 1
+            finish(env, lambda world, _, __: first(world.oracle), env.info())
+            return None if env.success else "after these actions the oracle does not solve the task"
+
+        actions = subject.wander(task, seed, 2 + seed % 10)
+        for stop in {len(actions), len(actions) - 1}:
+            subject.hold(task, seed, actions[:stop], breaks)
+    return f"{count} states"
+
+
+def expert_is_fair(subject: Subject) -> str:
+    """Equal histories bring equal expert actions: of the same task, and of any two tasks that look alike so far."""
+    if not has(subject.env, "expert"):
+        raise NotChecked("it defines no expert")
+    one, two, compared = subject.make(), subject.make(), 0
+    tasks = subject.many
+    for seed, (task, other) in enumerate([*itertools.pairwise(tasks), *((task, task) for task in tasks[:3])]):
+        seen = one.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        also = two.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
+        history, over = list[str](), False
+        while not over and _shown(seen) == _shown(also) and len(history) < 200:
+            said, again, theirs = first(one.expert), first(one.expert), first(two.expert)
+            if said != again or said != theirs:
+                text = (
+                    f"the expert says {said!r}, asked again {again!r}, in task {other.id} with the same history {theirs!r}"
+                )
+                raise Broken(text, task=task.id, seed=seed, actions=history)
+            if said is None:
+                break
+            compared += 1
+            history.append(said)
+            (*_, end, cut, info), (*_, end2, cut2, info2) = one.step(said), two.step(said)
+            seen, also, over = (one.observation, info), (two.observation, info2), end or cut or end2 or cut2
+    return f"{compared} histories"
+
+
+def _shown(response: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
+    return response[0], response[1]["admissible"], response[1]["valid"]
+
+
+def expert_is_good(subject: Subject) -> str:
+    """The expert's success is at least what the world declares in `expert_bound`."""
+    if not has(subject.env, "expert"):
+        raise NotChecked("it defines no expert")
+    rate = success_rate(subject, lambda env, _, __: first(env.expert))
+    if rate < subject.env.expert_bound:
+        raise Broken(f"success {rate:.2f}; the world declares expert_bound {subject.env.expert_bound}")
+    return f"success {rate:.2f}"
+
+
+def cheaters_fail(subject: Subject) -> str:
+    """The generic cheaters and the world's own have success 0, or at most what `ceilings` declares."""
+    names = dict[str, float]()
+    players = {**GENERIC, **{name: _from_text(cheat) for name, cheat in subject.env.cheaters().items()}}
+    for name, player in players.items():
+        rate, ceiling = success_rate(subject, player), subject.env.ceilings.get(name, 0.0)
+        if rate > ceiling + _slack(ceiling, len(subject.many)):
+            raise Broken(f"the cheater {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
+        names[name] = rate
+    unknown = set(subject.env.ceilings) - set(players)
+    if unknown:
+        raise Broken(f"ceilings names {sorted(unknown)}, which are no cheaters; there are {sorted(players)}")
+    return ", ".join(f"{name} {rate:.2f}" for name, rate in names.items())
+
+
+def chance_is_poor(subject: Subject) -> str:
+    """Random play has at most the success the world declares in `random_bound`."""
+    rate, bound = success_rate(subject, random_player), subject.env.random_bound
+    if rate > bound + _slack(bound, len(subject.many)):
+        raise Broken(f"success {rate:.2f} by random play; the world declares random_bound {bound}")
+    return f"success {rate:.2f}, bound {bound}"
+
+
+def _slack(share: float, n: int) -> float:
+    """Return three standard errors of a rate over n episodes: what chance may add to a declared number."""
+    return 3 * (share * (1 - share) / n) ** 0.5
+
+
+def _from_text(cheat: Callable[[list[str]], str]) -> Player:
+    return lambda _, observations, __: cheat(observations)
+
+
+def random_player(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
+    """Play at random, the same way for the same task, seed and turn."""
+    return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
+
+
+GENERIC: dict[str, Player] = {
+    "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
+    "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
+    "echo": lambda _, observations, __: observations[-1],
+    "empty": lambda _, __, ___: "",
+    "one megabyte": lambda _, __, ___: "x" * 1_000_000,
+    "bad unicode": lambda _, __, ___: "\ud800",
+    "form without content": lambda env, _, __: f"{next(reversed(env.tools))}[]" if env.tools else "<answer></answer>",
+    "claim of success": lambda _, __, ___: "You won. success reward 1 Right.",
+}
+
+
+def success_rate(subject: Subject, player: Player, env: TextEnv | None = None) -> float:
+    """Return the share of tasks that a player solves within the world's own horizon."""
+    env, solved = env or subject.env, 0
+    for seed, task in enumerate(subject.many):
+        _, info = env.reset(seed=seed, options={"task": task})
+        finish(env, player, info)
+        solved += env.success is True
+    return solved / len(subject.many)
+
+
+def finish(env: TextEnv, player: Player, info: dict[str, Any], most: int = 2000) -> int:
+    """Play to the end of the episode and return the number of turns."""
+    observations = [env.observation]
+    for turn in range(1, most + 1):
+        action = player(env, observations, info)
+        if action is None:
+            return turn - 1
+        observation, _, terminated, truncated, info = env.step(action)
+        observations.append(observation)
+        if terminated or truncated:
+            return turn
+    return most

@@ -1,0 +1,143 @@
+"""Laws of tasks and splits, of faults, and of the way a world is made."""
+
+import re
+from typing import Any
+
+import gymnasium
+
+from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.subject import Subject, steps
+from agentgym.core import TextEnv
+from agentgym.errors import BadConfig, Fault
+from agentgym.wrapper import TextWrapper
+
+
+def splits_are_disjoint(subject: Subject) -> str:
+    """Each split has tasks of its own; what decides a split is the content of a task, never a seed."""
+    owner: dict[str, tuple[str, str]] = {}
+    counts: dict[str, int] = {}
+    for split in subject.env.splits:
+        env = subject.make(split=split)
+        try:
+            tasks = [*_some(env, subject.plays), *(_drawn(env, seed) for seed in range(subject.count))]
+        except BadConfig as error:
+            counts[split] = 0
+            subject_note = str(error)
+            if "too small" not in subject_note and "different tasks" not in subject_note:
+                raise
+            continue
+        counts[split] = len(tasks)
+        for task in tasks:
+            key = repr(env.split_key(task))
+            known, where = owner.setdefault(key, (split, task.id))
+            if known != split:
+                raise Broken(f"tasks {where} and {task.id} are the same to split_key, and in splits {known} and {split}")
+            if task.split != split or (task.id.count("/") == 2 and env.split_of(task) != split):
+                raise Broken(f"task {task.id} was drawn for split {split} and belongs to {task.split or env.split_of(task)}")
+            if repr(env.find(task.id)) != repr(task):
+                raise Broken(f"find({task.id!r}) returns another task than the one with that id")
+    return ", ".join(f"{split} {count or 'refused'}" for split, count in counts.items())
+
+
+def _some(env: TextEnv, n: int) -> list[Any]:
+    while n > 1:
+        try:
+            return env.tasks(n)
+        except BadConfig:
+            n //= 2
+    return env.tasks(1)
+
+
+def _drawn(env: TextEnv, seed: int) -> Any:
+    env.reset(seed=seed)
+    return env.task
+
+
+def answers_stay_hidden(subject: Subject) -> str:
+    """What the world names in `answers` is not in the first observation, the instruction, info or a tool's description."""
+    names, shown = subject.env.answers, 0
+    if not names:
+        raise NotChecked("it names no answers")
+    last = ""
+    for seed, task in enumerate(subject.many):
+        observation, info = subject.env.reset(seed=seed, options={"task": task})
+        text = "\n".join(
+            [observation, task.instruction, repr(info), *(tool.description for tool in subject.env.tools.values())]
+        )
+        answers = [str(task.data[name]) for name in names]
+        if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in answers):
+            shown, last = shown + 1, task.id
+    if shown > len(subject.many) / 2:  # now and then an answer is in the question by accident
+        raise Broken(f"the answer is shown at the start of {shown} of {len(subject.many)} tasks", task=last, seed=0)
+    return f"{len(subject.many)} tasks, {shown} by accident"
+
+
+def bad_options_are_refused(subject: Subject) -> str:
+    """An unknown option, split, preset or reset option is refused when the world is made or reset, not later."""
+    for options in (
+        {"no_such_option": 1},
+        {"split": "no such split"},
+        {"preset": "no such preset"},
+        {"difficulty": -1},
+        {"horizon": 0},
+    ):
+        try:
+            subject.make(**options)
+        except (BadConfig, LookupError):
+            continue
+        raise Broken(f"made with {options} without a word")
+    for given in ({"no_such": 1}, {"horizon": 0}, {"task": 3.5}, {"task": "no such task"}):
+        try:
+            subject.make().reset(seed=0, options=given)
+        except (BadConfig, LookupError):
+            continue
+        raise Broken(f"reset with {given} without a word")
+    return "nine mistakes"
+
+
+def faults_end_one_episode(subject: Subject) -> str:
+    """When what the world leans on fails, that episode ends as a fault, and the next begins as if nothing had been."""
+
+    def fail(self: TextEnv, *_: object, **__: object) -> str:
+        raise Fault("the check pulled the plug", reason="timeout")
+
+    kind = subject.kind
+    actions = dict.fromkeys(subject.env.tools, fail) or {"act": fail}
+    broken = type(f"Broken{kind.__name__}", (kind,), {**actions, "__module__": kind.__module__})(**subject.options)
+    task = subject.tasks[0]
+    broken.reset(seed=0, options={"task": task})
+    tool = next(iter(broken.tools.values()), None)
+    action = "look" if tool is None else _call(broken)
+    step = broken.step(action)
+    ended = (step[1], step[2], step[3], step[4]["success"], step[4]["reason"])
+    if ended != (0.0, False, True, None, "timeout"):
+        raise Broken(f"after a fault (reward, terminated, truncated, success, reason) is {ended}", actions=[action])
+    if broken.reset(seed=0, options={"task": task})[0] != subject.env.reset(seed=0, options={"task": task})[0]:
+        raise Broken("the episode after a fault begins otherwise than one without")
+    return "a fault in the first turn"
+
+
+def _call(env: TextEnv) -> str:
+    from agentgym.contract.subject import argument, call
+    from agentgym.seeding import generator
+
+    tool = next(iter(env.tools.values()))
+    return call(tool, {name: argument(tool.properties[name], ["word"], generator("call")) for name in tool.required})
+
+
+def made_bare(subject: Subject) -> str:
+    """`gym.make` returns the world itself, and TextWrapper forwards what is beyond Gymnasium."""
+    if subject.id in gymnasium.registry:
+        made = gymnasium.make(subject.id, **subject.options)
+        if type(made) is not subject.kind:
+            raise Broken(f"gym.make returns a {type(made).__name__} around the world")
+    task = subject.tasks[0]
+    wrapped = TextWrapper(gymnasium.Wrapper(subject.make()))  # one of ours around one of Gymnasium's
+    plain = subject.make()
+    for env in (wrapped, plain):
+        env.reset(seed=0, options={"task": task})
+    state = wrapped.snapshot()
+    list(steps(wrapped.unwrapped, subject.wander(task, 0, 3)))  # type: ignore[arg-type]
+    if wrapped.restore(state) is not wrapped or wrapped.state_key() != plain.state_key() or wrapped.tools != plain.tools:
+        raise Broken("TextWrapper does not forward snapshot, restore, state_key or tools")
+    return "bare and wrapped"
