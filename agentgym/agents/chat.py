@@ -134,7 +134,9 @@ class RenderedTalk(ChatTalk):
         chat, cores, text, rewritten = self._asked
         template = self.agent.template
         self.cores = list(cores)
-        pieces = _with_thoughts_shown(template.encoder.pieces(self.said_ids))
+        pieces = template.encoder.pieces(self.said_ids)
+        if "</think>" not in template.encoder.control:
+            pieces = _with_thoughts_shown(pieces)
         rest = _without(template.prefix, pieces) if template.prefix else None
         if rest is None:
             said = hide(pieces, self.cores)

@@ -122,6 +122,8 @@ class Encoder:
         self._splitter = re.compile("|".join([MARK.pattern, *map(re.escape, longest_first)]))
         self._decode: Callable[..., str] = backend.decode
         self._plain: Any = backend.__class__.from_str(_without_control_tokens(backend.to_str()))
+        blank = {token.content: int(id) for id, token in tokenizer.added_tokens_decoder.items() if not token.content.strip()}
+        self._moved: dict[int, int] = {self._plain.token_to_id(content): id for content, id in blank.items()}
         self._cached = functools.lru_cache(16384)(self._encode)
         self._remembered = functools.lru_cache(16384)(self._text)
 
@@ -135,10 +137,13 @@ class Encoder:
         except (UnicodeEncodeError, TypeError):  # half characters (lone surrogates) are no text
             text = text.encode("utf-8", "replace").decode()
             encoding = self._plain.encode(text, add_special_tokens=False)
-        if self.control_ids.isdisjoint(encoding.ids):
-            return tuple(encoding.ids)
+        given: list[int] = encoding.ids
+        if self._moved:
+            given = [self._moved.get(id, id) for id in given]
+        if self.control_ids.isdisjoint(given):
+            return tuple(given)
         ids: list[int] = []  # the vocabulary itself holds a control string as one piece: spell it out
-        for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        for id, (start, end) in zip(given, encoding.offsets, strict=True):
             if id not in self.control_ids:
                 ids.append(id)
             elif end - start > 1:

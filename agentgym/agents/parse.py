@@ -49,15 +49,16 @@ class Reply:
         `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
         Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
         """
-        head, closed, rest = text.rpartition(_CLOSE)
-        thought = bool(closed) and (opened or _OPEN in head)
+        head, closed, rest = text.partition(_CLOSE)
+        if not closed or (self.kind == "call" and not (opened or self.think) and _is_call(text, tools)):
+            head, closed, rest = "", "", text
+        thought = closed and (opened or _OPEN in head)
         unfinished = not closed and (opened or text.lstrip().startswith(_OPEN))
         rest = rest.strip()
-        if unfinished or (self.think and not thought):
-            found = None if unfinished else self._find(rest, tools, complete)
-            return Parsed(found if found is not None else self._fallback(rest), False)
-        found = self._find(rest, tools, complete)
-        return Parsed(self._fallback(rest), False) if found is None else Parsed(found, True)
+        found = None if unfinished else self._find(rest, tools, complete)
+        if found is None:
+            return Parsed(rest[-FALLBACK:].strip() if self.kind == "tag" else rest, False)
+        return Parsed(found, bool(thought) or not self.think)
 
     def _find(self, text: str, tools: Mapping[str, Tool], complete: bool) -> str | None:
         if self.kind == "tag":
@@ -66,10 +67,11 @@ class Reply:
             return inside.strip() if closed and opened and inside.strip() else None
         if self.kind == "bare":
             return text if text and complete else None
-        if isinstance(parse_call(text, tools), Call):
+        if _is_call(text, tools):
             return text
         last = text.rsplit("\n", 1)[-1].strip()
-        return last if last and isinstance(parse_call(last, tools), Call) else None
+        return last if _is_call(last, tools) else None
 
-    def _fallback(self, text: str) -> str:
-        return text[-FALLBACK:] if self.kind == "tag" else text
+
+def _is_call(text: str, tools: Mapping[str, Tool]) -> bool:
+    return bool(tools) and isinstance(parse_call(text, tools), Call)

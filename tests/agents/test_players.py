@@ -1,0 +1,196 @@
+"""Agents without a model, and demonstrations in a model's tokens."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agentgym
+from agentgym import BadConfig, ChatAgent, Demonstrator, ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+from agentgym.agents.players import scramble
+from agentgym.engines.scripted import ScriptedEngine
+from agentgym.envs.guess_number import GuessNumber
+
+
+class Corridor(agentgym.TextEnv):
+    """Take the key, open the door, walk out: three steps in order."""
+
+    horizon = 12
+
+    def begin(self, task: agentgym.Task) -> str:
+        self.place = 0
+        return "A corridor."
+
+    def admissible(self) -> list[str]:
+        return ["take key", "open door", "walk out", "wait here"]
+
+    def act(self, action: str) -> Any:
+        if action not in self.admissible():
+            return self.invalid("Nothing happens.")
+        if action == ("take key", "open door", "walk out")[self.place]:
+            self.place += 1
+        return self.win("Out.") if self.place == 3 else f"You have done {self.place} things."
+
+    def state(self) -> int:
+        return self.place
+
+    def oracle(self) -> Iterator[str]:
+        yield from ("take key", "open door", "walk out")[self.place :]
+
+    expert = oracle
+
+    @staticmethod
+    def generate(rng: np.random.Generator, difficulty: int) -> agentgym.Task:
+        return agentgym.Task("leave", {"number": int(rng.integers(2**31))})
+
+
+def turns(agent: Any, env: Any = Corridor, tasks: int = 1, **options: Any) -> list[list[agentgym.Turn]]:
+    return [episode.turns for episode in agentgym.collect(agent, env, tasks=tasks, **options)]
+
+
+def test_oracle_and_expert_solve() -> None:
+    for agent in (OracleAgent(), ExpertAgent()):
+        (played,) = turns(agent)
+        assert [turn.action for turn in played] == ["take key", "open door", "walk out"]
+    assert agentgym.collect(ExpertAgent(), GuessNumber, tasks=20)[3].success
+    (only,) = turns(OracleAgent(), GuessNumber)
+    assert len(only) == 1
+
+
+def test_random_plays_every_admissible_command_and_repeats_itself_by_seed() -> None:
+    counts = Counter(turn.action for played in turns(RandomAgent(), tasks=40) for turn in played)
+    assert set(counts) == {"take key", "open door", "walk out", "wait here"}
+    assert max(counts.values()) < 1.6 * min(counts.values())
+    actions = [[[t.action for t in played] for played in turns(RandomAgent(), tasks=3, seed=s)] for s in (0, 0, 1)]
+    assert actions[0] == actions[1] != actions[2]
+
+
+def test_random_calls_tools() -> None:
+    actions = [turn.action for played in turns(RandomAgent(), "rlvr/Search-v0", tasks=5) for turn in played]
+    names = {action.partition("[")[0] for action in actions}
+    assert {"search", "open", "answer"} >= names and len(names) > 1
+
+
+def share(kind: str, **noise: float) -> float:
+    played = turns(ExpertAgent(Noise(**noise)), tasks=300)
+    first = [episode[0] for episode in played]
+    return sum(turn.extra.get("mistake") == kind for turn in first) / len(first)
+
+
+def test_noise_happens_as_often_as_asked() -> None:
+    # standard error at most 0.03; a random command is the expert's own in a quarter of cases
+    assert abs(share("random", random=0.4) - 0.3) < 0.09
+    assert abs(share("invalid", invalid=0.4) - 0.4) < 0.09
+    assert abs(share("forget", forget=0.4) - 0.4) < 0.09
+
+
+def test_a_step_is_forgotten_once_and_repaired() -> None:
+    for played in turns(ExpertAgent(Noise(forget=1.0)), tasks=3):
+        assert [turn.action for turn in played] == ["open door", "take key", "open door", "walk out"]
+        assert [turn.extra.get("mistake") for turn in played] == ["forget", None, None, None]
+        assert all(turn.extra["train"] for turn in played)
+
+
+def test_invalid_actions_are_invalid_and_masked() -> None:
+    for played in turns(ExpertAgent(Noise(invalid=0.5)), tasks=20):
+        for turn in played:
+            assert turn.valid == (turn.extra.get("mistake") is None) == turn.extra["train"]
+    other = turns(ExpertAgent(Noise(invalid=1.0, masked=())), tasks=1)[0]
+    assert all(turn.extra == {"train": True, "mistake": "invalid"} for turn in other)
+
+
+def test_scrambled_commands_are_none_of_the_admissible() -> None:
+    rng = np.random.default_rng(0)
+    for commands in (["look"], ["go to desk 1", "take cup 1 from desk 1", "look"], ["a b", "b a", "a a", "b b"], ["x"]):
+        for _ in range(50):
+            assert scramble(commands, rng) not in commands
+
+
+@pytest.mark.parametrize(
+    "noise", [{"random": 1.5}, {"forget": -0.1}, {"random": 0.6, "invalid": 0.6}, {"masked": ("valid",)}]
+)
+def test_bad_noise_is_refused(noise: dict[str, Any]) -> None:
+    with pytest.raises(BadConfig, match="noise"):
+        Noise(**noise)
+
+
+# Demonstrations
+
+
+@pytest.mark.parametrize("prompt", ["bare", "act", "react"])
+@pytest.mark.parametrize("history", ["keep", "template"])
+def test_demonstrations_are_the_tokens_the_agent_would_have_held(prompt: str, history: str) -> None:
+    teacher = Demonstrator(ChatAgent(ScriptedEngine([]), prompt=prompt, history=history), thought="Go on.")
+    shown = turns(teacher, tasks=2)
+    replies = [turn.text for turn in shown[0]]
+    engine = ScriptedEngine(replies)
+    played = turns(ChatAgent(engine, prompt=prompt, history=history), tasks=2)
+    for theirs, ours in zip(played, shown, strict=True):
+        assert [(t.prompt_ids, t.output_ids, t.action, t.parsed) for t in theirs] == [
+            (t.prompt_ids, t.output_ids, t.action, t.parsed) for t in ours
+        ]
+        assert all(turn.parsed and not turn.logprobs and turn.extra == {"train": True} for turn in ours)
+    expected = {
+        "bare": "take key",
+        "act": "<action>take key</action>",
+        "react": "<think>Go on.</think><action>take key</action>",
+    }
+    assert replies[0] == expected[prompt]
+
+
+def test_demonstrations_say_which_turns_to_leave_out() -> None:
+    teacher = Demonstrator(ChatAgent(ScriptedEngine([]), prompt="bare"), Noise(invalid=0.4))
+    marks = [(t.valid, t.extra["train"]) for played in turns(teacher, tasks=20) for t in played]
+    assert (False, False) in marks and (True, True) in marks and len(set(marks)) == 2
+
+
+def test_demonstrations_end_where_the_context_does() -> None:
+    agent = ChatAgent(ScriptedEngine([]), prompt="bare", context_tokens=90)
+    (episode,) = agentgym.collect(Demonstrator(agent), Corridor)
+    assert episode.reason == "context" and len(episode.turns) == 1
+
+
+# A person
+
+
+class Keyboard:
+    """A person at a terminal that is not there."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.shown = iter(lines), []
+
+    def read(self, prompt: str) -> str:
+        return next(self.lines)
+
+    def write(self, text: str) -> None:
+        self.shown.append(text)
+
+
+def test_a_person_plays_asks_and_hands_over() -> None:
+    keyboard = Keyboard("?", "", "wait here", "!")
+    (played,) = turns(HumanAgent(keyboard.read, keyboard.write))
+    assert [turn.action for turn in played] == ["wait here", "take key", "open door", "walk out"]
+    assert keyboard.shown[:2] == ["A corridor.", "take key\nopen door\nwalk out\nwait here"]
+    assert "> open door" in keyboard.shown
+
+
+def test_the_world_cannot_drive_the_terminal() -> None:
+    keyboard = Keyboard("look")
+    agent = HumanAgent(keyboard.read, keyboard.write)
+    info = {"admissible": None}
+    asyncio.run(agent.take("a\x1b[2Jb\nc\u202e", info, env=None, seed=0, session="s"))  # type: ignore[arg-type]
+    assert keyboard.shown == ["a\\x1b[2Jb\nc\\u202e"]
+
+
+def test_forks() -> None:
+    talk = ExpertAgent(Noise(forget=1.0)).begin(agentgym.Task(), {})
+    other = talk.fork()
+    env = Corridor()
+    _, info = env.reset(seed=0)
+    assert talk.choose(env, info, 0).mistake == "forget" and talk.choose(env, info, 0).mistake is None
+    assert other.choose(env, info, 0).mistake == "forget"
+    for agent in (OracleAgent(), RandomAgent(), HumanAgent()):
+        assert type(agent.begin(agentgym.Task(), {}).fork()) is type(agent)
