@@ -32,7 +32,7 @@ def main() -> None:
     careful = next(env.expert())
     values = {action: value(env, state, action, branches=100) for action in env.admissible() or []}
     for action, mean in values.items():
-        print(f"{action:<6} {mean:.2f}{'   what the expert would do, who never hurries' if action == careful else ''}")
+        print(f"{action:<6} {mean:.2f}{'   what the expert would do' if action == careful else ''}")
     best = max(values, key=values.__getitem__)
     print(f"with {state.horizon - state.turn} turns left the best is {best}: {values[best]:.2f}")
     print(f"back at the same place: {env.restore(state).state_key() == key}")

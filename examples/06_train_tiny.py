@@ -17,7 +17,7 @@ def main() -> None:
             env="rlvr/FrozenLake-v0",
             env_options={"slip": 0.0, "horizon": 12},
             out=f"{folder}/run",
-            warm_episodes=256,
+            warm_episodes=192,
             warm_batch=16,
             steps=3,
             tasks_per_step=8,
@@ -29,7 +29,7 @@ def main() -> None:
             lr=2e-4,
             eval_every=0,
             test_split="test",
-            test_tasks=16,
+            test_tasks=8,
             threads=1,
         )
         summary = train(config)
