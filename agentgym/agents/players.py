@@ -23,11 +23,11 @@ class Noise:
     """Mistakes mixed into an expert's play, so that a learner sees them repaired; all are probabilities of a turn."""
 
     random: float = 0.0
-    """A random admissible command."""
+    """A random admissible command; nothing where these are not finite."""
     invalid: float = 0.0
-    """An action that is not admissible: the halves of two commands put together."""
+    """An action that is not admissible: the halves of two commands put together, or a tool call without its end."""
     forget: float = 0.0
-    """The expert's next step is left out and the one after it taken; at most once an episode."""
+    """The expert's next step is left out and the one after it taken, where that is admissible; at most once an episode."""
     masked: tuple[str, ...] = ("invalid",)
     """The kinds whose turns say `extra["train"] = False`."""
 
@@ -128,8 +128,7 @@ class ExpertTalk:
 
     def choose(self, env: TextEnv, info: Mapping[str, Any], seed: int) -> Choice:
         """Return the next action, a function of what the world has shown, the noise and the seed."""
-        plan = iter(env.expert())
-        action = next(plan)
+        action = next(iter(env.expert()))
         noise = self.noise
         if not (noise.random or noise.invalid or noise.forget):
             return Choice(action)
@@ -141,10 +140,11 @@ class ExpertTalk:
                 other = commands[int(rng.integers(len(commands)))]
                 return Choice(other, None if other == action else "random")
         elif draw < noise.random + noise.invalid:
-            return Choice(scramble(commands or [action], rng), "invalid")
+            wrong = action[:-1] if env.tools else scramble(commands or [action], rng)  # a call without its end is none
+            return Choice(wrong, "invalid")
         elif draw < noise.random + noise.invalid + noise.forget and not self.forgot:
-            later = next(plan, action)
-            if later != action:
+            later = _step_after(env, action)
+            if later is not None and later != action and later in commands:
                 self.forgot = True
                 return Choice(later, "forget")
         return Choice(action)
@@ -152,6 +152,16 @@ class ExpertTalk:
     def fork(self) -> "ExpertTalk":
         """Return an independent copy."""
         return replace(self)
+
+
+def _step_after(env: TextEnv, action: str) -> str | None:
+    """Return what the expert would do after an action, the world left as it was; None where the episode would be over."""
+    state = env.snapshot()
+    try:
+        _, _, terminated, truncated, _ = env.step(action)
+        return None if terminated or truncated else next(iter(env.expert()))
+    finally:
+        env.restore(state)
 
 
 def scramble(commands: list[str], rng: np.random.Generator) -> str:

@@ -42,7 +42,8 @@ class TokenAgent:
             raise BadConfig(f"observation_tokens is {observation_tokens}; at least {LEAST_OBSERVATION} are needed")
         sampling = sampling or Sampling()
         limit = sampling.max_tokens if turn_tokens is None else turn_tokens
-        context = getattr(engine, "context", None) if context_tokens is None else context_tokens
+        limits = [n for n in (context_tokens, getattr(engine, "context", None)) if n is not None]
+        context: int | None = min(limits, default=None)
         for name, value in (("turn_tokens", limit), ("context_tokens", context)):
             if value is not None and value < 1:
                 raise BadConfig(f"{name} is {value}; expected at least 1")
@@ -54,7 +55,7 @@ class TokenAgent:
             sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
         )
         self.observation_tokens = observation_tokens
-        self.context_tokens: int | None = context
+        self.context_tokens = context
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
         """Start the conversation of one episode."""

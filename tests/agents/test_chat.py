@@ -129,6 +129,11 @@ def test_a_prompt_that_fills_the_context_ends_the_episode() -> None:
     assert len(one_more.turns) == 3 and one_more.turns[2].finish == "length" and len(one_more.turns[2].output_ids) == 1
 
 
+def test_the_engines_context_holds_whatever_is_asked() -> None:
+    assert ChatAgent(ScriptedEngine([], CHATML, context=500), context_tokens=900).context_tokens == 500
+    assert ChatAgent(ScriptedEngine([], CHATML, context=500), context_tokens=300).context_tokens == 300
+
+
 def test_forks_are_independent() -> None:
     agent = ChatAgent(ScriptedEngine([], CHATML), prompt="bare")
     talk, _ = play(agent, [ids("look<|im_end|>")], LINES[:1])

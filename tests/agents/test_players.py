@@ -102,6 +102,11 @@ def test_invalid_actions_are_invalid_and_masked() -> None:
     assert all(turn.extra == {"train": True, "mistake": "invalid"} for turn in other)
 
 
+def test_invalid_tool_calls_are_invalid() -> None:
+    for played in turns(ExpertAgent(Noise(invalid=0.5)), "rlvr/Search-v0", tasks=5):
+        assert all(turn.valid == (turn.extra.get("mistake") is None) for turn in played)
+
+
 def test_scrambled_commands_are_none_of_the_admissible() -> None:
     rng = np.random.default_rng(0)
     for commands in (["look"], ["go to desk 1", "take cup 1 from desk 1", "look"], ["a b", "b a", "a a", "b b"], ["x"]):
@@ -139,6 +144,14 @@ def test_demonstrations_are_the_tokens_the_agent_would_have_held(prompt: str, hi
         "react": "<think>Go on.</think><action>take key</action>",
     }
     assert replies[0] == expected[prompt]
+
+
+def test_demonstrations_of_tool_calls() -> None:
+    teacher = Demonstrator(ChatAgent(ScriptedEngine([]), prompt="search"), thought="Let me see.")
+    episodes = agentgym.collect(teacher, "rlvr/Search-v0", tasks=5)
+    assert [episode.success for episode in episodes] == [True] * 5
+    for turn in episodes[0].turns:
+        assert turn.parsed and turn.text == f"<think>Let me see.</think>{turn.action}"
 
 
 def test_demonstrations_say_which_turns_to_leave_out() -> None:
