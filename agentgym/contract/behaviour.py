@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentgym.actions import spell
@@ -67,7 +67,8 @@ def spellings(subject: Subject) -> str:
         for form, response in zip(forms, responses, strict=True):
             if response != responses[0]:
                 raise Broken(f"answered otherwise than {written}: {difference(responses[0], response)}", actions=[form])
-        for wrong in (f"I will now {forms[0]}", f"{forms[0]} please", written.replace(name, name + "_x", 1)):
+        prose = [text for form in forms for text in (f"I will now {form}", f"{form} please")]
+        for wrong in (*prose, written.replace(name, name + "_x", 1)):
             env.reset(seed=0, options={"task": task})
             if env.step(wrong)[4]["valid"]:
                 raise Broken("what is not exactly one call of a known tool is taken as valid", task=task.id, actions=[wrong])
@@ -142,44 +143,60 @@ def admissible_is_valid(subject: Subject) -> str:
     return f"{tried} commands, {len(subject.tasks)} plays"
 
 
+class _Again:
+    """In a sequence of actions: begin the same episode anew."""
+
+    def __repr__(self) -> str:
+        return "reset()"
+
+
+AGAIN = _Again()
+
+
 def equal_keys(subject: Subject) -> str:
-    """Where two moments have one state key, equal actions bring equal responses."""
+    """Where two moments have one state key, in one play or in two of the same task, equal actions bring equal responses."""
     pairs = 0
     for seed, task in enumerate(subject.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
             nonlocal pairs
-            env, seen = subject.env, dict[str, tuple[int, Snapshot]]()
-            _, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-            moments = [(info["state_key"], _timeless(env.snapshot()))]
-            for step in steps(env, actions):
-                if not (step[2] or step[3]):
-                    moments.append((step[4]["state_key"], _timeless(env.snapshot())))
-            for turn, (key, state) in enumerate(moments):
-                if key is None:
-                    continue
+            seen: dict[str, tuple[int, Snapshot]] = {}
+            for turn, (key, state) in enumerate(_moments(subject, task, seed, actions)):
                 earlier, old = seen.setdefault(key, (turn, state))
                 if earlier == turn:
                     continue
                 pairs += 1
-                state = dataclasses.replace(state, random_state=old.random_state, seed=old.seed)
+                same_chance = dataclasses.replace(state, random_state=old.random_state, seed=old.seed)
                 onward = _onward(subject, old)
-                found = difference(go_on(env, old, onward), go_on(env, state, onward))
+                found = difference(go_on(subject.env, old, onward), go_on(subject.env, same_chance, onward))
                 if found:
                     return (
-                        f"turns {earlier} and {turn} have the key {key}, but {show(onward)} brings different things: {found}"
+                        f"after {earlier} and after {turn} actions the key is {key}, but then {show(onward)} brings {found}"
                     )
             return None
 
-        wandered = subject.wander(task, seed)
-        subject.hold(task, seed, [action for one in wandered for action in (one, "no such action")], breaks)
+        one, two = subject.wander(task, seed), subject.wander(task, seed, variant=1)
+        subject.hold(task, seed, [*(a for action in one for a in (action, "no such action")), AGAIN, *two], breaks)
     if not pairs:
         raise NotChecked("no two moments had the same key")
     return f"{pairs} pairs of moments"
 
 
-def _timeless(state: Snapshot) -> Snapshot:
-    return dataclasses.replace(state, turn=0, horizon=ENDLESS)
+def _moments(subject: Subject, task: Task, seed: int, actions: Sequence[Any]) -> Iterator[tuple[str, Snapshot]]:
+    """Yield key and snapshot before each action and after the last, the turn counter set to 0."""
+    env, over = subject.env, True
+    for action in (AGAIN, *actions):
+        if isinstance(action, _Again):
+            env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            over = False
+        elif not over:
+            _, _, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+        key = None if over else env.state_key()
+        if key is not None:
+            state = env.snapshot()
+            yield key, dataclasses.replace(state, turn=0, horizon=ENDLESS)
+            env.restore(state)
 
 
 def _onward(subject: Subject, state: Snapshot) -> list[Any]:
@@ -216,8 +233,9 @@ def failure_never_wins(subject: Subject) -> str:
     env = subject.env
     names: set[str] = set()
     for seed, task in enumerate(subject.tasks):
+        actions = subject.wander(task, seed)
         env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-        for step in steps(env, [*subject.wander(task, seed, env=subject.make())]):
+        for step in steps(env, actions):
             names |= set(step[4]["metrics"])
     if not names:
         raise NotChecked("it has no measures to pay")

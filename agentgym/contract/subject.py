@@ -61,9 +61,9 @@ class Subject:
                 n //= 2
         return self.env.tasks(1)
 
-    def wander(self, task: Task, seed: int, steps: int | None = None, env: TextEnv | None = None) -> list[Any]:
+    def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
         """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
-        env, rng, actions = env or self.env, generator("wander", task.id, seed), list[Any]()
+        env, rng, actions = self.env, generator("wander", task.id, seed, variant), list[Any]()
         observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         for _ in range(steps or self.steps):
             actions.append(any_action(env, observation, info, rng))
