@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,8 @@ from agentgym.envs.household.catalog import (
 )
 from agentgym.envs.household.goals import TEMPLATES, TREATMENTS, Goal
 from agentgym.envs.household.problem import Problem
-from agentgym.envs.household.rooms import APPLIANCES, LAMP_STANDS, LAMPS, ROOMS, TREATABLE, Room, holds
+from agentgym.envs.household.rooms import LAMP_STANDS, LAMPS, ROOMS, TREATABLE, Room, holds
+from agentgym.seeding import generator
 
 _ABILITIES = {
     "cleanable": CLEANABLE,
@@ -33,23 +35,27 @@ _ABILITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How large a house is to be and what may be asked in it; ranges include both ends."""
+    """How large houses are to be and what may be asked in them; ranges include both ends."""
 
     receptacles: tuple[int, int]
     objects: tuple[int, int]
     types: tuple[str, ...]
     together: float
     """Chance that a receptacle stands at the same place as the one before it."""
-    targets: tuple[int, int] = (1, 2)
+    targets: tuple[int, int]
     """How many objects of the wanted class there are; pick-two has at least two."""
+    layouts: int
+    """How many layouts there are, splits taken together."""
 
 
 def draw_task(rng: np.random.Generator, plan: Plan) -> Task:
     """Draw a house with a goal that can be reached and does not hold yet."""
     while True:
         kind = _choose(rng, plan.types)
-        room = ROOMS[_choose(rng, [name for name, room in ROOMS.items() if kind in room.types])]
-        layout = _draw_layout(rng, plan, room, kind)
+        fitting = [number for number, room in enumerate(ROOMS.values()) if kind in room.types]
+        number = len(ROOMS) * int(rng.integers(-(-plan.layouts // len(ROOMS)))) + _choose(rng, fitting)
+        layout = draw_layout(number, plan.receptacles, plan.together)
+        room = _room(number)
         goal = _draw_goal(rng, kind, room, [name for name, _ in layout])
         if goal is None:
             continue
@@ -72,12 +78,21 @@ def _choose(rng: np.random.Generator, options: Any) -> Any:
     return options[int(rng.integers(len(options)))]
 
 
-def _draw_layout(rng: np.random.Generator, plan: Plan, room: Room, kind: str) -> list[tuple[str, int]]:
-    """Draw receptacles as (class, place), in a canonical order: what an agent cannot tell apart is the same layout."""
-    low, high = plan.receptacles
-    size = int(rng.integers(low, high + 1))
-    names = [APPLIANCES[TREATMENTS[kind]]] if kind in TREATMENTS else []
-    if kind == TASK_TYPES[1]:
+def _room(number: int) -> Room:
+    """Return the kind of room that the layout of a number is."""
+    return [*ROOMS.values()][number % len(ROOMS)]
+
+
+@lru_cache(maxsize=256)
+def draw_layout(number: int, sizes: tuple[int, int], together: float) -> tuple[tuple[str, int], ...]:
+    """Return the layout of that number: receptacles as (class, place), a pure function of the arguments.
+
+    The order is canonical: what an agent cannot tell apart is the same layout.
+    """
+    rng, room = generator("layout", number, *sizes, together), _room(number)
+    size = int(rng.integers(sizes[0], sizes[1] + 1))
+    names = [*room.always]
+    if TASK_TYPES[1] in room.types:
         names.append(_choose(rng, [name for name in room.several if name in LAMP_STANDS]))
     pool = room.single + room.several
     while len(names) < size:
@@ -87,9 +102,9 @@ def _draw_layout(rng: np.random.Generator, plan: Plan, room: Room, kind: str) ->
     places: list[tuple[str, int]] = []
     for name in sorted(names):
         last = places[-1][1] if places else -1
-        near = bool(places) and float(rng.random()) < plan.together
+        near = bool(places) and float(rng.random()) < together
         places.append((name, last if near else last + 1))
-    return places
+    return tuple(places)
 
 
 def _draw_goal(rng: np.random.Generator, kind: str, room: Room, receptacles: list[str]) -> Goal | None:

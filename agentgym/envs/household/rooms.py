@@ -6,7 +6,6 @@ from agentgym.envs.household.catalog import CAN_CONTAIN, CLEANABLE, COOLABLE, HE
 
 LAMPS = ("DeskLamp", "FloorLamp")
 LAMP_STANDS = frozenset(words("CoffeeTable Desk Dresser Shelf SideTable"))
-APPLIANCES = {"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"}
 TREATABLE = {"clean": CLEANABLE, "heat": HEATABLE, "cool": COOLABLE}
 
 
@@ -16,6 +15,8 @@ class Room:
 
     types: tuple[str, ...]
     """Task types that ALFRED sets in it."""
+    always: tuple[str, ...]
+    """Receptacles that every such room has."""
     single: tuple[str, ...]
     """Classes of which a room has at most one."""
     several: tuple[str, ...]
@@ -31,7 +32,8 @@ _DESKTOP = "AlarmClock Book CD CellPhone CreditCard KeyChain Laptop Pen Pencil W
 ROOMS = {
     "kitchen": Room(
         types=(TASK_TYPES[0], *TASK_TYPES[2:]),
-        single=words("Fridge Microwave SinkBasin CoffeeMachine GarbageCan Toaster"),
+        always=words("Fridge Microwave SinkBasin"),
+        single=words("CoffeeMachine GarbageCan Toaster"),
         several=words(
             "Cabinet Cabinet Cabinet Cabinet Drawer Drawer Drawer CounterTop DiningTable StoveBurner Shelf SideTable"
         ),
@@ -39,6 +41,7 @@ ROOMS = {
     ),
     "living room": Room(
         types=(TASK_TYPES[0], TASK_TYPES[1], TASK_TYPES[5]),
+        always=(),
         single=words("GarbageCan Safe TVStand Ottoman Desk"),
         several=words("Drawer Drawer Drawer Cabinet Cabinet Shelf SideTable CoffeeTable Sofa ArmChair DiningTable Dresser"),
         objects=words(
@@ -48,13 +51,15 @@ ROOMS = {
     ),
     "bedroom": Room(
         types=(TASK_TYPES[0], TASK_TYPES[1], TASK_TYPES[5]),
+        always=(),
         single=words("GarbageCan Safe LaundryHamper Dresser"),
         several=words("Drawer Drawer Drawer Shelf SideTable Desk Bed Cabinet Cabinet ArmChair CoffeeTable"),
         objects=words(f"{_DESKTOP} BaseballBat BasketBall Bowl Cloth Mug Pillow TennisRacket TissueBox Vase"),
     ),
     "bathroom": Room(
         types=(TASK_TYPES[0], TASK_TYPES[2], TASK_TYPES[5]),
-        single=words("SinkBasin BathtubBasin Toilet GarbageCan ToiletPaperHanger LaundryHamper Cart"),
+        always=words("SinkBasin Toilet"),
+        single=words("BathtubBasin GarbageCan ToiletPaperHanger LaundryHamper Cart"),
         several=words(
             "Cabinet Cabinet Cabinet Drawer Drawer Shelf CounterTop SideTable HandTowelHolder TowelHolder Dresser"
         ),

@@ -28,7 +28,7 @@ class HouseWorld(TextEnv):
 
     horizon = 50
     feedback = "genuine"
-    random_bound = 0.2
+    random_bound = 0.1
     play: Play
     memory: Memory
     base: int
@@ -105,7 +105,7 @@ class Household(HouseWorld):
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
-    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets")
+    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets", "layouts")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
@@ -122,6 +122,8 @@ class Household(HouseWorld):
     """Chance that a receptacle stands at the same place as another."""
     targets: tuple[int, int] = (1, 2)
     """How many objects of the wanted class there are."""
+    layouts: int = 2000
+    """How many room layouts there are at each difficulty, all splits together; what lies in them has no end."""
 
     def setup(self) -> None:
         """Check the ranges and make room for games."""
@@ -140,14 +142,23 @@ class Household(HouseWorld):
         for kind in self.types:
             if kind not in TASK_TYPES:
                 raise unknown("task type", kind, TASK_TYPES)
+        if self.layouts < 4:
+            raise BadConfig(f"layouts of Household is {self.layouts!r}; expected at least 4, one for each kind of room")
         if not 0 <= self.together < 1:
             raise BadConfig(f"together of Household is {self.together!r}; expected a chance from 0 to below 1")
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         (few, many), (low, high) = self.receptacles, self.objects
         more, extra = 4 * difficulty, 6 * difficulty
-        size = Plan((few + more, many + more), (low + extra, high + extra), tuple(self.types), self.together, self.targets)
-        return draw_task(rng, size)
+        plan = Plan(
+            (few + more, many + more),
+            (low + extra, high + extra),
+            tuple(self.types),
+            self.together,
+            self.targets,
+            self.layouts,
+        )
+        return draw_task(rng, plan)
 
     def split_key(self, task: Task) -> object:
         return tuple(task.data["layout"])
