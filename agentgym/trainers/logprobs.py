@@ -6,6 +6,7 @@ import torch
 import torch.utils.checkpoint
 from torch import Tensor
 
+from agentgym.trainers import forward
 from agentgym.trainers.packing import Batch
 
 recomputed = cast(Any, torch.utils.checkpoint).checkpoint
@@ -37,15 +38,17 @@ def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> Score
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
     Hidden states are gathered at the trained places before the vocabulary projection, which runs in chunks that are
-    recomputed in the backward pass. Models that do something to their logits afterwards (capping, scaling) take
-    their own full forward pass.
+    recomputed in the backward pass. Small Llama-shaped models on a CPU take the faster pass of `forward`; models that do
+    something to their logits afterwards (capping, scaling) take their own full one.
     """
     if _changes_logits(model):
         logits = model(input_ids=batch.ids, use_cache=False).logits
         return token_logprobs(logits.flatten(0, 1)[batch.places], batch.targets, temperature)
-    decoder = model.get_decoder()
-    hidden = decoder(input_ids=batch.ids, use_cache=False).last_hidden_state
-    return project(model.get_output_embeddings(), hidden.flatten(0, 1)[batch.places], batch.targets, temperature)
+    if forward.supported(model):
+        hidden = forward.hidden_states(model, batch.ids, batch.places)
+    else:
+        hidden = model.get_decoder()(input_ids=batch.ids, use_cache=False).last_hidden_state.flatten(0, 1)[batch.places]
+    return project(model.get_output_embeddings(), hidden, batch.targets, temperature)
 
 
 def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> Scores:
