@@ -265,7 +265,7 @@ def _strings(raw: dict[str, Any], key: str, where: str) -> list[str]:
     texts = cast("list[Any]", value) if isinstance(value, list) else [None]
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise BadData(f"{where}: {key} is {str(raw.get(key))[:60]!r}; expected a list of texts")
-    return [plain_text(text.strip()) for text in texts]
+    return [plain_text(text.strip()) for text in cast("list[str]", texts)]
 
 
 def _id(raw: dict[str, Any], key: str, where: str, default: str | None = None) -> str:

@@ -33,7 +33,12 @@ class Search(TextEnv):
     Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation, else 0. Measures: `evidence` (share
     of the chain's documents shown), `f1` and `format` (an answer was given), both 0 until the answer.
 
-    Ceilings: see `docs/search.md`.
+    Ceilings (`docs/search.md` has the measurements; declared is the worst difficulty, 0, where half of the questions
+    have one hop, plus a margin): `question_only` and `first_document` search for the question itself, which finds the
+    document of a name it holds; a document holds about ten names and years, one of which answers a one-hop question,
+    and the only year of its kind is guessed more often. `most_retrieved` counts titles over several searches, and
+    documents that mention the name of the question often are its answer. `closed_book` has nothing: names are new in
+    every world, and no answer shares a word with its question.
     """
 
     horizon = 24
@@ -57,6 +62,9 @@ class Search(TextEnv):
     page: int = 4000
     """Characters shown of an opened document."""
     random_bound = 0.01
+    expert_bound = 0.9
+    answers = ("answers",)
+    ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.1, "most_retrieved": 0.07, "first_document": 0.15}
 
     def _check_options(self) -> None:
         self.library: Library | None = None
