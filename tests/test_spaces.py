@@ -44,7 +44,7 @@ def test_vector_environments_pass_every_text(kind):
         assert [text.startswith(ODD) for text in first] == [True] * 3 and len(set(first)) == 3
         assert first in env.observation_space
         words = ["", "ä" * 1000, "\U0001f600"]
-        seen, rewards, terminated, truncated, infos = env.step(words)
+        seen, *_, infos = env.step(words)
         assert list(seen) == [word + ODD for word in words]
         assert list(first) == [Echo().reset(seed=seed)[0] for seed in (1, 2, 3)]  # what was returned stays as it was
         assert list(infos["valid"]) == [True] * 3

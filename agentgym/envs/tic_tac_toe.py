@@ -20,7 +20,8 @@ class TicTacToe(TextEnv):
     ends the episode at once: nothing could bring it back. With `opponent="self"` the same rollout plays both roles
     until the board decides; `success` then says whether the side that could force the win did win, the reward of a
     turn belongs to the role that moved, `role_rewards()` holds the outcome by role (a draw is 0 for both), and the
-    oracle plays perfectly for whoever moves, so it succeeds as long as the win was not given away before.
+    oracle plays perfectly for whoever moves, so it succeeds as long as the win was not given away before; declared
+    bounds of cheaters and chance hold against `minimax`, for in self-play a weak player meets itself.
     No opening is won at once, or by naming the first or the last free square.
     """
 
