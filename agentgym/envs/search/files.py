@@ -15,7 +15,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -145,6 +145,8 @@ def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, 
         if document.id in documents:
             raise BadData(f"{where}: the id {document.id!r} was given before; expected one document per id")
         documents[document.id] = document
+    if not documents:
+        raise BadData(f"{corpus} holds no document; expected at least one")
     by_title = {document.title: document.id for document in reversed(documents.values())}
     tasks: dict[str, Task] = {}
     for number, (where, raw) in enumerate(_objects(questions)):
@@ -160,7 +162,7 @@ def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, 
         if not answers:
             raise BadData(f"{where}: golden_answers is empty; expected at least one answer")
         tasks[id] = _task(id, _text(raw, "question", where), answers, evidence, _split(raw, id, where))
-    return _library(questions, documents.values(), tasks, corpus)
+    return _library(questions, documents.values(), tasks)
 
 
 def _document(raw: dict[str, Any], where: str) -> Document:
@@ -174,9 +176,7 @@ def _document(raw: dict[str, Any], where: str) -> Document:
     return Document(_id(raw, "id", where), _line(title.strip().strip('"')), plain_text(text.strip()))
 
 
-def _library(path: str, documents: Any, tasks: dict[str, Task], corpus: str = "") -> Library:
-    if not documents:
-        raise BadData(f"{corpus or path} holds no document; expected at least one")
+def _library(path: str, documents: Iterable[Document], tasks: dict[str, Task]) -> Library:
     if not tasks:
         raise BadData(f"{path} holds no question; expected at least one")
     return Library(path, Corpus(list(documents)), tuple(tasks.values()))
