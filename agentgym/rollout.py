@@ -146,6 +146,7 @@ async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | N
             run.done.append((index, episode))
             if run.progress:
                 run.progress(episode)
+            await asyncio.sleep(0)  # players never wait for anything: without this, Ctrl-C would be seen only at the end
     finally:
         if run.gate:
             run.gate.leave()
