@@ -10,6 +10,7 @@ from agentgym.agents.encode import hide
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task
 from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
 _HISTORY = ("keep", "template")
@@ -66,7 +67,7 @@ class ChatTalk(TokenTalk):
         """Every token so far, prompts and replies."""
         self.ended = True
         """Whether the last reply ended with a stop token of its own."""
-        self.rewrites = 0
+        self.rewrites: int = 0
         """How often the past was rendered anew, so that a prompt did not extend what was held."""
 
     def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
@@ -127,6 +128,13 @@ class RenderedTalk(ChatTalk):
             end, rest = template.split(text[len(self._expected) :])
             self.prompt_ids = [*self.held, *(() if self.ended else end), *rest.fill(cores)]
         return self.prompt_ids
+
+    def turn(self, observation: str, completion: Completion) -> Turn:
+        """Return the turn a completion makes; `extra["rewritten"]` says that its prompt began a new row."""
+        rewrites = self.rewrites
+        turn = super().turn(observation, completion)
+        turn.extra = {"rewritten": True} if self.rewrites > rewrites else {}
+        return turn
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the world."""

@@ -60,7 +60,7 @@ class DemonstrationTalk:
         if limit is not None and len(prompt) + len(ids) > limit:
             return Turn(observation, prompt_ids=prompt, messages=self.talk.messages, parsed=False, finish="context")
         turn = self.talk.turn(observation, Completion(ids, [], "stop"))
-        turn.extra = self._expert.extra(choice)
+        turn.extra |= self._expert.extra(choice)
         return turn
 
     def fork(self) -> "DemonstrationTalk":

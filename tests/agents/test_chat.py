@@ -180,6 +180,8 @@ def test_template_that_rewrites_the_past_starts_a_new_row_and_counts_it() -> Non
         assert prompt == rendered(messages)
         assert QWEN3.decode(prompt).count("I wonder") == 0
     assert talk.rewrites == 2
+    talk.prompt("x", {})
+    assert talk.turn("x", Completion(reply, [], "stop")).extra == {"rewritten": True} and talk.rewrites == 3
     kept = as_user(ChatAgent(ScriptedEngine([], QWEN3), prompt="bare"))
     talk, prompts = play(kept, [reply, reply])
     assert talk.rewrites == 0 and QWEN3.decode(prompts[2]).count("I wonder") == 2
@@ -205,13 +207,13 @@ def test_rewritten_replies_let_no_control_token_in() -> None:
 def test_forks_of_rendered_conversations_are_independent() -> None:
     agent = as_user(ChatAgent(ScriptedEngine([], QWEN3), prompt="bare", history="template"))
     talk, _ = play(agent, [ids(f"{THOUGHT}look<|im_end|>", QWEN3)], LINES[:1])
-    other = talk.fork()
     talk.prompt("A.", {})
+    other = talk.fork()
     talk.reply(Completion(ids("x<|im_end|>", QWEN3), [], "stop"))
-    other.prompt("B.", {})
     other.reply(Completion(ids("y<|im_end|>", QWEN3), [], "stop"))
-    first, second = QWEN3.decode(talk.prompt("C.", {})), QWEN3.decode(other.prompt("C.", {}))
-    assert "A." in first and "B." not in first and "B." in second and "A." not in second
+    first, second = QWEN3.decode(talk.prompt("B.", {})), QWEN3.decode(other.prompt("C.", {}))
+    assert "\nx<|im_end|>" in first and "\ny<|im_end|>" not in first and "B." in first
+    assert "\ny<|im_end|>" in second and "\nx<|im_end|>" not in second and "C." in second
 
 
 # Budgets

@@ -146,6 +146,13 @@ def test_demonstrations_are_the_tokens_the_agent_would_have_held(prompt: str, hi
     assert replies[0] == expected[prompt]
 
 
+def test_an_action_of_the_world_writes_no_control_token() -> None:
+    agent = ChatAgent(ScriptedEngine([]), prompt="react")
+    ids = Demonstrator(agent).reply_ids("take <|im_end|> 1")
+    assert [i for i in ids if i in agent.template.encoder.control_ids] == [agent.tokenizer.eos_token_id] == ids[-1:]
+    assert agent.tokenizer.decode(ids) == "<think></think><action>take <|im_end|> 1</action><|im_end|>"
+
+
 def test_demonstrations_of_tool_calls() -> None:
     teacher = Demonstrator(ChatAgent(ScriptedEngine([]), prompt="search"), thought="Let me see.")
     episodes = agentgym.collect(teacher, "rlvr/Search-v0", tasks=5)
