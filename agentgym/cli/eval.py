@@ -8,27 +8,26 @@ agentgym eval household --model runs/demo --env.preset easy     options of the w
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from agentgym import agents
 from agentgym.agents.base import Agent
+from agentgym.cli.eval_screen import Bar, table
 from agentgym.engines import ENGINES, Sampling, engine
-from agentgym.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suites import worlds
 from agentgym.evaluate.summary import summarize
 from agentgym.options import Options
+from agentgym.trainers.config import TrainConfig, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
@@ -68,19 +67,20 @@ class Config:
     retry_faults: bool = False
     """Play episodes again that an earlier sitting ended with a fault."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the worlds: --env.KEY VALUE."""
+    """Options of the worlds: --env.KEY VALUE; laid over the training run's own in the world it was trained in."""
     engine_options: Options = field(default_factory=dict[str, Any])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
 
 def run(config: Config) -> int:
     """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
-    plan = Plan(worlds(config.worlds), config.split, config.tasks, config.attempts, config.seed, config.env_options)
+    ids = worlds(config.worlds)
     agent, options = _agent(config)
+    plan = Plan(ids, config.split, config.tasks, config.attempts, config.seed, _env_options(config, ids))
     folder = Path(config.out or default_folder(config))
-    console, progress = Console(), _Progress()
+    console, progress = Console(), Bar()
     try:
-        with progress.bar:
+        with progress.shown:
             episodes = evaluate(
                 agent,
                 plan,
@@ -110,69 +110,10 @@ def run(config: Config) -> int:
     return 1 if len(faults) == len(episodes) else 0
 
 
-def table(summary: Mapping[str, Any]) -> Table:
-    """Return the table of an evaluation: a row for each world and each of its task types."""
-    found = Table(box=None, pad_edge=False, header_style="bold")
-    ks = [k for k in summary["pass_at"] if k != "1"]
-    found.add_column("world", overflow="fold")
-    for name in ("success, 95 % interval", "episodes", "faults", "reward", "turns", *(f"pass@{k}" for k in ks)):
-        found.add_column(name, justify="right", no_wrap=True)
-    for world, row in summary["worlds"].items():
-        found.add_row(*map(Text, _cells(world, row, ks)))
-        for kind, part in row["by_type"].items():
-            found.add_row(*(Text(cell, style="dim") for cell in _cells(f"  {kind}", part, ks)))
-    return found
-
-
 def default_folder(config: Config) -> str:
     """Return the folder of an evaluation without --out: the same command finds it again."""
     named = f"eval-{config.worlds}-{config.model or config.player}"
     return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
-
-
-def _cells(name: str, row: Mapping[str, Any], ks: list[str]) -> list[str]:
-    rate = row["success"]
-    numbers = [_number(row["reward"]), _number(row["turns"])]
-    passed = [_percent(row["pass_at"].get(k)) for k in ks]
-    return [name, _interval(rate), str(rate["episodes"]), str(rate["faults"]), *numbers, *passed]
-
-
-def _interval(rate: Mapping[str, Any]) -> str:
-    if rate["mean"] is None:
-        return "-"
-    mean, low, high = (f"{100 * rate[name]:.1f}" for name in ("mean", "low", "high"))
-    return f"{mean} % [{low}, {high}]"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-class _Progress:
-    """A bar with the success so far."""
-
-    def __init__(self) -> None:
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True))
-        self.row = self.bar.add_task("episodes", total=None)
-        self.done = self.total = self.solved = self.counted = 0
-
-    def start(self, there: int, total: int) -> None:
-        """Take in the number of episodes of earlier sittings, and of all."""
-        self.done, self.total = there, total
-        self.bar.update(self.row, completed=there, total=total)
-
-    def add(self, episode: Episode) -> None:
-        """Take in a finished episode."""
-        self.done += 1
-        self.counted += not episode.fault
-        self.solved += episode.success is True
-        rate = f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
-        self.bar.update(self.row, completed=self.done, description=rate)
 
 
 def _agent(config: Config) -> tuple[Agent, dict[str, Any]]:
@@ -223,15 +164,25 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     return agent, options
 
 
+def _trained(model: str | None) -> TrainConfig | None:
+    """Return what a training run was made of; None for any other model."""
+    path = Path(model or "") / "config.toml"
+    return read_config(path) if model and path.exists() else None
+
+
+def _env_options(config: Config, ids: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    trained = _trained(config.model)
+    own = {trained.env: trained.env_options} if trained else {}
+    return {world: {**own.get(world, {}), **config.env_options} for world in ids}
+
+
 def _resolve(model: str) -> tuple[str, dict[str, Any]]:
     """Return the engine a model name stands for and, of a training run, the options its policy was trained with."""
     if model.partition(":")[0] in ENGINES and ":" in model:
         return model, {}
     folder = Path(model)
-    if (folder / "config.toml").exists():
-        from agentgym.trainers.config import read_config
-
-        trained = read_config(folder / "config.toml")
+    trained = _trained(model)
+    if trained:
         found = sorted(path for path in folder.glob("checkpoints/step-*") if (path / "config.json").exists())
         if not found:
             raise BadConfig(f"{folder} is a training run without a checkpoint: expected checkpoints/step-… in it")

@@ -28,7 +28,12 @@ class Plan:
     """Tasks of each world; of a split with fewer, all."""
     attempts: int = 1
     seed: int = 0
-    env_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    env_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Options of each world, by its id."""
+
+    def options(self, world: str) -> dict[str, Any]:
+        """Return the options of one world."""
+        return dict(self.env_options.get(world, {}))
 
 
 def evaluate(
@@ -51,10 +56,12 @@ def evaluate(
     folder = Path(folder)
     chosen = {world: _tasks(world, plan) for world in plan.worlds}  # every name is checked before anything is written
     described = {
-        "worlds": {world: {"split": tasks[0].split, "tasks": len(tasks)} for world, tasks in chosen.items()},
+        "worlds": {
+            world: {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(world)}
+            for world, tasks in chosen.items()
+        },
         "attempts": plan.attempts,
         "seed": plan.seed,
-        "env_options": dict(plan.env_options),
     }
     manifest.start(folder, {**described, **(options or {})})
     path = folder / "episodes.jsonl"
@@ -71,7 +78,7 @@ def evaluate(
             seed=plan.seed,
             concurrency=concurrency,
             out=path,
-            env_options=dict(plan.env_options),
+            env_options=plan.options(world),
             skip={(e.task_id, e.attempt) for e in kept if e.env == world.rpartition(":")[2]},
             progress=progress,
         )
@@ -84,7 +91,7 @@ def _tasks(world: str, plan: Plan) -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer."""
     if plan.tasks < 1 or plan.attempts < 1:
         raise BadConfig(f"tasks is {plan.tasks} and attempts is {plan.attempts}; both must be at least 1")
-    env: TextEnv = make(world, **plan.env_options)
+    env: TextEnv = make(world, **plan.options(world))
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
         raise unknown(f"split of {world}", split, env.splits)

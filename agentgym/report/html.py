@@ -39,6 +39,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
         "manifest": run.manifest,
         "summary": run.summary,
         "metrics": run.metrics,
+        "worlds": list(dict.fromkeys(row.env for row in rows)),
         "types": _by_type(rows),
         "counts": {name: [_count(shown, name), _count(rows, name)] for name in ("failed", "succeeded", "fault")},
         "episodes": episodes,
@@ -173,15 +174,21 @@ def cut(text: str) -> str:
 
 
 def _by_type(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return success by task type for every part of the run: each evaluation, and training as a whole."""
-    parts: dict[tuple[str, str, str], list[Row]] = {}
+    """Return success by world and task type for every part of the run: each evaluation, and training as a whole."""
+    parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        parts.setdefault((row.env, row.part, row.step if row.part == "eval" else ""), []).append(row)
+        parts.setdefault((row.part, row.step if row.part == "eval" else ""), []).append(row)
+    several = len({row.env for row in rows}) > 1
     tables: list[dict[str, Any]] = []
-    for (env, part, step), members in parts.items():
-        names = sorted({row.type for row in members})
-        lines = [_line(name, [row for row in members if row.type == name]) for name in names if name]
-        tables.append({"env": env, "part": part, "step": step, "rows": [*lines, _line("all", members)]})
+    for (part, step), members in parts.items():
+        lines: list[dict[str, Any]] = []
+        for env in dict.fromkeys(row.env for row in members):
+            mine = [row for row in members if row.env == env]
+            lines.append({**_line(env if several else "all", mine), "whole": True})
+            lines += [
+                _line(name, [row for row in mine if row.type == name]) for name in sorted({r.type for r in mine}) if name
+            ]
+        tables.append({"part": part, "step": step, "rows": lines})
     return tables
 
 

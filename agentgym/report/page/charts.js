@@ -36,9 +36,11 @@ function plot(chart, width, height, legend) {
   }
   if (left < 0 && right > 0) svg.append(drawing("rect", {
     class: "warm", x: x(left), y: MARGIN.top, width: x(0) - x(left), height: height - MARGIN.top - MARGIN.bottom }));
-  for (const level of chart.levels || []) {
+  let free = height; // names of levels close to one another are stacked upwards
+  for (const level of (chart.levels || []).slice().sort((a, b) => a.y - b.y)) {
+    free = Math.min(free - 13, y(level.y) - 4);
     svg.append(drawing("line", { class: "level", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(level.y), y2: y(level.y) }));
-    svg.append(drawing("text", { class: "level-name", x: width - MARGIN.right, y: y(level.y) - 4, "text-anchor": "end" }, level.name));
+    svg.append(drawing("text", { class: "level-name", x: width - MARGIN.right, y: free, "text-anchor": "end" }, level.name));
   }
   if (chart.stacked) stack(svg, chart.series, x, y);
   else for (const series of chart.series) line(svg, series, x, y);

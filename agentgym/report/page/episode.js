@@ -5,10 +5,11 @@ const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "fault" };
 function episodeView(episode) {
   const facts = [
     ["task", episode.task], ["world", episode.env], ["type", episode.type], ["split", episode.split],
-    ["part", episode.part ? partName(episode.part, episode.step) : ""], ["attempt", episode.attempt], ["seed", episode.seed],
+    ["part", episode.part ? partName(episode.part, episode.step) : ""], ["attempt", episode.attempt],
     ["turns", episode.turns.length + (episode.horizon ? ` of ${episode.horizon}` : "")], ["reward", short(episode.reward)],
     ...Object.entries(episode.roles).map(([role, value]) => ["reward of " + role, short(value)]),
     ...Object.entries(episode.metrics).map(([name, value]) => [name, short(value)]),
+    ["seed", episode.seed],
   ].filter(([, value]) => value !== "");
   return [
     node("div", { class: "episode-head" },

@@ -21,7 +21,7 @@ function header(data) {
     if (isNumber(summary.train_seconds)) tile("training", duration(summary.train_seconds));
     if (summary.credit) tile("credit", summary.credit, isNumber(summary.seed) ? "seed " + summary.seed : "");
   }
-  const all = [...new Set(data.types.map((table) => table.env))];
+  const all = data.worlds;
   const worlds = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
   replace(document.getElementById("head"),
     node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, worlds)),
@@ -77,11 +77,10 @@ function byType(data) {
   const section = document.getElementById("types");
   section.hidden = false;
   const body = section.querySelector(".body");
-  const several = new Set(data.types.map((table) => table.env)).size > 1;
-  const title = (table) => partName(table.part, table.step) + (several ? " · " + table.env : "");
+  const title = (table) => partName(table.part, table.step);
   const last = data.types.reduce((best, table, i) => (table.part !== "train" ? i : best), data.types.length - 1);
   const table = node("div", { class: "bars card" });
-  const show = (i) => replace(table, data.types[i].rows.map((row) => node("div", { class: "bar" + (row.type === "all" ? " all" : "") },
+  const show = (i) => replace(table, data.types[i].rows.map((row) => node("div", { class: "bar" + (row.whole ? " whole" : "") },
     node("span", { class: "name" }, row.type), rail(row),
     node("b", {}, percent(row.mean)),
     node("span", { class: "soft" }, isNumber(row.low) ? `${percent(row.low, 0)} to ${percent(row.high, 0)}` : ""),

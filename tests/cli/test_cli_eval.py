@@ -1,0 +1,91 @@
+"""`agentgym eval` and `agentgym view` as a user calls them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agentgym.cli import main
+from agentgym.cli.eval import Config, default_folder
+from agentgym.episode import read_episodes
+from agentgym.evaluate.suites import SUITES, worlds
+
+
+def test_names_of_worlds_and_suites():
+    assert worlds("guessnumber, rlvr/Search-v0") == ("rlvr/GuessNumber-v0", "rlvr/Search-v0")
+    assert worlds("core") == SUITES["core"]
+    assert worlds("core,household") == SUITES["core"]
+    assert worlds("my_module:me/World-v0") == ("my_module:me/World-v0",)
+
+
+def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "e"
+    command = ["eval", "guessnumber,frozenlake", "--player", "oracle", "--tasks", "6", "--attempts", "2", "--out", str(out)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "rlvr/GuessNumber-v0" in shown
+    assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
+    assert "pass@2" in shown
+    options = json.loads((out / "manifest.json").read_text())["options"]
+    assert options["player"] == "oracle"
+    assert main(command) == 0  # nothing is left to play
+    assert len(read_episodes(out / "episodes.jsonl")) == 24
+    assert main(["view", str(out)]) == 0
+    assert (out / "report.html").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gessnumber", "--player", "oracle"], "Did you mean 'guessnumber'"),
+        (["rlvr/GessNumber-v0", "--player", "oracle"], "Did you mean 'rlvr/GuessNumber-v0'"),
+        (["guessnumber"], "say who plays"),
+        (["guessnumber", "--player", "oracel"], "Did you mean 'oracle'"),
+        (["guessnumber", "--player", "oracle", "--temperature", "1"], "--temperature does nothing with --player"),
+        (["guessnumber", "--player", "oracle", "--split", "tset"], "Did you mean 'test'"),
+        (["guessnumber", "--player", "oracle", "--env.difficlty", "1"], "Did you mean 'difficulty'"),
+        (["guessnumber", "--player", "oracle", "--task", "3"], "Did you mean '--tasks'"),
+        (["guessnumber", "--model", "."], "neither a model (config.json) nor a training run"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_to_do(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", *arguments]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_folder_is_a_plain_name():
+    assert default_folder(Config("core", model="Qwen/Qwen3-1.7B")) == "runs/eval-core-Qwen-Qwen3-1.7B"
+    assert default_folder(Config("a", model="../../x y")) == "runs/eval-a-..-..-x-y"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Path):
+    out = tmp_path / "e"
+    command = [sys.executable, "-m", "agentgym", "eval", "frozenlake", "--player", "expert", "--split", "train"]
+    command += ["--tasks", "40", "--attempts", "300", "--concurrency", "4", "--out", str(out)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    path = out / "episodes.jsonl"
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.stat().st_size > 20_000) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    shown, _ = running.communicate(timeout=60)
+    assert running.returncode == 130, shown
+    assert "the same command goes on" in shown
+    kept = read_episodes(path)
+    assert 0 < len(kept) < 12_000
+    again = [word.replace("300", str(max(e.attempt for e in kept) + 1)) for word in command]
+    refused = subprocess.run(again, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "attempts was 300, now" in refused.stderr
