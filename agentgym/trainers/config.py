@@ -1,6 +1,7 @@
 """What a training run is made of: one flat dataclass, the same for flags, TOML recipes and Python."""
 
 import dataclasses
+import json
 import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -218,12 +219,13 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
-    if isinstance(default, tuple) and isinstance(value, list):
+    given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
+    if expected is tuple and given is list:
         return tuple(cast("list[Any]", value))
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+    if expected is float and given is int:
         return float(value)
-    if type(value) is not type(default):
-        raise BadConfig(f"{path.name}: {key} is {value!r}; expected {type(default).__name__}, for example {default!r}")
+    if given is not expected:
+        raise BadConfig(f"{path.name}: {key} is {value!r}; expected {expected.__name__}, for example {default!r}")
     return value
 
 
@@ -231,12 +233,9 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
+        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
     if isinstance(value, (tuple, list)):
-        items = cast("list[Any]", value)
-        return "[" + ", ".join(_toml(item) for item in items) + "]"
+        return f"[{', '.join(map(_toml, cast('list[Any]', value)))}]"
     if isinstance(value, dict):
-        rows = cast("dict[str, Any]", value).items()
-        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in rows) + "}"
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in cast("dict[str, Any]", value).items()) + "}"
     return repr(value)

@@ -30,17 +30,18 @@ class Muon(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
             for (rows, columns), parameters in by_shape.items():
-                directions = orthogonal(torch.stack([self._momentum(p, group["momentum"]) for p in parameters]))
+                momenta = [self._momentum(p, p.grad, group["momentum"]) for p in parameters if p.grad is not None]
+                directions = orthogonal(torch.stack(momenta))
                 scale = group["lr"] * max(1.0, rows / columns) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
                     parameter.add_(direction, alpha=-scale)
 
-    def _momentum(self, parameter: Tensor, momentum: float) -> Tensor:
+    def _momentum(self, parameter: Tensor, gradient: Tensor, momentum: float) -> Tensor:
         state = self.state[parameter]
         if "average" not in state:
             state["average"] = torch.zeros_like(parameter)
-        state["average"].lerp_(parameter.grad, 1 - momentum)
-        return torch.lerp(parameter.grad, state["average"], momentum)  # Nesterov
+        state["average"].lerp_(gradient, 1 - momentum)
+        return torch.lerp(gradient, state["average"], momentum)  # Nesterov
 
 
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:

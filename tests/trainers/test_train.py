@@ -1,0 +1,201 @@
+"""Whole training runs on a tiny world: they learn, stop, resume to the last digit, and fail with a clear message."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from agentgym.errors import BadConfig, BadData, UnknownName
+from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.muon import orthogonal
+from agentgym.trainers.train import resume, train
+
+TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
+
+
+def small(out, **changes):
+    options = {
+        "env": "rlvr/GuessNumber-v0",
+        "out": str(out),
+        "warm_episodes": 40,
+        "warm_batch": 2,
+        "steps": 4,
+        "tasks_per_step": 2,
+        "group_size": 4,
+        "horizon": (2, 3),
+        "horizon_steps": 2,
+        "eval_every": 2,
+        "eval_tasks": 3,
+        "test_tasks": 3,
+        "checkpoint_every": 1,
+        "dynamic_sampling": "keep",
+        "credit_options": {"penalty": 0.1},
+        "turn_tokens": 6,
+        "threads": 1,
+    }
+    return TrainConfig(**{**options, **changes})
+
+
+def curve(folder):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
+
+
+def episodes(folder):
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    for row in rows:
+        for turn in row["turns"]:
+            del turn["seconds"]
+    return rows
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, train(small(folder / "run"))
+
+
+def test_a_run_leaves_what_it_promises(whole):
+    folder, summary = whole
+    run = folder / "run"
+    assert json.loads((run / "summary.json").read_text()) == summary
+    wanted = {"success_before", "success_warm", "success_after", "episodes", "train_seconds", "credit", "seed"}
+    assert wanted <= set(summary)
+    rows = curve(run)
+    assert [r["step"] for r in rows if r["phase"] == "rl"] == [1, 2, 3, 4]
+    assert summary["episodes"] == 40 + 4 * 2 * 4
+    assert all(abs(r["mismatch_kl"]) < 1e-6 for r in rows if r["phase"] == "rl")
+    assert read_config(run / "config.toml") == small(run)
+    assert {e["horizon"] for e in episodes(run) if e["group_id"][0] in "12"} == {2}
+    assert {e["horizon"] for e in episodes(run) if e["group_id"][0] in "34"} == {3}
+
+
+CHILD = """
+import os, sys
+from agentgym.trainers.config import read_config
+from agentgym.trainers.train import resume, train
+from pathlib import Path
+kind, number = sys.argv[2], int(sys.argv[3])
+def show(what, numbers):
+    if what == kind and numbers.get("step") == number:
+        os.kill(os.getpid(), 9)
+train(read_config(Path(sys.argv[1])), show)
+"""
+
+
+@pytest.mark.parametrize(("kind", "number"), [("warm", 20), ("step", 1), ("step", 3)])
+def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
+    config = small(tmp_path / "run")
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), kind, str(number)]
+    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    summary = resume(tmp_path / "run")
+    folder, expected = whole
+    assert curve(tmp_path / "run") == curve(folder / "run")
+    assert episodes(tmp_path / "run") == episodes(folder / "run")
+    changing = ("train_seconds",)
+    assert {k: v for k, v in summary.items() if k not in changing} == {
+        k: v for k, v in expected.items() if k not in changing
+    }
+
+
+def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
+    config = small(tmp_path / "run", steps=500, checkpoint_every=400, eval_every=0)
+    (tmp_path / "own.toml").write_text(config.to_toml())
+    command = [sys.executable, "-m", "agentgym", "train", str(tmp_path / "own.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        deadline = time.time() + 120
+        while time.time() < deadline:
+            metrics = tmp_path / "run" / "metrics.jsonl"
+            if metrics.exists() and '"rl"' in metrics.read_text():
+                break
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, text
+    assert "agentgym train --resume" in text
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    steps = [row["step"] for row in curve(tmp_path / "run") if row["phase"] == "rl"]
+    assert int(newest.name.removeprefix("step-")) == 20 + steps[-1]
+
+
+def test_it_learns_what_pays(tmp_path):
+    """With a range of one to nine and one guess, success can only come from preferring the guesses that win."""
+    config = small(tmp_path / "run", warm_episodes=200, steps=25, tasks_per_step=4, group_size=16, eval_every=0, horizon=())
+    train(config)
+    rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
+    valid = [row["valid"] for row in rows]
+    assert sum(valid[-5:]) > sum(valid[:5])
+
+
+def test_not_a_number_stops_with_a_message_and_keeps_the_last_checkpoint(tmp_path):
+    with pytest.raises(BadConfig, match=r"training stopped at update 2.*last good checkpoint is .*step-"):
+        train(small(tmp_path / "run", warm_episodes=0, lr=1e30, grad_clip=1e30, eval_every=0, test_tasks=0))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    train(small(tmp_path / "run", warm_episodes=0, steps=1, eval_every=0, test_tasks=0))
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    (newest / "trainer.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(BadData, match=r"trainer\.pt: damaged checkpoint"):
+        resume(tmp_path / "run")
+
+
+def test_bad_configurations_are_explained(tmp_path):
+    with pytest.raises(UnknownName, match="Did you mean 'household'"):
+        read_recipe("houshold")
+    (tmp_path / "a.toml").write_text("stepz = 3\n")
+    with pytest.raises(BadConfig, match="Did you mean 'steps'"):
+        read_config(tmp_path / "a.toml")
+    (tmp_path / "b.toml").write_text('steps = "many"\n')
+    with pytest.raises(BadConfig, match="steps is 'many'; expected int"):
+        read_config(tmp_path / "b.toml")
+    (tmp_path / "c.toml").write_text("steps = = 3\n")
+    with pytest.raises(BadData, match="not TOML"):
+        read_config(tmp_path / "c.toml")
+    with pytest.raises(UnknownName, match="Did you mean 'gigpo'"):
+        train(small(tmp_path / "r1", credit="gigp"))
+    with pytest.raises(BadConfig, match="Did you mean 'gamma'"):
+        train(small(tmp_path / "r2", credit_options={"gama": 1.0}))
+    with pytest.raises(BadConfig, match="group_size"):
+        small(tmp_path, group_size=1)
+    train(small(tmp_path / "r3", warm_episodes=0, steps=0, test_tasks=0))
+    with pytest.raises(BadConfig, match="holds a run already"):
+        train(small(tmp_path / "r3"))
+    with pytest.raises(BadConfig, match="holds no run"):
+        resume(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", sorted(recipes()))
+def test_recipes_are_complete_and_say_what_they_are(name):
+    config = read_recipe(name)
+    assert recipes()[name].read_text().startswith("# ")
+    assert config.env.startswith("rlvr/")
+
+
+def test_schedules_are_functions_of_the_step():
+    config = small("x", horizon=(5, 10, 15), horizon_steps=10, lr=1.0, lr_warmup=4, lr_decay=0.1, steps=11)
+    assert [config.horizon_at(step) for step in (0, 9, 10, 19, 20, 500)] == [5, 5, 10, 10, 15, 15]
+    assert config.lr_at(0) == pytest.approx(0.25)
+    assert config.lr_at(10) == pytest.approx(0.1)
+    assert small("x", horizon=()).horizon_at(3) is None
+
+
+def test_muon_directions_have_singular_values_near_one():
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonal(torch.randn(4, 30, 70)))
+    assert float(values.min()) > 0.5 and float(values.max()) < 1.3
+    wide = torch.randn(2, 8, 20)
+    assert torch.allclose(orthogonal(wide.transpose(1, 2)), orthogonal(wide).transpose(1, 2), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dynamic_sampling": "refill"}, {"kl": 0.1}, {"epochs": 2, "ratio": "turn"}, {"agent": "window"}]
+)
+def test_variants_run(tmp_path, changes):
+    summary = train(small(tmp_path / "run", warm_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
+    assert summary["steps"] == 2
