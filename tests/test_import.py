@@ -1,0 +1,168 @@
+"""Imports are light and silent, and point one way."""
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "agentgym"
+HEAVY = {
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "vllm",
+    "bm25s",
+    "matplotlib",
+    "openai",
+    "playwright",
+}
+TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
+
+LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
+    ("errors", "seeding", "options"),
+    ("actions", "splits", "spaces", "episode"),
+    ("core", "wrapper", "registry"),
+    ("rewards", "tasks", "sandbox", "engines", "envs", "agents", "contract"),
+    ("workers", "rollout"),
+    ("trainers", "evaluate", "report"),
+    ("cli", "__main__"),
+)
+LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def modules():
+    """Return every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path, top_only=False):
+    """Return the dotted names a file imports; with `top_only` those that run when it is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+
+    def visit(node):
+        for child in ast.iter_child_nodes(node):
+            if top_only and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                continue
+            if top_only and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import):
+                found.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, f"{path}: relative import"
+                for alias in child.names:
+                    inner = f"{child.module}.{alias.name}"
+                    found.add(inner if inner in MODULES else child.module)
+            visit(child)
+
+    visit(tree)
+    return found
+
+
+def part(module):
+    """Return the part of the package a module belongs to: its second name."""
+    return module.split(".")[1]
+
+
+OURS = {
+    name: {used for used in imports(path) if used.split(".")[0] == "agentgym"}
+    for name, path in MODULES.items()
+    if name != "agentgym"
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_imports_point_one_way(name):
+    for used in OURS[name] - {"agentgym"}:
+        assert LAYER[part(used)] <= LAYER[part(name)], f"{name} imports {used}: a wrong arrow"
+
+
+def test_only_the_top_layers_import_the_package_itself():
+    """`agentgym` imports the spine, the engines' protocol and the rollout: below, an import of it would close a circle."""
+    tops = {*LAYERS[-1], *LAYERS[-2]}
+    assert {part(name) for name, used in OURS.items() if "agentgym" in used} <= tops
+
+
+def test_siblings_of_envs_never_import_each_other():
+    """Except ALFWorld, which is the household engine over genuine data."""
+    for name, used in OURS.items():
+        if name.startswith("agentgym.envs."):
+            own = name.split(".")[2]
+            others = {one.split(".")[2] for one in used if one.startswith("agentgym.envs.")} - {own}
+            assert others <= ({"household"} if own == "alfworld" else set()), f"{name} imports {others}"
+
+
+def test_there_is_no_cycle():
+    graph = {
+        name: {used for used in imports(path, top_only=True) if used in MODULES and used != name} - {"agentgym"}
+        for name, path in MODULES.items()
+        if name != "agentgym"
+    }
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name in done:
+            return
+        path.append(name)
+        for used in sorted(graph.get(name, ())):
+            visit(used)
+        done.add(path.pop())
+
+    for name in graph:
+        visit(name)
+
+
+def torch_allowed(name):
+    if name.startswith("agentgym.trainers"):
+        return not name.startswith("agentgym.trainers.credit") and name != "agentgym.trainers"
+    return name.startswith(("agentgym.engines.hf", "agentgym.engines.vllm"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_torch_only_where_allowed(name):
+    top = {used.split(".")[0] for used in imports(MODULES[name], top_only=True)}
+    anywhere = {used.split(".")[0] for used in imports(MODULES[name])}
+    if not torch_allowed(name):
+        assert not top & TORCH, f"{name} imports {top & TORCH} when it is imported"
+    if not torch_allowed(name) and part(f"{name}.x") != "cli":
+        assert not anywhere & TORCH - ({"transformers"} if name.startswith("agentgym.agents") else set())
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_is_light():
+    start = time.perf_counter()
+    done = run("import sys, agentgym; print(*sorted({name.split('.')[0] for name in sys.modules}))")
+    print(f"import agentgym: {time.perf_counter() - start:.2f} s in all")
+    assert done.returncode == 0 and done.stderr == ""
+    assert not set(done.stdout.split()) & (HEAVY | {"rich", "scipy", "pandas"})
+
+
+def test_importing_every_light_module_prints_nothing_and_loads_nothing_heavy():
+    names = [name for name in MODULES if not torch_allowed(name) and name != "agentgym.__main__"]
+    code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
+    code += f"found = sorted(set({sorted(HEAVY - {'bm25s'})}) & set(sys.modules))\nassert not found, found"
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_importing_every_heavy_module_prints_nothing():
+    names = [name for name in MODULES if torch_allowed(name) and "vllm" not in name]
+    done = run(f"import importlib\nfor name in {names}: importlib.import_module(name)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
