@@ -10,6 +10,7 @@ commands, then the oracle from there to the end, then a few commands more.
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -80,10 +81,13 @@ def ensure_genuine(folder: Path) -> Path:
         return python
     print(f"installing the genuine ALFWorld into {folder} …", flush=True)
     venv.create(folder, with_pip=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--no-deps", "alfworld==0.4.2"], check=True)
-    subprocess.run([*pip, *PACKAGES], check=True)
-    subprocess.run(check, check=True)
+    more = os.environ.get("AGENTGYM_PIP_ARGS", "").split()
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *more]
+    for command in ([*pip, "--no-deps", "alfworld==0.4.2"], [*pip, *PACKAGES], check):
+        if subprocess.run(command).returncode:
+            sys.exit(
+                f"the genuine ALFWorld could not be installed into {folder}; see above. It needs a network or a mirror."
+            )
     return python
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -95,11 +96,10 @@ def test_expert_and_oracle_solve_the_odd_house():
 
 
 def _lone(text: str, name: str) -> ALFWorld:
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp()) / name
-    env = ALFWorld(data=write_game(folder, text=text))
-    env.reset(seed=0)
+    """Return the world of one game, begun; its file is gone again."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = ALFWorld(data=write_game(Path(folder) / name, text=text))
+        env.reset(seed=0)
     return env
 
 
@@ -177,6 +177,24 @@ def test_a_game_won_at_the_start_ends_at_the_first_step():
     env = _lone(game_text(problem=won), "won")
     text, reward, terminated, _, info = env.step("nonsense")
     assert (text, reward, terminated, info["success"]) == ("Nothing happens.", 1.0, True, True)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["(inReceptacle ?ot ?r) (receptacleAtLocation ?r ?l)", "(objectAtLocation ?ot ?l)"],
+    ids=["receptacle", "location"],
+)
+def test_light_is_looked_at_in_both_known_wordings(place: str):
+    goal = f"""(:goal (and (exists (?o - object ?a - agent) (and (holds ?a ?o) (objectType ?o BookType)))
+        (exists (?ot - object ?r - receptacle ?a - agent ?l - location) (and {place} (isToggled ?ot) (toggleable ?ot)
+        (atLocation ?a ?l) (objectType ?ot DeskLampType)))))"""
+    env = _lone(game_text(problem=PROBLEM[: PROBLEM.index("(:goal")] + goal + ")"), "light")
+    assert env.task.data["type"] == "look_at_obj_in_light"
+    plan = list(env.oracle())
+    assert plan == ["go to shelf 2", "take book 2 from shelf 2", "go to drawer 1", "use desklamp 1"]
+    for command in plan:
+        reward = env.step(command)[1]
+    assert reward == 1
 
 
 def test_an_object_in_two_places_stays_listed_in_the_other():

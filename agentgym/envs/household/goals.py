@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.envs.household.catalog import TASK_TYPES, words
+from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.errors import BadData
 
 TEMPLATES = {
@@ -16,9 +16,9 @@ TEMPLATES = {
 }
 TREATMENTS = {TASK_TYPES[2]: "clean", TASK_TYPES[3]: "heat", TASK_TYPES[4]: "cool"}
 _TREATED = {"clean": ("cleanable", "isclean"), "heat": ("heatable", "ishot"), "cool": ("coolable", "iscool")}
-_LIGHT = sorted(
-    [*words("atlocation holds inreceptacle istoggled"), *words("objecttype objecttype receptacleatlocation toggleable")]
-)
+_PLACE = {"inreceptacle", "objecttype", "receptacletype"}
+_LIT = {"atlocation", "holds", "istoggled", "objecttype", "toggleable"}
+_LIGHT = ({*_LIT, "inreceptacle", "receptacleatlocation"}, {*_LIT, "objectatlocation"})  # the same, for no lamp can be moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +76,24 @@ def read_goal(tree: Any, where: str = "goal") -> Goal:
     """Recognise one of the six goals whatever its layout and the order of its conditions; else raise BadData."""
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)
-    names = sorted(atom[0] for atom in atoms)
+    names = {atom[0] for atom in atoms}
     objects = {atom[1]: atom[-1].removesuffix("type") for atom in atoms if atom[0] == "objecttype"}
-    targets = {atom[-1].removesuffix("type") for atom in atoms if atom[0] == "receptacletype"}
+    targets = {(atom[1], atom[-1].removesuffix("type")) for atom in atoms if atom[0] == "receptacletype"}
     lamps = {objects[atom[1]] for atom in atoms if atom[0] == "istoggled" and atom[1] in objects}
     held = {objects[atom[-1]] for atom in atoms if atom[0] == "holds" and atom[-1] in objects}
-    placed = sorted({*objects.values()})
-    base = ["inreceptacle", "objecttype", "receptacletype"]
-    if names == _LIGHT and len(lamps) == 1 and len(held) == 1:
+    if names in _LIGHT and len(lamps) == len(held) == 1 and len(objects) == 2:
         return Goal(TASK_TYPES[1], held.pop(), lamp=lamps.pop())
-    if len(targets) == 1 and len(placed) == 1:
-        if names == base:
-            return Goal(TASK_TYPES[0], placed[0], targets.pop())
-        if names == sorted([*base, *base, "="]) and len(objects) == 2:
-            return Goal(TASK_TYPES[5], placed[0], targets.pop())
+    wanted = {*objects.values()}
+    if len(targets) == len(wanted) == 1:
+        thing, target = wanted.pop(), targets.pop()[1]
+        if names == _PLACE and len(objects) == 1:
+            return Goal(TASK_TYPES[0], thing, target)
+        if names == {*_PLACE, "="} and len(objects) == 2:
+            return Goal(TASK_TYPES[5], thing, target)
         for kind, treatment in TREATMENTS.items():
-            if names == sorted([*base, *_TREATED[treatment]]):
-                return Goal(kind, placed[0], targets.pop())
-    raise BadData(f"{where}: the goal is none of ALFWorld's six (its conditions: {', '.join(names)})")
+            if names == {*_PLACE, *_TREATED[treatment]} and len(objects) == 1:
+                return Goal(kind, thing, target)
+    raise BadData(f"{where}: the goal is none of ALFWorld's six (its conditions: {', '.join(sorted(names))})")
 
 
 def _collect(tree: Any, atoms: list[tuple[str, ...]]) -> None:
