@@ -14,6 +14,7 @@ _THINK = re.compile(r"<think>\s*\Z")
 _TOOL_ROLE = re.compile(r"""['"]tool['"]""")
 _PROBE = 'a"\\b'
 _KEPT = 2048  # skeletons; one per shape of message, where the world decides only the white space
+_LONGEST = 8192  # characters of a shape worth keeping
 
 
 def _date(format: str) -> str:
@@ -160,5 +161,6 @@ class ChatTemplate:
     def _keep(self, key: tuple[str, str, str], value: tuple[tuple[int, ...], Skeleton]) -> tuple[tuple[int, ...], Skeleton]:
         if len(self._skeletons) >= _KEPT:
             self._skeletons.clear()
-        self._skeletons[key] = value
+        if len(key[1]) + len(key[2]) <= _LONGEST:
+            self._skeletons[key] = value
         return value

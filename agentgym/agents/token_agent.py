@@ -155,12 +155,12 @@ class TokenTalk:
 
     def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
         """Return the functions that make a prompt's fields, called for those it has."""
-        commands: list[str] = info.get("admissible") or []
+        commands: list[str] | None = info.get("admissible")
         return {
             "observation": lambda: self.agent.cut(observation),
             "task": lambda: self.task.instruction or self.first_observation,
             "tools": lambda: "\n".join(describe(tool) for tool in self.tools.values()),
-            "admissible": lambda: ", ".join(f"'{command}'" for command in commands),
+            "admissible": lambda: "anything" if commands is None else ", ".join(f"'{c}'" for c in commands),
             "history": lambda: "",
             "window": lambda: "0",
             "step": lambda: str(self.turns + 1),

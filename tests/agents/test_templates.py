@@ -1,6 +1,7 @@
 """The bridge over every chat template that TRL ships, and what a template must offer to be used."""
 
 import re
+from typing import Any
 
 import pytest
 from tokenizers_for_tests import byte_level, survey
@@ -104,3 +105,24 @@ def test_the_byte_tokenizers_template_is_chatml() -> None:
 def test_templates_that_cannot_be_used_are_refused(source: str | None, message: str) -> None:
     with pytest.raises(BadConfig, match=message):
         ChatTemplate(byte_level(template=source))
+
+
+def test_no_template_is_rendered_while_an_episode_runs() -> None:
+    class Counting(ByteTokenizer):
+        renderings = 0
+
+        def apply_chat_template(self, *messages: Any, **options: Any) -> Any:
+            Counting.renderings += 1
+            return super().apply_chat_template(*messages, **options)
+
+    agent = ChatAgent(ScriptedEngine([], Counting()), prompt="react")
+    for episode in range(3):
+        talk = agent.begin(Task(instruction=f"task {episode}"), {})
+        for turn in range(4):
+            if (episode, turn) == (0, 2):
+                Counting.renderings = 0
+            talk.prompt(f"room {episode} {turn}", {})
+            talk.reply(Completion([65, 258], [], "stop"))
+    assert Counting.renderings == 0
+    agent.begin(Task(), {}).prompt("  white space of another shape", {})
+    assert Counting.renderings == 1

@@ -47,6 +47,13 @@ def test_an_action_as_long_as_it_was_sent_is_remembered() -> None:
     assert f"[Observation 1: 'a room', Action 1: '{'x' * 30}']" in agent.tokenizer.decode(talk.prompt("b", INFO))
 
 
+def test_where_commands_are_not_finite_the_prompt_says_so() -> None:
+    agent = WindowAgent(ScriptedEngine([]))
+    for admissible, shown in ((None, "[anything]"), ([], "[]")):
+        text = agent.tokenizer.decode(agent.begin(Task(), {}).prompt("a room", {"admissible": admissible}))
+        assert f"Your admissible actions in this situation are: {shown}.\n" in text
+
+
 def test_windows_of_other_lengths() -> None:
     assert "'room 0'" in prompts(WindowAgent(ScriptedEngine([]), turns=9), 4)[3]
     none = prompts(WindowAgent(ScriptedEngine([]), turns=0), 4)[3]
