@@ -188,6 +188,11 @@ def test_bad_options(options: dict[str, object], words: str) -> None:
         Search(**options)
 
 
+def test_more_hops_than_the_world_allows() -> None:
+    with pytest.raises(BadConfig, match="no question of 500 hops"):
+        Search(hops=500, difficulty=0).numbered(0)
+
+
 def test_unknown_names() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'train'"):
         Search(split="trian")

@@ -42,7 +42,7 @@ class World:
         self.numbers = {name: i for i, (name, _) in enumerate(self.entities)}
         self.kinds = dict(self.entities)
         self._members = {kind: [name for name, k in self.entities if k == kind] for kind in KINDS}
-        self.facts = self._draw_facts(rng, turned=min(0.1 + 0.1 * difficulty, 0.5))
+        self.facts = self._draw_facts(rng, turned=min(0.1 + 0.1 * difficulty, 0.4))
 
     def _draw_facts(self, rng: np.random.Generator, turned: float) -> dict[tuple[str, str], Fact]:
         """Return every fact by (relation, subject); a share `turned` is told by the object's document."""

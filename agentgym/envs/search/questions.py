@@ -6,6 +6,7 @@ import numpy as np
 
 from agentgym.envs.search.generate import World
 from agentgym.envs.search.relations import KINDS, OF_KIND, RELATION, RELATIONS, YEAR
+from agentgym.errors import BadConfig
 from agentgym.rewards.exact_match import normalise
 
 WRAPPERS = {
@@ -29,7 +30,8 @@ class Question:
 def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question:
     """Return a question of that many hops in the forms of the world's split.
 
-    Entities and documents of a chain differ, and no answer is made of words of its question.
+    Entities and documents of a chain differ, and no answer shares a word with its question. Raises BadConfig where
+    no such question is found.
     """
     for _ in range(10_000):
         start = world.entities[int(rng.random() * len(world.entities))][0]
@@ -40,7 +42,10 @@ def draw_question(world: World, rng: np.random.Generator, hops: int) -> Question
         text = _phrase(world, rng, start, relations)
         if not set(normalise(answer).split()) & set(normalise(text).split()):
             return Question(text, answer, evidence, start, relations)
-    raise AssertionError(f"world {world.number} has no question of {hops} hops in 10000 draws")
+    raise BadConfig(
+        f"a world of {len(world.entities)} documents has no question of {hops} hops in 10000 draws; "
+        "lower hops or raise the difficulty"
+    )
 
 
 def _walk(

@@ -12,6 +12,7 @@ _FORMS = tuple(
     for turned, forms in ((False, relation.stated), (True, relation.reversed))
     for form in forms
 )
+_COMMON = ("a", "by", "for", "has", "in", "is", "its", "of", "on", "that", "the", "those", "to", "was", "where", "whom")
 _PRONOUNS = tuple(pronoun for pronouns in PRONOUNS.values() for pronoun in pronouns)
 
 
@@ -65,11 +66,12 @@ def next_action(
 def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[str, str]], asked: Sequence[str]) -> str:
     relation = RELATION[name]
     kind = {"person": " ".join(TRADES), "place": "town"}.get(relation.object, relation.object)
-    said = [" ".join(form.removeprefix("{t}").replace("{x}", " ").strip(" .").split()) for form in relation.reversed]
     queries = [f"{subject} {name}"]
-    if said:  # the object's document may say it; the name twice weighs more than words that many documents hold
-        queries += [f"{prefix}{subject} {form}" for prefix in ("", f"{subject} ") for form in said]
-        queries += [f"{prefix}{subject} {kind}" for prefix in ("", f"{subject} ")]
+    said = [form.removeprefix("{t}").replace("{x}", " ").strip(" .").split() for form in relation.reversed]
+    telling = [" ".join(word for word in form if word not in _COMMON) for form in said]
+    queries += [f"{subject} {form} {kind}" for form in telling]  # the object's document may say it
+    queries += [f"{subject} {' '.join(form)}" for form in said]
+    queries += [f"{subject} {subject} {form} {kind}" for form in telling]  # the name twice weighs more than the rest
     if any(query in asked for query in queries):
         if subject not in opened:
             return spell("open", subject)
