@@ -94,7 +94,7 @@ function byType(data) {
 
 function rail(row) {
   const svg = drawing("svg", { class: "rail", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" });
-  svg.append(drawing("rect", { class: "back", x: 0, y: 2, width: 100, height: 10 }));
+  svg.append(drawing("rect", { class: "rail-back", x: 0, y: 2, width: 100, height: 10 }));
   if (!isNumber(row.mean)) return svg;
   svg.append(drawing("rect", { class: "fill", x: 0, y: 2, width: 100 * row.mean, height: 10 }));
   svg.append(drawing("line", { class: "whisker", x1: 100 * row.low, x2: 100 * row.high, y1: 7, y2: 7 }));
