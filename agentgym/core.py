@@ -3,7 +3,6 @@
 import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
 
@@ -12,40 +11,14 @@ import numpy as np
 
 from agentgym.actions import Call, Tool, parse_call
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
+from agentgym.outcome import Outcome, Snapshot
 from agentgym.seeding import generator
 from agentgym.spaces import Unicode
 from agentgym.splits import Task, TaskSpace
 
 INFO_KEYS = ("task_id", "state_key", "valid", "error", "admissible", "rewards", "metrics", "success", "reason")
+OURS = ("task", "seed", "turn", "limit", "success", "totals", "tools")  # attributes that no world may use for its own
 MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the world
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What one action brought. Worlds make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
-
-    text: str
-    valid: bool = True
-    error: str | None = None
-    success: bool | None = None
-    measures: dict[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All of an episode that `restore` needs to go on as if nothing had happened."""
-
-    task: Task
-    seed: int
-    turn: int
-    horizon: int
-    running: bool
-    success: bool | None
-    random_state: dict[str, Any]
-    levels: dict[str, float]
-    totals: dict[str, float]
-    observation: str
-    payload: Any
 
 
 class TextEnv(TaskSpace, gymnasium.Env[str, str]):
@@ -89,6 +62,8 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         kind = type(self).__name__
         if preset is not None and preset not in self.presets:
             raise unknown(f"preset of {kind}", preset, self.presets)
+        if taken := set(OURS) & set(self.settings):
+            raise TypeError(f"settings of {kind} name {sorted(taken)}, which the base class uses: rename them")
         options = {**self.presets.get(preset or "", {}), **options}
         for name, value in options.items():
             if name not in self.option_names():
@@ -249,7 +224,11 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
         self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
         self._np_random = generator(self.task.id, self.seed)
+        held = [self.__dict__[name] for name in OURS]
         self.observation = self.begin(task)
+        for name, value in zip(OURS, held, strict=True):
+            if self.__dict__[name] is not value:
+                raise TypeError(f"{type(self).__name__}.begin set self.{name}, which the base class uses: rename it")
         self._levels, self._running = dict(self.measures()), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
 

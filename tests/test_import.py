@@ -26,7 +26,7 @@ TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
     ("errors", "seeding", "options"),
-    ("actions", "splits", "spaces", "episode"),
+    ("actions", "splits", "spaces", "outcome", "episode"),
     ("core", "wrapper", "registry"),
     ("rewards", "tasks", "sandbox", "engines", "envs", "agents", "contract"),
     ("workers", "rollout"),
