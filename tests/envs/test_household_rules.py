@@ -128,6 +128,15 @@ def test_cold_is_said_of_what_is_only_cool():
     assert play.answer("examine apple 1") == "This is a cold apple 1."
 
 
+def test_nothing_goes_into_or_out_of_what_is_closed():
+    play = play_of("go to fridge 1", "open fridge 1", "take apple 1 from fridge 1", "close fridge 1")
+    assert play.answer("move apple 1 to fridge 1") == "Nothing happens."
+    play.act("open fridge 1")
+    assert play.answer("move apple 1 to fridge 1") == "You move the apple 1 to the fridge 1."
+    play.act("close fridge 1")
+    assert play.answer("take apple 1 from fridge 1") == "Nothing happens."
+
+
 def test_slicing_reaches_into_closed_receptacles():
     play = play_of("go to shelf 1", "take knife 1 from shelf 1", "go to fridge 1")
     assert play.answer("slice apple 1 with knife 1") == "You sliced the apple 1 with the knife 1."
