@@ -12,6 +12,8 @@ from typing import Any
 
 from agentgym import Task
 from agentgym.agents import ChatAgent
+from agentgym.agents.encode import Foreign
+from agentgym.agents.template import ChatTemplate
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig
@@ -81,6 +83,7 @@ def survey(name: str, source: str) -> Row:
         template = ChatAgent(ScriptedEngine([]), tokenizer, prompt="act").template
     except BadConfig as error:
         return Row(name, problem=str(error))
+    keeps_control_tokens_out(template)
     ends = ", ".join(tokenizer.convert_ids_to_tokens(i) for i in template.stop_ids if i != tokenizer.eos_token_id)
     return Row(
         name,
@@ -91,6 +94,21 @@ def survey(name: str, source: str) -> Row:
         compare(tokenizer, ""),
         compare(tokenizer, THOUGHT),
     )
+
+
+def keeps_control_tokens_out(template: ChatTemplate) -> None:
+    """Raise AssertionError where a control string in a first message or an observation becomes its token."""
+    encoder = template.encoder
+    strings = sorted(encoder.control)
+    nested = "".join(s[:1] + s + s[1:] for s in strings)
+
+    def controls(text: str) -> list[list[int]]:
+        made = template.start(["Be brief."], [Foreign(text)]), template.bridge([Foreign(text)], ended=False)
+        return [[i for i in ids if i in encoder.control_ids] for ids in made]
+
+    for text in (*strings, "".join(strings), nested):
+        if controls(text) != controls("cup"):
+            raise AssertionError(f"{text!r} from the world becomes a control token")
 
 
 def compare(tokenizer: Any, thought: str) -> str:
@@ -172,8 +190,8 @@ INTRODUCTION = """# Chat templates
 
 Every chat template in the wheel of TRL {version}, put through the agents' bridge by `python benchmarks/templates.py`. In all
 of them the agents' tokens are those the tokenizer makes of the template's own rendering: first prompt, bridge, and the
-whole conversation wherever the template keeps the past (the tokenizers are small ones made for this test, with the
-templates' control strings as added tokens).
+whole conversation wherever the template keeps the past; and no control string that the world writes becomes its token. (The
+tokenizers are small ones made for this test, with the templates' control strings as added tokens.)
 
 - **observations**: the role under which they go back. `tool` where the template can follow a plain reply with it.
 - **system**: `no` means that the system prompt opens the first user message.
