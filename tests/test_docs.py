@@ -1,5 +1,6 @@
 """README and docs: links lead somewhere, code blocks run, the index is complete."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -42,6 +43,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.is_relative_to(ROOT), f"{page.name} links out of the repository: {target}"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{page.name} links to {target}; the headings there are {sorted(anchors(file))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_is_python(page: Path) -> None:
+    for block in blocks(page):
+        compile(block, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_index_lists_every_page_and_no_other() -> None:
