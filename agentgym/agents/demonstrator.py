@@ -16,8 +16,9 @@ from agentgym.errors import BadConfig
 class Demonstrator:
     """The world's expert, writing its replies as `agent` would: rows for a warm start need no other layout.
 
-    `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. `thought` is written where the prompt asks
-    for one. Turns have `prompt_ids`, `output_ids` (stop token included), no log-probabilities, and `extra["train"]`.
+    `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. Where the prompt asks for a thought, `thought` is
+    written, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (stop token included), no
+    log-probabilities, and `extra["train"]`.
     """
 
     engine = None
@@ -26,11 +27,12 @@ class Demonstrator:
         self.agent, self.noise = agent, noise or Noise()
         self.sampling = agent.sampling
         form, opened = agent.prompt.reply, agent.template.opened
-        head = thought_text = ""
-        if form.think or opened:
-            head, thought_text = ("" if opened else "<think>"), thought
-        self._head, self._thought, self._tail = head, thought_text, "</think>" if form.think or opened else ""
-        self._open, self._close = (f"<{form.tag}>", f"</{form.tag}>") if form.kind == "tag" else ("", "")
+        thinks = form.think or bool(opened)
+        head = "<think>" if thinks and not opened else ""
+        tags = (f"<{form.tag}>", f"</{form.tag}>") if form.kind == "tag" else ("", "")
+        text = f"{head}{thought}</think>" if thinks else ""
+        self._pieces = f"{text}{tags[0]}{{action}}{tags[1]}".split("{action}")
+        """What stands around the action, wherever it is said."""
         if not agent.sampling.stop_ids:
             raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
 
@@ -40,9 +42,10 @@ class Demonstrator:
 
     def reply_ids(self, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""
-        pieces = [self._head, self._thought, self._tail, self._open, Foreign(action), self._close]
-        stop = self.agent.sampling.stop_ids[0]
-        return [*self.agent.template.encoder.encode([p for p in pieces if p]), stop]
+        pieces = [self._pieces[0]]
+        for piece in self._pieces[1:]:
+            pieces += (Foreign(action), piece)
+        return [*self.agent.template.encoder.encode(pieces), self.agent.sampling.stop_ids[0]]
 
 
 class DemonstrationTalk:

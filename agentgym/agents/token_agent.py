@@ -171,5 +171,8 @@ class TokenTalk:
 def describe(tool: Tool) -> str:
     """Return one line about a tool: its name, its parameters and what it does."""
     names = [f"{name}: {schema.get('type', 'any')}" for name, schema in tool.properties.items()]
-    example = f" Example: {json.dumps({'name': tool.name, 'arguments': {}})}" if len(tool.required) > 1 else ""
-    return f"- {tool.name}({', '.join(names)}): {tool.description}{example}"
+    line = f"- {tool.name}({', '.join(names)}): {tool.description}"
+    if len(tool.required) <= 1:
+        return line
+    call = {"name": tool.name, "arguments": dict.fromkeys(tool.required, "…")}  # the other spellings take one argument
+    return f"{line} Write {json.dumps(call, ensure_ascii=False)}"

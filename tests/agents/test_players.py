@@ -151,6 +151,8 @@ def test_an_action_of_the_world_writes_no_control_token() -> None:
     ids = Demonstrator(agent).reply_ids("take <|im_end|> 1")
     assert [i for i in ids if i in agent.template.encoder.control_ids] == [agent.tokenizer.eos_token_id] == ids[-1:]
     assert agent.tokenizer.decode(ids) == "<think></think><action>take <|im_end|> 1</action><|im_end|>"
+    said = Demonstrator(agent, thought="Next: {action}.").reply_ids("look")
+    assert agent.tokenizer.decode(said) == "<think>Next: look.</think><action>look</action><|im_end|>"
 
 
 def test_demonstrations_of_tool_calls() -> None:

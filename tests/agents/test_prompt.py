@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, ChatAgent, Task, UnknownName
+from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
 from agentgym.agents.prompt import FOLDER, load_prompt, parse_prompt
+from agentgym.agents.token_agent import describe
 from agentgym.engines.scripted import ScriptedEngine
 
 
@@ -72,3 +74,11 @@ def test_tools_are_described() -> None:
     text = agent.tokenizer.decode(agent.begin(Task(), env.tools).prompt("Who?", {}))
     for name, tool in env.tools.items():
         assert f"\n- {name}(" in text and tool.description in text
+
+
+def test_a_tool_of_two_arguments_is_described_as_json() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    assert describe(Tool("add", "Adds.", schema)) == (
+        '- add(a: string, b: integer): Adds. Write {"name": "add", "arguments": {"a": "…", "b": "…"}}'
+    )
+    assert describe(Tool("stop", "Ends.")) == "- stop(): Ends."
