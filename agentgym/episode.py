@@ -107,7 +107,12 @@ class Episode:
             entry["prompt_ids"] = [shared, turn.prompt_ids[shared:]]
             held = turn.prompt_ids + turn.output_ids
             turns.append(entry)
-        return json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
+        line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
+        try:
+            line.encode()
+        except UnicodeEncodeError:  # half a character (a lone surrogate), which no file takes: escape it
+            return json.dumps(json.loads(line))
+        return line
 
     @staticmethod
     def from_json(line: str) -> "Episode":

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.cli import printable
 from agentgym.episode import Episode
 
 Row = Mapping[str, Any]
@@ -38,7 +39,9 @@ def table(summary: Row) -> Table:
     for world, row in worlds.items():
         found.add_row(Text(world), *(Text(cell(row)) for cell in columns.values()))
         for kind, part in row["by_type"].items():
-            found.add_row(*(Text(cell, style="dim") for cell in (f"  {kind}", *(cell(part) for cell in columns.values()))))
+            found.add_row(
+                *(Text(cell, style="dim") for cell in (f"  {printable(kind)}", *(cell(part) for cell in columns.values())))
+            )
     return found
 
 

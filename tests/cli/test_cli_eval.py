@@ -1,5 +1,6 @@
 """`agentgym eval` and `agentgym view` as a user calls them."""
 
+import io
 import json
 import os
 import signal
@@ -9,11 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from agentgym.cli import main
 from agentgym.cli.eval import Config, default_folder
-from agentgym.episode import read_episodes
+from agentgym.cli.eval_screen import table
+from agentgym.episode import Episode, read_episodes
 from agentgym.evaluate.suites import SUITES, worlds
+from agentgym.evaluate.summary import summarize
 
 
 def test_names_of_worlds_and_suites():
@@ -62,6 +66,15 @@ def test_bad_input_is_one_line_that_says_what_to_do(
     assert len(errors) == 1
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_type_cannot_steer_the_terminal():
+    episode = Episode("me/World-v0", "a", "a", 0, success=True, reason="success", labels={"type": "[red]x\x1b[31m\x9b"})
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=100)
+    console.print(table(summarize([episode])))
+    shown = console.file.getvalue()
+    assert "[red]x\\x1b[31m\\x9b" in shown
+    assert "\x9b" not in shown
 
 
 def test_the_default_folder_is_a_plain_name():

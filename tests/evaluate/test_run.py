@@ -148,3 +148,21 @@ def test_a_small_split_is_played_whole(tmp_path: Path):
 def test_the_plan_is_refused_where_it_makes_no_sense(tmp_path: Path):
     with pytest.raises(BadConfig, match="tasks is 0"):
         evaluate(Agent(), plan(tasks=0), tmp_path)
+
+
+class Broken(Bisecting):
+    """Says half a character."""
+
+    async def take(self, observation: str, info: dict[str, Any], *, env: Any, seed: int, session: str) -> Turn:
+        return Turn(observation, action="\ud800", text="\ud800 \u00e9")
+
+
+class BrokenAgent(Agent):
+    def begin(self, task: Any, tools: Any) -> Bisecting:
+        return Broken()
+
+
+def test_half_a_character_is_written_and_read_back(tmp_path: Path):
+    episodes = evaluate(BrokenAgent(), plan(tasks=2, attempts=1), tmp_path)
+    assert {turn.text for e in episodes for turn in e.turns} == {"\ud800 \u00e9"}
+    assert not any(e.success for e in episodes)

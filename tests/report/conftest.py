@@ -114,8 +114,7 @@ def write_run(folder: Path, *, steps: int = 60, each: int = 4) -> Path:
                 result = None if rng.random() < 0.03 else bool(rng.random() < solved)
                 episodes.append(episode(step * each + i, part + str(i), result, rng))
     episodes.insert(len(episodes) // 2, attack_episode())
-    lines = [e.to_json().encode("utf-8", "surrogatepass").replace(b"\xed\xa0\x80", b"\\ud800") for e in episodes]
-    (folder / "episodes.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    (folder / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in episodes), encoding="utf-8", newline="\n")
     return folder
 
 
