@@ -1,0 +1,1 @@
+"""Verifiers: programs that say whether an answer is right."""
