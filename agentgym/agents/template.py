@@ -112,6 +112,11 @@ class ChatTemplate:
             return False
         return self._closes or ids[-1:] == list(self.end_ids[-1:])
 
+    def final(self, text: str) -> str:
+        """Return what of a reply is said to the user: all of it, or what follows the header a family writes before it."""
+        header = self.prefix.strip()
+        return text.rpartition(header)[2] if header and "</think>" not in header else text
+
     # Tokens
 
     def start(self, system: Sequence[str], user: Sequence[str]) -> list[int]:

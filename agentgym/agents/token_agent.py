@@ -142,7 +142,10 @@ class TokenTalk:
         self.said_ids = ids[:-1] if ended else ids
         self.text = agent.template.encoder.decode(self.said_ids)
         self.action, self.parsed = agent.prompt.reply.parse(
-            self.text, self.tools, opened=bool(agent.template.opened), complete=completion.finish != "length"
+            agent.template.final(self.text),
+            self.tools,
+            opened=bool(agent.template.opened),
+            complete=completion.finish != "length",
         )
         self.turns += 1
         return self.action

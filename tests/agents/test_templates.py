@@ -64,6 +64,17 @@ def test_turns_that_end_with_the_next_ones_opener() -> None:
     assert template.ended([5, observation]) and not template.ended([5, user])  # after <|user|> the opener is still to come
 
 
+def test_the_action_is_looked_for_in_the_final_channel() -> None:
+    engine = ScriptedEngine([], SURVEY.tokenizer_for(TEMPLATES["gptoss"]))
+    analysis = "<|channel|>analysis<|message|>Say <action>no</action>?<|end|><|start|>assistant"
+    for prompt, said in (("bare", "look"), ("act", "<action>look</action>")):
+        talk = ChatAgent(engine, prompt=prompt).begin(Task(), {})
+        talk.prompt("x", {})
+        ids = engine.tokenizer.encode(f"{analysis}<|channel|>final<|message|>{said}<|return|>", add_special_tokens=False)
+        assert talk.reply(Completion(ids, [], "stop")) == "look" and talk.parsed
+        assert talk.text.startswith("<|channel|>analysis")
+
+
 def test_a_date_in_the_prompt_never_depends_on_the_clock() -> None:
     tokenizer = SURVEY.tokenizer_for(TEMPLATES["gptoss"])
     template = ChatTemplate(tokenizer)
