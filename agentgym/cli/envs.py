@@ -4,6 +4,7 @@ agentgym envs                           all worlds
 agentgym envs rlvr/GuessNumber-v0       its card: lengths, success of random play, shortcuts and expert, costs
 """
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.flags import Options
+from agentgym.cli.card import card
+from agentgym.cli.screen import printable
+from agentgym.contract import examine
 from agentgym.core import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
+from agentgym.options import Options
 from agentgym.registry import DESCRIPTIONS, make
 
 
@@ -34,9 +38,34 @@ class Config:
 
 def run(config: Config) -> int:
     """Print the table of worlds, or a card."""
-    console = Console()
-    console.print(worlds())
+    console = Console(highlight=False)
+    if config.id is None:
+        console.print(worlds())
+        return 0
+    subject = examine(config.id, **config.env_options)
+    subject.plays, subject.count = config.tasks, min(config.tasks, 5)
+    console.print(Text(f"{subject.id}  {DESCRIPTIONS.get(subject.id, '')}", style="bold"))
+    console.print(Text(printable(inspect.cleandoc(subject.kind.__doc__ or "")), style="dim"))
+    console.print(facts(subject.env))
+    console.print(card(subject, config.difficulties))
     return 0
+
+
+def facts(env: TextEnv) -> Text:
+    """Return what does not depend on the difficulty: actions, splits, horizon, settings, presets, declared bounds."""
+    rows = {
+        "tools": ", ".join(f"{tool.name}({', '.join(tool.properties)})" for tool in env.tools.values())
+        or "none: plain text",
+        "splits": ", ".join(f"{name} {share:g}" if share else name for name, share in env.splits.items()),
+        "horizon": str(env.horizon),
+        "roles": ", ".join(env.roles),
+        "settings": ", ".join(f"{name}={getattr(env, name)!r}" for name in env.settings) or "none",
+        "presets": ", ".join(env.presets) or "none",
+        "snapshot": env.snapshot_kind,
+        "declared": f"random at most {env.random_bound:g}, expert at least {env.expert_bound:g}"
+        + "".join(f", {name} at most {rate:g}" for name, rate in env.ceilings.items()),
+    }
+    return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
 
 
 def worlds() -> Table:
@@ -48,8 +77,8 @@ def worlds() -> Table:
         try:
             cells = _describe(make(id))
         except (ImportError, BadConfig, BadData, MissingExtra, Fault) as error:
-            cells = ("-", "-", f"not available: {str(error).splitlines()[0]}")
-        table.add_row(*(Text(cell) for cell in (id, *cells, DESCRIPTIONS[id])))
+            cells = ("-", "-", f"not here: {str(error).splitlines()[0]}")
+        table.add_row(*(Text(printable(cell)) for cell in (id, *cells, DESCRIPTIONS[id])))
     return table
 
 

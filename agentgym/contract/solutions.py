@@ -103,7 +103,7 @@ def expert_is_good(subject: Subject) -> str:
 def cheaters_fail(subject: Subject) -> str:
     """The generic cheaters and the world's own have success 0, or at most what `ceilings` declares."""
     names = dict[str, float]()
-    players = {**GENERIC, **{name: _from_text(cheat) for name, cheat in subject.env.cheaters().items()}}
+    players = {**GENERIC, **{name: from_text(cheat) for name, cheat in subject.env.cheaters().items()}}
     for name, player in players.items():
         rate, ceiling = success_rate(subject, player), subject.env.ceilings.get(name, 0.0)
         if rate > ceiling + _slack(ceiling, len(subject.many)):
@@ -128,7 +128,8 @@ def _slack(share: float, n: int) -> float:
     return 3 * (share * (1 - share) / n) ** 0.5
 
 
-def _from_text(cheat: Callable[[list[str]], str]) -> Player:
+def from_text(cheat: Callable[[list[str]], str]) -> Player:
+    """Return the player that one of a world's own cheaters is."""
     return lambda _, observations, __: cheat(observations)
 
 

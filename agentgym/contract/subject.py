@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Subject:
     def make(self, **options: Any) -> TextEnv:
         """Return a fresh world, bare."""
         return self.kind(**{**self.options, **options})
+
+    def at(self, difficulty: int) -> Self:
+        """Return the same world at another difficulty."""
+        return replace(self, options={**self.options, "difficulty": difficulty})
 
     @cached_property
     def env(self) -> TextEnv:

@@ -1,0 +1,177 @@
+"""The command line as someone at a terminal meets it: envs, play, check, doctor, and everything that goes wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentgym.cli import COMMANDS, main, printable
+from agentgym.cli.flags import value_of
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments):
+        try:
+            code = main(arguments)
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    def give(*lines):
+        words = iter(lines)
+
+        def read(prompt=""):
+            try:
+                return next(words)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr("builtins.input", read)
+
+    return give
+
+
+def test_help_teaches(run):
+    for arguments in ((), ("--help",), ("help",)):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "") and "examples:" in out and all(name in out for name in COMMANDS)
+    assert run("--version")[1].startswith("agentgym 0.")
+
+
+@pytest.mark.parametrize("name", ["envs", "play", "check", "doctor"])
+def test_every_command_shows_its_examples(run, name):
+    code, out, _ = run(name, "--help")
+    assert code == 0 and f"\n    agentgym {name}" in out.replace("\nagentgym", "\n    agentgym") and "options" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("env",), "error: no command 'env'. Did you mean 'envs'? `agentgym --help` lists all.\n"),
+        (
+            ("check", "rlvr/Serch-v0"),
+            "error: no world 'rlvr/Serch-v0'. Did you mean 'rlvr/Search-v0'? `agentgym envs` lists all.\n",
+        ),
+        (
+            ("play", "rlvr/Search-v0", "--sed", "3"),
+            "error: no flag '--sed'. Did you mean '--seed'? `agentgym play --help` shows all.\n",
+        ),
+        (("play", "rlvr/Search-v0", "--split", "tran"), "error: no split of Search 'tran'. Did you mean 'train'?"),
+        (("play", "rlvr/FrozenLake-v0", "--env.slp", "1"), "error: no option of FrozenLake 'slp'. Did you mean 'slip'?"),
+        (("play", "rlvr/FrozenLake-v0", "--env.slip"), "error: --env.slip needs a value"),
+        (("check", "rlvr/FrozenLake-v0", "--law", "same agin"), "error: no law 'same agin'. Did you mean 'same again'?"),
+        (("check", "no_module:me/X-v0"), "error: no module 'no_module' to take the world from."),
+        (("check", "\x1b[31mred"), "error: no world '\\x1b[31mred'."),
+    ],
+)
+def test_mistakes_are_one_line_and_code_2(run, arguments, says):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "") and err.startswith(says) and err.count("\n") == 1 and "\x1b" not in err
+
+
+def test_a_value_of_the_wrong_type_is_code_2(run):
+    code, _, err = run("play", "rlvr/FrozenLake-v0", "--seed", "x")
+    assert code == 2 and "--seed" in err
+
+
+@pytest.mark.parametrize("player", ["oracle", "expert", "random"])
+def test_others_play(run, player):
+    code, out, _ = run("play", "rlvr/GuessNumber-v0", "--seed", "3", "--player", player)
+    assert code == 0 and "> " in out and " after " in out
+
+
+def test_you_play(run, typed):
+    typed("jump", "?", "right", "!!")
+    code, out, _ = run("play", "rlvr/FrozenLake-v0", "--env.slip", "0", "--seed", "1")
+    assert code == 0 and "is not a move" in out and "left" in out and "success after " in out and "reward 1" in out
+
+
+def test_you_leave(run, typed):
+    typed("up")
+    code, out, _ = run("play", "rlvr/FrozenLake-v0")
+    assert code == 0 and out.endswith("left\n")
+
+
+def test_a_backslash_sends_what_would_be_a_command(run, typed):
+    typed("\\?", "\\!")
+    assert "'?' is not a number" in run("play", "rlvr/GuessNumber-v0")[1]
+
+
+def test_a_world_cannot_steer_the_terminal(run, typed, capsys):
+    typed("[bold red]x[/] \x1b[2J\x07 \u202e")
+    out = run("play", "rlvr/GuessNumber-v0")[1]
+    assert "[bold red]x[/]" in out and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+    assert printable("a\x1b[0m\n\ud800\u2066b") == "a\\x1b[0m\n\\xd800\\x2066b"
+
+
+def test_check_answers_by_code_and_shows_the_sequence(run, tmp_path, monkeypatch):
+    (tmp_path / "bad_world.py").write_text(
+        "import agentgym\n"
+        "class Bad(agentgym.TextEnv):\n"
+        "    'A world that minds the word boo.'\n"
+        "    def begin(self, task): return 'Say [red]something.'\n"
+        "    def act(self, action): return {}['boo'] if action == 'boo' else 'Yes.'\n"
+        "    def admissible(self): return ['hello', 'boo']\n"
+        "    def generate(self, rng, difficulty): return agentgym.Task(data={'n': int(rng.integers(1000))})\n"
+        "agentgym.register('me/Bad-v0', Bad)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("check", "bad_world:me/Bad-v0", "--law", "admissible is valid", "--law", "horizons")
+    assert code == 1 and "KeyError: 'boo'" in out and "actions: ['boo']" in out and "1 laws hold, 1 broken" in out
+    assert run("check", "bad_world:me/Bad-v0", "--law", "horizons")[0] == 0
+    assert "A world that minds the word boo." in run("envs")[1]
+
+
+def test_the_card_has_a_column_per_difficulty(run):
+    code, out, _ = run("envs", "rlvr/GuessNumber-v0", "--tasks", "4", "--difficulties", "0", "2")
+    assert code == 0 and "difficulty 0  difficulty 2" in out and "success: expert" in out and "horizon   12" in out
+
+
+def test_doctor_names_everything(run):
+    code, out, _ = run("doctor")
+    assert code == 0 and all(name in out for name in ("torch", "vllm", "chromium", "bubblewrap", "docker", "java", "GPU"))
+
+
+def test_values_are_json_where_they_are_json():
+    assert [value_of(text) for text in ("3", "0.5", "true", "[1, 2]", "abc", "1 2", "[" * 100_000)][:6] == [
+        3,
+        0.5,
+        True,
+        [1, 2],
+        "abc",
+        "1 2",
+    ]
+
+
+def test_interrupt_is_130():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentgym", "play", "rlvr/GuessNumber-v0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.readline()  # it waits for input now, or is about to
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == b"\ninterrupted\n"
+
+
+def test_a_closed_pipe_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "agentgym", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert done.stderr == b""
