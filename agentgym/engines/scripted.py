@@ -45,8 +45,8 @@ class ScriptedEngine:
         self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
     ) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
-        if not prompt_ids:
-            raise BadConfig("the prompt is empty; expected at least one token id")
+        if not prompt_ids or min(prompt_ids) < 0:
+            raise BadConfig(f"the prompt is {list(prompt_ids)[:20]}; expected at least one token id, each 0 or more")
         while self._paused:
             await asyncio.sleep(0)
         if self._closed:
@@ -59,8 +59,9 @@ class ScriptedEngine:
         text = self._reply(prompt_ids, session, turn)
         self._turns[session] = turn + 1
         ids = [int(i) for i in self.tokenizer.encode(text, add_special_tokens=False)]
-        stop = sampling.stop_ids[0] if sampling.stop_ids else self.tokenizer.eos_token_id
-        ids = ids if stop is None else [*ids, int(stop)]
+        stops = sampling.stop_ids or (self.tokenizer.eos_token_id,)
+        ends = next((i for i, id in enumerate(ids) if id in stops), None)
+        ids = ids[: ends + 1] if ends is not None else [*ids, int(stops[0])]
         finish = "stop" if len(ids) <= room else "length"
         done = await self._spend(session, len(ids[:room]))
         ids, finish = ids[:done], finish if done == len(ids[:room]) else "abort"
@@ -164,7 +165,7 @@ class ByteTokenizer:
         """Return one id a byte; control strings in the text become their tokens."""
         ids: list[int] = []
         while text:
-            position, name = min((text.find(name) % (len(text) + 1), name) for name in self.control)
+            position, name = min((text.find(name) % (len(text) + 1), name) for name in self.control)  # not found: the end
             ids += text[:position].encode("utf-8", "replace")
             if position < len(text):
                 ids.append(self.control[name])

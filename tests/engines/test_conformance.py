@@ -1,0 +1,33 @@
+"""The conformance suite over the engines that need no second environment."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import conformance
+import pytest
+import tiny
+import transformers
+
+from agentgym.engines import engine
+from agentgym.engines.scripted import ScriptedEngine
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
+
+
+def subject(kind: str, folders: tuple[Path, Path]) -> conformance.Subject:
+    if kind == "scripted":
+        made = ScriptedEngine(lambda prompt, turn: "go to the shelf, and look", context=512, pace=1)
+        return conformance.Subject(made, exact=False)
+    made = engine(f"hf:{folders[0]}", slots=1 if kind == "hf one slot" else 4)
+    reference = transformers.AutoModelForCausalLM.from_pretrained(folders[0])
+    return conformance.Subject(made, reference=reference, other=folders[1])
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", ["scripted", "hf", "hf one slot"])
+def test_conformance(kind: str, check: Any, folders: tuple[Path, Path]) -> None:
+    asyncio.run(check(subject(kind, folders)))
