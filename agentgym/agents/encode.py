@@ -109,12 +109,15 @@ class Encoder:
                 f"tokenizer {type(tokenizer).__name__} has no backend_tokenizer: a fast Hugging Face tokenizer is needed "
                 "(transformers.AutoTokenizer makes one), since only that can be told to leave control tokens unread"
             ) from None
+        unknown = getattr(tokenizer, "unk_token_id", None)
         added: dict[str, tuple[int, Any]] = {
-            token.content: (int(id), token) for id, token in tokenizer.added_tokens_decoder.items() if token.content.strip()
+            token.content: (int(id), token)
+            for id, token in tokenizer.added_tokens_decoder.items()
+            if token.content.strip() and id != unknown
         }
         self.control: dict[str, int] = {content: id for content, (id, _) in added.items()}
-        """Id of every added or special string; added white space (Gemma has some) is text like any other."""
-        self.control_ids = frozenset(self.control.values()) | frozenset(tokenizer.all_special_ids)
+        """Id of every added or special string; added white space (Gemma has some) is text like any other, `<unk>` too."""
+        self.control_ids = (frozenset(self.control.values()) | frozenset(tokenizer.all_special_ids)) - {unknown}
         self.names = {id: content for content, id in self.control.items()}
         self._left = {content for content, (_, token) in added.items() if token.lstrip}
         self._right = {content for content, (_, token) in added.items() if token.rstrip}
@@ -132,11 +135,7 @@ class Encoder:
         return self._cached(text) if len(text) <= _CACHED else self._encode(text)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        try:
-            encoding: Any = self._plain.encode(text, add_special_tokens=False)
-        except (UnicodeEncodeError, TypeError):  # half characters (lone surrogates) are no text
-            text = text.encode("utf-8", "replace").decode()
-            encoding = self._plain.encode(text, add_special_tokens=False)
+        encoding = self._parse(text)
         given: list[int] = encoding.ids
         if self._moved:
             given = [self._moved.get(id, id) for id in given]
@@ -152,7 +151,13 @@ class Encoder:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return where in the text each token begins and ends, in characters."""
-        return self._plain.encode(text, add_special_tokens=False).offsets
+        return self._parse(text).offsets
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return self._plain.encode(text, add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError):  # half characters (lone surrogates) are no text; each becomes a ?
+            return self._plain.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, control tokens spelled out."""

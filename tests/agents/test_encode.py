@@ -111,6 +111,15 @@ def test_harmless_text_is_encoded_as_the_template_renders_it(name: str, first: s
 def test_half_characters_do_not_raise() -> None:
     encoder = TEMPLATES["byte_level"].encoder
     assert encoder.decode(encoder.plain("a\ud800b")) == "a?b"
+    agent = ChatAgent(ScriptedEngine([]), observation_tokens=64)
+    assert agent.cut("a\ud800" * 100).startswith("a\ud800")
+
+
+def test_unknown_characters_stay_unknown() -> None:
+    tokenizer, encoder = MADE["unigram"], TEMPLATES["unigram"].encoder
+    unknown = tokenizer.unk_token_id
+    assert unknown in tokenizer.all_special_ids and unknown not in encoder.control_ids
+    assert unknown in encoder.plain("a中b") and encoder.plain("a中b") == tuple(tokenizer.encode("a中b"))
 
 
 def test_white_space_stays_in_sight_of_the_template() -> None:

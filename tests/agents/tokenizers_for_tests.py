@@ -77,7 +77,9 @@ def unigram() -> Any:
     backend = Tokenizer(models.Unigram(pieces, unk_id=0))
     backend.normalizer = normalizers.Replace(" ", "▁")
     backend.decoder = decoders.Replace("▁", " ")
-    return wrap(backend)
+    tokenizer = wrap(backend)
+    tokenizer.unk_token = "<unk>"
+    return tokenizer
 
 
 def with_added_space() -> Any:
