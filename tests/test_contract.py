@@ -1,5 +1,6 @@
 """Every registered world is held to the contract."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -58,3 +59,14 @@ def test_self_play_keeps_what_it_promises():
     laws = [name for name in LAWS if name not in ("oracle recovers", "cheaters fail", "chance is poor")]
     report = check("rlvr/TicTacToe-v0", opponent="self", laws=laws)
     assert report.ok, str(report)
+
+
+def test_the_world_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
+    page = (Path(__file__).parent.parent / "docs" / "worlds.md").read_text(encoding="utf-8")
+    ladder, vault = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "page_of_worlds.py").write_text(ladder + vault, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    report = check("page_of_worlds:me/Ladder-v0", slippery=0.1)
+    assert report.ok, str(report)
+    table = page.partition("## The contract")[2]
+    assert all(name in table or f", {name.split()[-1]} |" in table for name in LAWS)
