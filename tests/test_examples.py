@@ -41,3 +41,10 @@ def test_example(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for fact in EXPECTED[name]:
         assert re.search(fact, done.stdout), f"{fact!r} is not in:\n{done.stdout}"
+
+
+def test_the_world_of_the_example_keeps_the_contract() -> None:
+    command = [sys.executable, "-m", "agentgym", "check", "02_your_own_world:me/HeavyCoin-v0"]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
