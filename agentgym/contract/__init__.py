@@ -41,10 +41,16 @@ def check(
 def examine(world: str | TextEnv, *, thorough: bool = False, **options: Any) -> Subject:
     """Return the subject of a check."""
     env = registry.make(world, **options) if isinstance(world, str) else world
-    given = {**(env.spec.kwargs if env.spec else {}), **options}
+    given = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
     budget = {"count": 20, "steps": 60, "plays": 200} if thorough else {}
     return Subject(id, type(env.unwrapped), given, **budget)  # type: ignore[arg-type]
+
+
+def _options_of(env: TextEnv) -> dict[str, Any]:
+    """Return the options that make another world like this one."""
+    values = {name: getattr(env, name) for name in env.option_names()}
+    return {name: dict(value) if name == "shaping" else value for name, value in values.items()}
 
 
 def look(subject: Subject, name: str) -> Result:

@@ -155,6 +155,7 @@ AGAIN = _Again()
 
 def equal_keys(subject: Subject) -> str:
     """Where two moments have one state key, in one play or in two of the same task, equal actions bring equal responses."""
+    subject.repeatable()
     pairs = 0
     for seed, task in enumerate(subject.tasks):
 

@@ -13,7 +13,7 @@ from agentgym.splits import Task
 
 def same_again(subject: Subject) -> str:
     """Two worlds of one process, interleaved and reset in between, answer the same actions alike."""
-    _repeatable(subject)
+    subject.repeatable()
     other = subject.make()
     for seed, task in enumerate(subject.tasks):
 
@@ -29,7 +29,7 @@ def same_again(subject: Subject) -> str:
 
 def same_elsewhere(subject: Subject) -> str:
     """Another process with another hash seed makes the same tasks and answers alike."""
-    _repeatable(subject)
+    subject.repeatable()
     plays = [(task.id, seed, subject.wander(task, seed)) for seed, task in enumerate(subject.tasks)]
     for (task_id, seed, actions), there in zip(plays, play_elsewhere(subject, plays), strict=True):
         task = subject.env.find(task_id)
@@ -44,6 +44,7 @@ def same_elsewhere(subject: Subject) -> str:
 
 def snapshots_here(subject: Subject) -> str:
     """A restored snapshot goes on as if nothing had happened, in the same world and in another, twice."""
+    subject.repeatable()
     other = subject.make()
     for seed, task in enumerate(subject.tasks):
 
@@ -69,6 +70,7 @@ def snapshots_elsewhere(subject: Subject) -> str:
     """A snapshot goes to another process and goes on there."""
     if subject.make().snapshot_kind == "fork":
         raise NotChecked("its snapshots belong to one machine and process")
+    subject.repeatable()
     env, branches, here = subject.make(), list[tuple[Any, list[Any]]](), list[list[str]]()
     for seed, task in enumerate(subject.tasks):
         actions = subject.wander(task, seed)
@@ -106,6 +108,7 @@ def chance_afresh(subject: Subject) -> str:
 
 def looking_changes_nothing(subject: Subject) -> str:
     """Asking for state, key, measures, commands, snapshot, oracle or expert changes no later response."""
+    subject.repeatable()
     for seed, task in enumerate(subject.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
@@ -131,9 +134,3 @@ def _look(env: TextEnv) -> None:
         env.render()
         first(env.oracle)
         first(env.expert)
-
-
-def _repeatable(subject: Subject) -> None:
-    reason = subject.make().nondeterministic
-    if reason:
-        raise NotChecked(f"the world declares itself non-deterministic: {reason}")

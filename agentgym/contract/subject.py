@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from agentgym.actions import Tool, spell
-from agentgym.contract.report import Broken
+from agentgym.contract.report import Broken, NotChecked
 from agentgym.core import Snapshot, TextEnv
 from agentgym.errors import BadConfig
 from agentgym.seeding import generator
@@ -41,6 +41,11 @@ class Subject:
     def at(self, difficulty: int) -> Self:
         """Return the same world at another difficulty."""
         return replace(self, options={**self.options, "difficulty": difficulty})
+
+    def repeatable(self) -> None:
+        """Raise NotChecked where the world declares that it cannot be repeated."""
+        if self.env.nondeterministic:
+            raise NotChecked(f"the world declares itself non-deterministic: {self.env.nondeterministic}")
 
     @cached_property
     def env(self) -> TextEnv:

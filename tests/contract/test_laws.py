@@ -45,3 +45,27 @@ def test_shrink_deletes_all_that_is_not_needed():
     found = shrink(list(range(50)), lambda some: {7, 31} <= set(some))
     assert found == [7, 31]
     assert shrink([1, 2, 3], lambda some: True) == []
+
+
+def test_a_world_already_made_is_checked_with_its_own_options():
+    class Fickle(broken_worlds.Stairs):
+        nondeterministic = "a coin is thrown outside"
+
+    report = check(
+        Fickle(split="valid", horizon=7), laws=["same again", "snapshots here", "equal keys", "made bare", "horizons"]
+    )
+    assert [result.status for result in report.results] == ["skipped"] * 3 + ["holds"] * 2
+    assert "a coin is thrown outside" in str(report)
+
+
+def test_a_world_that_no_other_process_can_import_is_not_blamed():
+    class Local(broken_worlds.Stairs):
+        pass
+
+    report = check(Local(), laws=["same elsewhere", "snapshots elsewhere"])
+    assert [result.status for result in report.results] == ["skipped"] * 2 and report.ok
+
+
+def test_an_unknown_law_suggests_the_closest():
+    with pytest.raises(LookupError, match=r"no law 'horizon'. Did you mean 'horizons'\?"):
+        check("rlvr/GuessNumber-v0", laws=["horizon"])
