@@ -39,7 +39,14 @@ class Need:
 
 def library(name: str) -> Callable[[], str | None]:
     """Return a search for an installed library that does not import it."""
-    return lambda: metadata.version(name) if importlib.util.find_spec(name) else None
+
+    def find() -> str | None:
+        try:
+            return metadata.version(name)  # a folder of that name on the path is no installed library
+        except metadata.PackageNotFoundError:
+            return None
+
+    return find
 
 
 def program(*names: str, variable: str = "") -> Callable[[], str | None]:
