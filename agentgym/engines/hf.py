@@ -194,10 +194,16 @@ class HFEngine:
             while self._running or (self._waiting and not self._paused):
                 await self._settle()
                 self._step()
+        except asyncio.CancelledError:  # the event loop is being shut down
+            for request in (*self._waiting, *self._running):
+                request.future.cancel()
+            self._drop_cancelled()
+            raise
+        except Exception as error:
+            self._fail([*self._waiting, *self._running], f"scheduling failed: {error}\n{traceback.format_exc()}")
+            self._waiting = []
         finally:
             self._task = None
-            for request in [*self._waiting, *self._running] if self._running or not self._paused else []:
-                request.future.cancel()  # only after a cancellation: otherwise both lists are empty
 
     async def _settle(self) -> None:
         """Let every episode that can go on submit its next request, so that their prefills share a step."""

@@ -54,6 +54,7 @@ def sample(logits: Tensor, draws: Sequence[Draw]) -> tuple[list[int], list[float
         # Rounding must not lift a point to the total itself: that would be past the last token.
         points = torch.minimum(points, torch.nextafter(total, torch.zeros_like(total)))
         ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
+        ids.clamp_(max=logits.shape[-1] - 1)  # a row that is not a number finds no place; its logprob will tell
         if greedy.any():
             ids = torch.where(_column(greedy, logits).squeeze(-1), logprobs.argmax(-1), ids)
     return ids.tolist(), logprobs.gather(-1, ids[:, None]).squeeze(-1).tolist()
