@@ -7,7 +7,6 @@ _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
     "train": "agentgym.trainers.train",
     "init_policy": "agentgym.trainers.policy",
-    "credit": "agentgym.trainers.credit",
 }
 
 

@@ -102,10 +102,10 @@ class TrainConfig:
     kl: float = 0.0
     """Weight of the KL penalty towards the policy at the start of reinforcement learning; 0 needs no reference."""
     mismatch_cap: float = 2.0
-    """Cap of the per-token weight that corrects a difference between engine and trainer."""
+    """Cap of the per-token weight that corrects the difference of an engine that is not the trainer's own model."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
-    batch_tokens: int = 16384
+    batch_tokens: int = 4096
     """Tokens per forward pass."""
 
     eval_every: int = 10

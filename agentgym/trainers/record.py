@@ -17,33 +17,38 @@ _STATE = "trainer.pt"
 
 
 class Record:
-    """Metrics, episodes and checkpoints of one run. Nothing that was written is lost when the run is cut off."""
+    """Metrics, episodes and checkpoints of one run. Nothing that was written is lost when the run is cut off.
 
-    def __init__(self, folder: str | Path, config: TrainConfig) -> None:
+    Of several processes of one run, only the one with `writes` does.
+    """
+
+    def __init__(self, folder: str | Path, config: TrainConfig, writes: bool = True) -> None:
         self.folder = Path(folder)
         self.config = config
+        self.writes = writes
         self.checkpoints = self.folder / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.metrics = (self.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self.episodes = (self.folder / "episodes.jsonl").open("a", encoding="utf-8")
 
     @classmethod
-    def fresh(cls, config: TrainConfig) -> "Record":
+    def fresh(cls, config: TrainConfig, writes: bool = True) -> "Record":
         """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
         folder = Path(config.out)
-        if (folder / "config.toml").exists():
+        if writes and (folder / "config.toml").exists():
             raise BadConfig(f"{folder} holds a run already: go on with `--resume {folder}`, or choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.toml").write_text(config.to_toml(), encoding="utf-8")
-        return cls(folder, config)
+        if writes:
+            (folder / "config.toml").write_text(config.to_toml(), encoding="utf-8")
+        return cls(folder, config, writes)
 
     @classmethod
-    def resumed(cls, folder: str | Path) -> tuple["Record", dict[str, Any] | None]:
+    def resumed(cls, folder: str | Path, writes: bool = True) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint)."""
         folder = Path(folder)
         if not (folder / "config.toml").exists():
             raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
-        record = cls(folder, read_config(folder / "config.toml"))
+        record = cls(folder, read_config(folder / "config.toml"), writes)
         state = None
         newest = record.newest()
         if newest is not None:
@@ -51,6 +56,8 @@ class Record:
             state["folder"] = str(newest)
         offsets = (0, 0) if state is None else state["offsets"]
         for file, offset in zip((record.metrics, record.episodes), offsets, strict=True):
+            if not writes:
+                break
             if offset > os.fstat(file.fileno()).st_size:
                 raise BadData(f"{file.name} is shorter than at the last checkpoint; it was cut or replaced")
             file.truncate(offset)  # what came after the checkpoint will be made again
@@ -64,17 +71,23 @@ class Record:
 
     def log(self, metrics: dict[str, Any]) -> None:
         """Append one step's metrics."""
+        if not self.writes:
+            return
         rounded = {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in metrics.items()}
         self.metrics.write(json.dumps(rounded) + "\n")
         self.metrics.flush()
 
     def keep(self, episodes: list[Episode]) -> None:
         """Append episodes."""
+        if not self.writes:
+            return
         self.episodes.writelines(episode.to_json() + "\n" for episode in episodes)
         self.episodes.flush()
 
-    def checkpoint(self, model: Any, tokenizer: Any, state: dict[str, Any]) -> Path:
+    def checkpoint(self, model: Any, tokenizer: Any, state: dict[str, Any]) -> None:
         """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two."""
+        if not self.writes:
+            return
         name = f"step-{state['position']:08d}"
         draft, final = self.checkpoints / f".{name}", self.checkpoints / name
         shutil.rmtree(draft, ignore_errors=True)
@@ -92,10 +105,11 @@ class Record:
             ) from error
         for old in sorted(self.checkpoints.glob("step-*"))[:-2]:
             shutil.rmtree(old)
-        return final
 
     def write(self, name: str, content: dict[str, Any]) -> None:
         """Write a JSON file of the run, complete or not at all."""
+        if not self.writes:
+            return
         draft = self.folder / f".{name}"
         draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         draft.replace(self.folder / name)

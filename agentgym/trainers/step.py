@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +15,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.logprobs import Scores, policy_logprobs
 from agentgym.trainers.losses import Sums, add_sums, imitation_loss, means, policy_loss
-from agentgym.trainers.packing import Batch, count, pack, token_weights
+from agentgym.trainers.packing import Batch, count, pack, token_weights, unpack
 from agentgym.trainers.segments import Segment, build
 
 
@@ -47,8 +48,8 @@ class Learner:
                 group["lr"] = lr * group.get("share", 1.0)
 
 
-class NotFinite(RuntimeError):
-    """The loss or the gradient is NaN or infinite."""
+class CannotGoOn(RuntimeError):
+    """The loss or the gradient is not finite, or nothing but faults came back from the rollouts."""
 
 
 def credited(groups: Sequence[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
@@ -68,30 +69,38 @@ def credited(groups: Sequence[Group], credit: Credit) -> tuple[list[Episode], li
 def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config: TrainConfig, step: int) -> dict[str, float]:
     """Update the policy on groups of episodes and return the mean metrics of all updates."""
     segments = build(*credited(groups, credit))
+    before = _scored(learner, segments, config) if config.engine != "hf" else None
     parts: list[Sums] = []
     norms: list[float] = []
-    first: Sums = {}
     for epoch in range(config.epochs):
-        for number, rows in enumerate(_minibatches(segments, config, step, epoch)):
-            sums, norm = _update(learner, rows, config)
-            if not first:
-                first = sums
-            parts.append(sums)
-            norms.append(norm)
-            del number
+        for rows in _minibatches(segments, config, step, epoch):
+            if rows or learner.accelerator.num_processes > 1:
+                sums, norm = _update(learner, segments, rows, before, config)
+                parts.append(sums)
+                norms.append(norm)
+    if not parts:
+        return {}
     found = means(add_sums(parts))
-    found["loss"] /= max(len(parts), 1)
+    found["loss"] /= len(parts)
     # Before the first update engine and trainer hold the same weights, so any difference is a mismatch of the two.
-    found["mismatch_kl"] = means(first).get("approx_kl", 0.0)
-    return {**found, "grad_norm": float(np.mean(norms)) if norms else 0.0}
+    found["mismatch_kl"] = found.get("engine_kl", means(parts[0]).get("approx_kl", 0.0))
+    return {**found, "grad_norm": float(np.mean(norms))}
+
+
+def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> list[npt.NDArray[np.float32]]:
+    """Return the trainer's own log-probabilities before the update, to correct for an engine that differs from it."""
+    batches = pack(segments, token_weights(segments), config.batch_tokens)
+    with torch.no_grad():
+        scores = [learner.scorer(batch.to(learner.accelerator.device)).logprobs for batch in batches]
+    return unpack(batches, scores, segments)
 
 
 def imitate(learner: Learner, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
     """Update the policy on demonstrations and return the metrics."""
     segments = build(episodes)
-    batches = _batches(learner, segments, "token", None, config.batch_tokens)
+    weights = token_weights(segments, total=_everywhere(learner, count(segments, "token")))
     parts: list[Sums] = []
-    for batch in batches:
+    for batch in _even(learner, pack(segments, weights, config.batch_tokens)):
         loss, sums = imitation_loss(learner.scorer(batch), batch)
         _backward(learner, loss)
         parts.append(sums)
@@ -99,23 +108,39 @@ def imitate(learner: Learner, episodes: Sequence[Episode], config: TrainConfig) 
     return {**means(add_sums(parts)), "grad_norm": norm}
 
 
-def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[Segment]]:
+def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step."""
     episodes = sorted({segment.episode for segment in segments})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
     part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
-    dealt: list[list[Segment]] = [[] for _ in range(config.minibatches)]
-    for segment in segments:
-        dealt[part[segment.episode]].append(segment)
-    return [rows for rows in dealt if rows]
+    dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
+    for row, segment in enumerate(segments):
+        dealt[part[segment.episode]].append(row)
+    return dealt
 
 
-def _update(learner: Learner, rows: list[Segment], config: TrainConfig) -> tuple[Sums, float]:
-    """Take one optimizer step."""
+def _update(
+    learner: Learner,
+    segments: list[Segment],
+    rows: list[int],
+    before: list[npt.NDArray[np.float32]] | None,
+    config: TrainConfig,
+) -> tuple[Sums, float]:
+    """Take one optimizer step on some of the rows."""
+    rows, spare = (rows, 1.0) if rows else ([0], 0.0)  # a process without rows of its own waits with an empty weight
+    chosen = [segments[row] for row in rows]
     constant = config.constant if config.weighing == "constant" else None
-    batches = _batches(learner, rows, config.weighing, constant, config.batch_tokens)
+    total = _everywhere(learner, count(chosen, config.weighing) if spare else 0)
+    weights = [spare * w for w in token_weights(chosen, config.weighing, total=total, constant=constant)]
+    if not config.kl:  # a row without advantage has no gradient; the first one stays, so that no process is without
+        keep = [i for i, segment in enumerate(chosen) if segment.advantages.any()] or [0]
+        chosen, weights, rows = [chosen[i] for i in keep], [weights[i] for i in keep], [rows[i] for i in keep]
     parts: list[Sums] = []
-    for batch in batches:
+    for batch in _even(learner, pack(chosen, weights, config.batch_tokens)):
+        old = None
+        if before is not None:
+            old = torch.as_tensor(np.concatenate([before[rows[i]][chosen[i].mask] for i in batch.segments]))
+            old = old.to(learner.accelerator.device)
         reference: Tensor | None = None
         if config.kl:
             with torch.no_grad():
@@ -123,10 +148,12 @@ def _update(learner: Learner, rows: list[Segment], config: TrainConfig) -> tuple
         loss, sums = policy_loss(
             learner.scorer(batch),
             batch,
+            old=old,
             reference=reference,
             level=config.ratio,
             clip_low=config.clip_low,
             clip_high=config.clip_high,
+            correction=config.mismatch_cap,
             kl_weight=config.kl,
         )
         _backward(learner, loss)
@@ -134,29 +161,33 @@ def _update(learner: Learner, rows: list[Segment], config: TrainConfig) -> tuple
     return add_sums(parts), _apply(learner, config.grad_clip)
 
 
-def _batches(learner: Learner, rows: list[Segment], weighing: str, constant: float | None, tokens: int) -> list[Batch]:
-    """Pack rows with denominators counted over all processes; every process gets equally many micro-batches."""
+def _everywhere(learner: Learner, number: int) -> int:
+    """Return the sum of a number over all processes."""
     accelerator = learner.accelerator
-    total = count(rows, weighing)
-    if accelerator.num_processes > 1:
-        total = int(accelerator.reduce(torch.tensor(total, device=accelerator.device)))
-    batches = pack(rows, token_weights(rows, weighing, total=total, constant=constant), tokens)
+    if accelerator.num_processes == 1:
+        return number
+    return int(accelerator.reduce(torch.tensor(number, device=accelerator.device)))
+
+
+def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
+    """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
+    accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
-        batches += [replace(batches[-1], weights=torch.zeros_like(batches[-1].weights))] * (most - len(batches))
+        batches = batches + [replace(batches[-1], weights=torch.zeros_like(batches[-1].weights))] * (most - len(batches))
     return [batch.to(accelerator.device) for batch in batches]
 
 
 def _backward(learner: Learner, loss: Tensor) -> None:
     if not bool(torch.isfinite(loss)):
-        raise NotFinite(f"the loss is {float(loss)}")
+        raise CannotGoOn(f"the loss is {float(loss)}")
     learner.accelerator.backward(loss * learner.accelerator.num_processes)  # data-parallel wrappers average gradients
 
 
 def _apply(learner: Learner, grad_clip: float) -> float:
     norm = float(learner.accelerator.clip_grad_norm_(learner.scorer.parameters(), grad_clip))
     if not np.isfinite(norm):
-        raise NotFinite(f"the gradient's norm is {norm}")
+        raise CannotGoOn(f"the gradient's norm is {norm}")
     for optimizer in learner.optimizers:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

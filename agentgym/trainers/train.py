@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
 import asyncio
-import copy
 import signal
 import time
 from collections.abc import Callable, Generator
@@ -33,7 +32,7 @@ from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
 from agentgym.trainers.policy import init_policy, load_policy
 from agentgym.trainers.record import Record
-from agentgym.trainers.step import Learner, NotFinite, Scorer, imitate, reinforce
+from agentgym.trainers.step import CannotGoOn, Learner, Scorer, imitate, reinforce
 
 WARM_TASKS = 1_000_000_000
 """Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
@@ -44,20 +43,24 @@ Show = Callable[[str, dict[str, Any]], None]
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
-    return _Run(Record.fresh(config), None, show or _silent).run()
+    accelerator = Accelerator()
+    record = Record.fresh(config, accelerator.is_main_process)
+    return _Run(accelerator, record, None, show or _silent).run()
 
 
 def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
-    record, state = Record.resumed(folder)
-    return _Run(record, state, show or _silent).run()
+    accelerator = Accelerator()
+    record, state = Record.resumed(folder, accelerator.is_main_process)
+    return _Run(accelerator, record, state, show or _silent).run()
 
 
 class _Run:
     """One run: what it is made of, and the loop."""
 
-    def __init__(self, record: Record, state: dict[str, Any] | None, show: Show) -> None:
-        self.record, self.config, self.show = record, record.config, show
+    def __init__(self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show) -> None:
+        self.accelerator, self.record, self.config = accelerator, record, record.config
+        self.show = show if accelerator.is_main_process else _silent
         config = self.config
         if config.threads:
             torch.set_num_threads(config.threads)
@@ -70,15 +73,13 @@ class _Run:
         self.credit = resolve(config.credit, **config.credit_options)
         folder = self._policy_folder() if state is None else Path(state["folder"])
         self.model, self.tokenizer = load_policy(folder)
-        self.accelerator = Accelerator()
+        self.model.to(accelerator.device)
         self.engine = self._engine(folder)
         self.agent = self._agent()
         scorer = self.accelerator.prepare(Scorer(self.model, config.temperature))
         self.learner = Learner(self.accelerator, scorer, [])
         self.warm_steps = -(-config.warm_episodes // config.warm_batch)
         self._optimizers(None if state is None else state["optimizers"])
-        if config.kl:
-            self._reference(folder)
 
     # The loop
 
@@ -90,17 +91,19 @@ class _Run:
         self.show("start", start)
         with asyncio.Runner() as self.loop:
             try:
+                self._sync()
                 self._measure("success_before")
                 while self.position < self.warm_steps:
                     self._timed(self._warm_step, every=20 * config.checkpoint_every)
                 self._measure("success_warm")
+                self._reference()
                 while self.position < self.warm_steps + config.steps:
                     self._timed(self._step, every=config.checkpoint_every)
                 self._measure("success_after")
             except KeyboardInterrupt:
                 self._checkpoint()
                 raise
-            except NotFinite as error:
+            except CannotGoOn as error:
                 raise BadConfig(
                     f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
                     f"{self.record.newest() or 'none'}; try a lower --lr or --grad-clip"
@@ -171,18 +174,24 @@ class _Run:
         kept: list[Group] = []
         episodes: list[Episode] = []
         dropped = 0
+        spare: Group | None = None
         for _ in range(rounds):
             wanted = config.tasks_per_step - len({group.task_id for group in kept})
             if not wanted:
                 break
             played = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
+            if all(episode.fault for episode in played):
+                reason = (played[0].error or "").strip().split("\n")[-1] if played else "no episodes"
+                raise CannotGoOn(f"every episode ended in a fault, the first with: {reason}")
             first += wanted
             episodes += played
             for group in groups(played):
                 if len(group) < 2 or (config.dynamic_sampling != "keep" and _uniform(group)):
-                    dropped += 1
+                    dropped, spare = dropped + 1, group
                 else:
                     kept.append(group)
+        if not kept and spare and self.accelerator.num_processes > 1:
+            kept.append(spare)  # other processes wait for this one's part of the update, if only of zeros
         return kept, episodes, dropped
 
     async def _play(self, tasks: list[Task], step: int, timings: dict[str, float]) -> list[Episode]:
@@ -214,12 +223,12 @@ class _Run:
         config = self.config
         if not tasks:
             return float("nan")
+        chosen = self._mine(registry.make(config.env, **{**config.env_options, "split": split}).tasks(tasks))
         episodes = self.loop.run(
             acollect(
                 self._agent(config.test_temperature),
                 config.env,
-                split=split,
-                tasks=tasks,
+                tasks=chosen,
                 seed=derive("evaluate", config.seed),
                 concurrency=config.concurrency,
                 env_options=config.env_options,
@@ -227,7 +236,11 @@ class _Run:
             )
         )
         self.record.keep(episodes)
-        return _mean([float(e.success is True) for e in episodes if not e.fault])
+        counts = [sum(e.success is True for e in episodes), sum(not e.fault for e in episodes)]
+        if self.accelerator.num_processes > 1:
+            total: Any = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
+            counts = total.tolist()
+        return counts[0] / counts[1] if counts[1] else float("nan")
 
     def _summary(self) -> dict[str, Any]:
         config = self.config
@@ -251,10 +264,13 @@ class _Run:
     # Parts
 
     def _policy_folder(self) -> Path:
-        config = self.config
+        config, folder = self.config, self.record.folder / "init"
         if config.model != "init":
             return Path(config.model)
-        return init_policy(config.env, self.record.folder / "init", env_options=config.env_options, seed=config.seed)
+        with self.accelerator.main_process_first():
+            if self.accelerator.is_main_process:
+                init_policy(config.env, folder, env_options=config.env_options, seed=config.seed)
+        return folder
 
     def _engine(self, folder: Path) -> Any:
         config = self.config
@@ -283,13 +299,24 @@ class _Run:
     def _sync(self) -> None:
         self.loop.run(sync.push(self.model, self.tokenizer, self.engine, self.position, self.record.folder))
 
-    def _reference(self, folder: Path) -> None:
-        """Keep the policy as it was at the start of reinforcement learning, for the KL penalty."""
-        self.learner.reference = copy.deepcopy(Scorer(self.model, self.config.temperature)).eval()
+    def _reference(self) -> None:
+        """Take the policy as it was when reinforcement learning began as the reference of the KL penalty."""
+        config, folder = self.config, self.record.folder / "reference"
+        if not config.kl:
+            return
+        if self.record.writes and not folder.exists():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        self.accelerator.wait_for_everyone()
+        reference = Scorer(load_policy(folder)[0], config.temperature).to(self.accelerator.device)
+        self.learner.reference = reference.eval().requires_grad_(False)
 
     def _tasks(self, first: int, number: int) -> list[Task]:
-        """Return training tasks by number."""
-        return [self.world.numbered(first + i, "train") for i in range(number)]
+        """Return training tasks by number: of several processes, this one's share."""
+        return self._mine([self.world.numbered(first + i, "train") for i in range(number)])
+
+    def _mine(self, tasks: list[Task]) -> list[Task]:
+        return tasks[self.accelerator.process_index :: self.accelerator.num_processes]
 
     def _checkpoint(self) -> None:
         state = {
