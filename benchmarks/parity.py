@@ -4,8 +4,8 @@
     python benchmarks/parity.py --games 60 --out parity.json
 
 The genuine engine is installed into a separate environment. Games are generated houses, exported with the domain and
-grammar of the installed ALFWorld; every third one in the words of the older generation. In each: random and invalid
-commands, then the oracle from there to the end, then a few commands more.
+grammar of the installed ALFWorld, a third in the words of the older generation, two in five made as untidy as genuine files.
+In each: random and invalid commands, then the oracle from there to the end, then a few commands more.
 """
 
 import argparse
@@ -23,13 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parity_games import export_games
+
 import agentgym
 from agentgym.core import TextEnv
-from agentgym.envs.household.catalog import TASK_TYPES
-from agentgym.envs.household.export import export_game, old_generation
 
 PACKAGES = ["textworld[pddl]==1.7.0", "fast-downward-textworld==20.6.4"]
-SIZES = {"full": {"preset": "full"}, "easy": {"preset": "easy", "together": 0.3}, "middle": {"together": 0.3}}
 
 
 @dataclass
@@ -91,31 +90,6 @@ def ensure_genuine(folder: Path) -> Path:
     return python
 
 
-def genuine_texts(python: Path) -> tuple[str, str]:
-    """Return the domain and the grammar of the installed ALFWorld."""
-    code = "import alfworld, os; print(os.path.dirname(alfworld.__file__))"
-    folder = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()) / "data"
-    return (folder / "alfred.pddl").read_text(encoding="utf-8"), (folder / "alfred.twl2").read_text(encoding="utf-8")
-
-
-def export_games(options: Options, python: Path, folder: Path) -> list[tuple[Path, bool]]:
-    """Write the games; returns their paths and whether each is full-size. Full-size ones are spread over the types."""
-    domain, grammar = genuine_texts(python)
-    older = old_generation(domain, grammar)
-    full = min(options.full_size or max(2, options.games // 6), options.games)
-    paths: list[tuple[Path, bool]] = []
-    for number in range(options.games):
-        size = "full" if number < full else ("easy", "middle")[number % 2]
-        kind = TASK_TYPES[(number * 5 + 1) % 6]
-        world = agentgym.make("rlvr/Household-v0", types=(kind,), **SIZES[size])
-        task = world.numbered(1000 * options.seed + number, ("train", "valid_seen", "valid_unseen")[number % 3])
-        old = number // 2 % 3 == 1
-        texts = older if old else (domain, grammar)
-        name = f"{number:02}-{size}-{'old' if old else 'new'}-{kind}"
-        paths.append((export_game(task, folder / name, *texts), size == "full"))
-    return paths
-
-
 class Genuine:
     """The genuine engine in a process of its own."""
 
@@ -150,9 +124,9 @@ def choose_command(rng: random.Random, env: TextEnv) -> str:
     if draw < 0.55:
         changing = [one for one in admissible if not one.startswith(("go ", "examine ", "help", "inventory"))]
         return rng.choice(changing)
-    if draw < 0.65:  # things that share a place, and what is in hand
-        verbs = ("examine", "take", "move", "put", "look", "clean", "cool", "heat", "slice", "use")
-        return rng.choice([one for one in admissible if one.startswith(verbs)])
+    if draw < 0.65:  # what only some states allow
+        rare = [one for one in admissible if one.startswith(("move", "put", "clean", "cool", "heat", "slice", "use"))]
+        return rng.choice(rare or ["look"])
     thing, place = rng.choice(game.objects), rng.choice(game.receptacles)
     before, between = game.dialect.put
     wrong = [
@@ -175,6 +149,33 @@ def choose_command(rng: random.Random, env: TextEnv) -> str:
         rng.choice(("", "help", "xyzzy", "look around", "go to", "take", "inventory 1", "go to nowhere 1", "é ☃")),
     ]
     return rng.choice(wrong)
+
+
+def errands(env: TextEnv) -> list[str]:
+    """Return commands that chance would hardly string together: take a knife, and slice food behind every door."""
+    play: Any = env.unwrapped.play  # type: ignore[attr-defined]
+    game = play.game
+    lying = [(o, r) for r, content in enumerate(play.contents) for o in content]
+    knives = [(o, r) for o, r in lying if game.knives >> o & 1]
+    if not knives:
+        return []
+    knife, drawer = game.objects[knives[0][0]], game.receptacles[knives[0][1]]
+    commands = [f"go to {drawer}", f"open {drawer}", f"take {knife} from {drawer}"]
+    for o, r in [pair for pair in lying if game.able[3] >> pair[0] & 1][:3]:
+        food, place = game.objects[o], game.receptacles[r]
+        commands += [
+            f"go to {place}",
+            f"slice {food} with {knife}",
+            f"take {food} from {place}",
+            f"slice {food} with {knife}",
+        ]
+    return [
+        *commands,
+        f"examine {knife}",
+        f"clean {knife} with sinkbasin 1",
+        "go to sinkbasin 1",
+        f"clean {knife} with sinkbasin 1",
+    ]
 
 
 class Match:
@@ -224,6 +225,8 @@ class Match:
 
     def play(self) -> Report:
         self.reset()
+        for command in errands(self.env):
+            self.step(command)
         played = 0
         while played < self.options.commands:
             if self.step(choose_command(self.rng, self.env)):  # won by chance: see that it goes on, then start anew
@@ -314,7 +317,7 @@ def main() -> None:
     options = read_options()
     python = ensure_genuine(options.venv)
     with tempfile.TemporaryDirectory() as folder:
-        games = export_games(options, python, Path(folder))
+        games = export_games(python, Path(folder), options.games, options.full_size, options.seed)
         reports = play_all(options, python, games)
         result = summarise(games, reports)
     if options.out is not None:

@@ -180,7 +180,7 @@ def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
 
 def _backward(learner: Learner, loss: Tensor) -> None:
     if not bool(torch.isfinite(loss)):
-        raise CannotGoOn(f"the loss is {float(loss)}")
+        raise CannotGoOn(f"the loss is {float(loss.detach())}")
     learner.accelerator.backward(loss * learner.accelerator.num_processes)  # data-parallel wrappers average gradients
 
 
