@@ -34,6 +34,7 @@ class VLLMEngine:
             "max_model_len": context,
             "disable_log_stats": True,
             "skip_tokenizer_init": True,
+            "worker_extension_cls": "agentgym.engines.vllm_worker.WeightReload",
         }
         clash = sorted(set(options) & set(fixed))
         if clash:
@@ -138,7 +139,7 @@ class VLLMEngine:
         if not list(folder.glob("*.safetensors")):
             raise BadConfig(f"{folder} holds no *.safetensors; expected a model folder")
         try:
-            await self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            await self._llm.collective_rpc("reload_from_folder", args=(str(folder),))
             dropped = await self._llm.reset_prefix_cache()
         except Exception as error:
             raise Fault(f"vLLM could not reload weights from {folder}: {error!r}", reason="engine") from error
