@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.train import train
+from agentgym.trainers import train
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ class Config:
     """Hidden size; heads are 32 wide, half as many of them for keys and values, the feed-forward layer is twice as wide."""
     layers: int = 3
     """Number of layers."""
-    vocabulary: int = 700
+    vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
     context: int = 2048
     """Longest sequence in tokens."""
-    episodes: int = 300
+    episodes: int = 1500
     """Episodes of the expert whose text trains the tokenizer."""
     seed: int = 0
     """Seed of the weights and of the episodes."""

@@ -5,7 +5,8 @@ from typing import Any
 
 _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
-    "train": "agentgym.trainers.train",
+    "train": "agentgym.trainers.loop",
+    "resume": "agentgym.trainers.loop",
     "init_policy": "agentgym.trainers.policy",
 }
 

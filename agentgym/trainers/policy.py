@@ -28,8 +28,12 @@ TEMPLATE = (
     "{%- if add_generation_prompt -%}{{ '<|act|>' }}{%- endif -%}"
 )
 
-# Whole phrases stay together, so that what a world says over and over becomes one token; numbers stand alone.
-_PHRASES = r" ?\d+|[ \n]?\p{L}+(?: \p{L}+)*| ?[^\s\p{L}\d]+|\s+"
+# Whole phrases stay together, and a thing with its number, so that what a world says over and over becomes one token.
+_PHRASES = (
+    r"[,.]?[ \n]?\p{L}++ \d+"  # a thing and its number: " drawer 2"
+    r"|[,.]?[ \n]?(?!\p{L}++ \d)\p{L}++(?: (?!\p{L}++ \d)\p{L}++)*"  # words up to the next such thing: ". On the"
+    r"| ?\d+| ?[^\s\p{L}\d]+|\s+"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class PolicySize:
     """Query heads; half as many key-value heads."""
     feed_forward: int = 256
     """Width of the feed-forward layer."""
-    vocabulary: int = 700
+    vocabulary: int = 1000
     """Size of the vocabulary, 256 bytes included."""
     context: int = 2048
     """Longest sequence in tokens."""
@@ -56,7 +60,7 @@ def init_policy(
     *,
     env_options: Mapping[str, Any] | None = None,
     size: PolicySize | None = None,
-    episodes: int = 300,
+    episodes: int = 1500,
     seed: int = 0,
 ) -> Path:
     """Write a randomly initialised policy and its tokenizer for a world to the folder `out`; return the folder."""
