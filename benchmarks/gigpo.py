@@ -87,7 +87,7 @@ def run_all(configs, jobs):
             file.write(config.to_toml())
         resume = (Path(config.out) / "config.toml").exists()
         words = ["--resume", config.out] if resume else [file.name]
-        log = open(f"{config.out}.log", "a")  # noqa: SIM115  # lives as long as the process
+        log = Path(f"{config.out}.log").open("a")  # noqa: SIM115  # lives as long as the process
         command = [sys.executable, "-m", "agentgym", "train", *words]
         running.append((subprocess.Popen(command, env=environment, stdout=log, stderr=log), config.out))
         print(f"{number}/{len(todo)} {config.out} ({time.time() - started:.0f} s)", flush=True)

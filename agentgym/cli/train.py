@@ -61,7 +61,7 @@ def run(config: Config) -> int:
     need_training()
     from transformers.utils import logging
 
-    from agentgym.trainers.train import resume, train
+    from agentgym.trainers.loop import resume, train
 
     logging.disable_progress_bar()
     settings = read_config(Path(config.resume) / "config.toml") if config.resume else config.config
