@@ -19,6 +19,13 @@ def test_inverse_of_the_distribution(uniform: float, id: int) -> None:
     assert ids == [id] and logprobs[0] == pytest.approx(LOGITS[0, id].item(), abs=1e-6)
 
 
+def test_a_token_without_probability_is_never_drawn() -> None:
+    """Not even by a uniform number of exactly 0, or exactly on the step before it."""
+    logits = torch.tensor([[0.0, 0.5, 0.0, 0.5]]).log().repeat(2, 1)
+    ids, _ = sample(logits, [Draw(Sampling(), 0.0, ()), Draw(Sampling(), 0.5, ())])
+    assert ids == [1, 3]
+
+
 def test_the_last_tokens_are_never_run_past() -> None:
     logits = torch.randn(500, 997, generator=torch.Generator().manual_seed(0)) * 3
     logits[:, -3:] = -torch.inf
