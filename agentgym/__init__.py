@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra
 from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
 from agentgym.rollout import acollect, collect, play_out
-from agentgym.splits import Task
+from agentgym.tasks import Task
 from agentgym.wrapper import TextWrapper
 
 if TYPE_CHECKING:

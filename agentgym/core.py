@@ -14,7 +14,7 @@ from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
 from agentgym.outcome import Outcome, Snapshot
 from agentgym.seeding import generator
 from agentgym.spaces import Unicode
-from agentgym.splits import Task, TaskSpace
+from agentgym.tasks import Task, TaskSpace
 
 INFO_KEYS = ("task_id", "state_key", "valid", "error", "admissible", "rewards", "metrics", "success", "reason")
 OURS = ("task", "seed", "turn", "limit", "success", "totals", "tools")  # attributes that no world may use for its own

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 @dataclass(slots=True)

@@ -26,9 +26,9 @@ TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
     ("errors", "seeding", "options"),
-    ("actions", "splits", "spaces", "outcome", "episode"),
+    ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "wrapper", "registry"),
-    ("rewards", "tasks", "sandbox", "engines", "envs", "agents", "contract"),
+    ("rewards", "sandbox", "engines", "envs", "agents", "contract"),
     ("workers", "rollout"),
     ("trainers", "evaluate", "report"),
     ("cli", "__main__"),

@@ -25,7 +25,7 @@ from agentgym.core import INFO_KEYS, Snapshot
 from agentgym.episode import FAULTS
 from agentgym.errors import EpisodeOver
 from agentgym.seeding import generator
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 def nasty_actions(subject: Subject) -> str:

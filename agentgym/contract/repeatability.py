@@ -8,7 +8,7 @@ from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.subject import ENDLESS, Subject, difference, first, go_on, line, play, steps
 from agentgym.core import TextEnv
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 def same_again(subject: Subject) -> str:

@@ -13,7 +13,7 @@ from agentgym.contract.report import Broken, NotChecked
 from agentgym.core import Snapshot, TextEnv
 from agentgym.errors import BadConfig
 from agentgym.seeding import generator
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 ENDLESS = 10_000  # a horizon that no check reaches
 Step = tuple[str, float, bool, bool, dict[str, Any]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from agentgym.core import Outcome, TextEnv
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 class GuessNumber(TextEnv):

@@ -9,7 +9,7 @@ import numpy as np
 
 from agentgym.core import Outcome, TextEnv
 from agentgym.errors import BadConfig
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 class TicTacToe(TextEnv):

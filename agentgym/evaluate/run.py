@@ -14,7 +14,7 @@ from agentgym.evaluate import manifest
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import make
 from agentgym.rollout import collect
-from agentgym.splits import Task
+from agentgym.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from agentgym.errors import BadConfig, BadData, UnknownName
+from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
 from agentgym.trainers.muon import orthogonal
-from agentgym.trainers import resume, train
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 

@@ -100,8 +100,8 @@ def test_make_suggests_and_loads_what_is_named():
         make("rlvr/GuessNumber-v0", horizn=3)
     with pytest.raises(BadConfig, match="not a text world"):
         make("CartPole-v1") if "CartPole-v1" in gymnasium.registry else make("missing")
-    assert load("agentgym.splits:Task", "thing", {}) is Task and load("t", "thing", {"t": "agentgym:Task"}) is Task
-    for wrong in ("agentgym.splits:Tsk", "agentgym.nowhere:Task", "plain"):
+    assert load("agentgym.tasks:Task", "thing", {}) is Task and load("t", "thing", {"t": "agentgym:Task"}) is Task
+    for wrong in ("agentgym.tasks:Tsk", "agentgym.nowhere:Task", "plain"):
         with pytest.raises(UnknownName):
             load(wrong, "thing", {})
 
