@@ -1,10 +1,11 @@
 """What a rollout leaves behind: turns, episodes, groups, and the JSON lines they are kept in."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from agentgym.errors import BadData
 
@@ -189,6 +190,28 @@ def read_episodes(path: str | Path) -> list[Episode]:
                 break
             raise BadData(f"{path}, line {number}: {error}") from error
     return episodes
+
+
+def append_episodes(path: str | Path) -> IO[str]:
+    """Open a file of episodes to write on at its end, after cutting off a line that an interruption left unfinished."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        file.truncate(_end_of_lines(file))
+    return path.open("a", encoding="utf-8")
+
+
+def _end_of_lines(file: IO[bytes]) -> int:
+    """Return how many bytes of a file are whole lines."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65536)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -11,7 +12,7 @@ from typing import IO, Any
 from agentgym import registry
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core import Task, TextEnv
-from agentgym.episode import Episode
+from agentgym.episode import Episode, append_episodes
 from agentgym.errors import BadConfig, Fault
 from agentgym.seeding import derive
 from agentgym.workers import LocalWorld, Workers, World
@@ -47,11 +48,11 @@ class _Run:
     make: Factory
     horizon: int | None
     step_seconds: float
-    file: IO[str] | None
     progress: Callable[[Episode], None] | None
     gate: "_Gate | None"
     workers: Workers | None
     timings: dict[str, float]
+    file: IO[str] | None = None
     done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
 
 
@@ -92,28 +93,10 @@ async def acollect(
         raise BadConfig(f"concurrency is {concurrency} and attempts is {attempts}; both must be at least 1")
     make, env_id = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
     probe = make()
-    chosen = probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
-    jobs = [
-        (index, Job(task, attempt, seed, group_prefix + task.id))
-        for index, (task, attempt) in enumerate((task, attempt) for task in chosen for attempt in range(attempts))
-        if (task.id, attempt) not in skip
-    ]
-    pool = Workers(make, workers) if probe.blocking else None
-    file = _open(out) if out else None
-    gate = _Gate() if lockstep else None
-    run = _Run(agent, env_id, make, horizon, step_seconds, file, progress, gate, pool, {} if timings is None else timings)
-    queue = iter(jobs)
-    try:
-        async with asyncio.TaskGroup() as group:
-            for slot in range(min(concurrency, len(jobs))):
-                group.create_task(_serve(run, queue, probe if slot == 0 else None))
-    except BaseExceptionGroup as failure:
-        raise failure.exceptions[0] from failure
-    finally:
-        if file:
-            file.close()
-        if pool:
-            pool.close()
+    jobs = _jobs(probe, tasks, attempts, seed, group_prefix, skip)
+    gate, pool = _Gate() if lockstep else None, Workers(make, workers) if probe.blocking else None
+    run = _Run(agent, env_id, make, horizon, step_seconds, progress, gate, pool, {} if timings is None else timings)
+    await _play_all(run, jobs, probe, concurrency, out)
     return [episode for _, episode in sorted(run.done, key=lambda pair: pair[0])]
 
 
@@ -127,19 +110,60 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
     return episode
 
 
-async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | None) -> None:
+def _jobs(
+    probe: TextEnv,
+    tasks: int | Sequence[Task | str],
+    attempts: int,
+    seed: int,
+    group_prefix: str,
+    skip: Collection[tuple[str, int]],
+) -> list[tuple[int, Job]]:
+    """Return what is to be played, numbered in the order of tasks and attempts."""
+    chosen = probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
+    pairs = [(task, attempt) for task in chosen for attempt in range(attempts)]
+    return [
+        (index, Job(task, attempt, seed, group_prefix + task.id))
+        for index, (task, attempt) in enumerate(pairs)
+        if (task.id, attempt) not in skip
+    ]
+
+
+async def _play_all(
+    run: _Run, jobs: list[tuple[int, Job]], probe: TextEnv, concurrency: int, out: str | Path | None
+) -> None:
+    """Play the jobs, so many at a time, and free everything, however it ends."""
+    queue = iter(jobs)
+    worlds: list[World | None] = [None] * min(concurrency, len(jobs))
+    if run.workers or not jobs:
+        probe.close()
+    else:
+        worlds[0] = LocalWorld(probe, run.timings)
+    run.file = append_episodes(out) if out else None
+    try:
+        async with asyncio.TaskGroup() as group:
+            for world in worlds:
+                group.create_task(_serve(run, queue, world))
+    except BaseExceptionGroup as failure:
+        raise failure.exceptions[0] from failure
+    finally:
+        if run.workers:
+            run.workers.close()
+        if run.file:
+            run.file.close()
+
+
+async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], world: World | None) -> None:
     """Play one job after another in one world of one's own."""
-    world: World | None = None if probe is None or run.workers else LocalWorld(probe, run.timings)
     if run.gate:
         run.gate.join()
     try:
         for index, job in queue:
-            world = world or await _new_world(run)
-            episode = await _attempt(run, world, job)
+            world = world or (run.workers.world() if run.workers else LocalWorld(run.make(), run.timings))
+            episode = await _attempt(run, world, job, run.gate)
             if episode.fault:  # what faulted once is not trusted again
                 world.close()
-                world = await _new_world(run)
-                episode = await _attempt(run, world, job)
+                world = None
+                episode = await _retry(run, job)
             if run.file:
                 run.file.write(episode.to_json() + "\n")
                 run.file.flush()
@@ -154,18 +178,29 @@ async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], probe: TextEnv | N
             world.close()
 
 
-async def _new_world(run: _Run) -> World:
-    return await run.workers.world() if run.workers else LocalWorld(run.make(), run.timings)
+async def _retry(run: _Run, job: Job) -> Episode:
+    """Play a job again in a fresh world, out of reach of what happens to the others: they do not wait for it either."""
+    if run.gate:
+        run.gate.leave()
+    try:
+        async with run.workers.alone() if run.workers else nullcontext(LocalWorld(run.make(), run.timings)) as world:
+            try:
+                return await _attempt(run, world, job, None)
+            finally:
+                world.close()
+    finally:
+        if run.gate:
+            run.gate.join()
 
 
-async def _attempt(run: _Run, world: World, job: Job) -> Episode:
+async def _attempt(run: _Run, world: World, job: Job, gate: "_Gate | None") -> Episode:
     """Play one episode; whatever fails on the way becomes its reason."""
     episode = _episode(job, run.env_id, run.horizon or 0)
     try:
         options: dict[str, Any] = {"task": job.task} | ({"horizon": run.horizon} if run.horizon else {})
         observation, info = await world.reset(job.env_seed, options, run.step_seconds)
         episode.horizon = world.limit
-        await _play(world, run.agent, {}, job, episode, observation, info, run.step_seconds, run.gate)
+        await _play(world, run.agent, {}, job, episode, observation, info, run.step_seconds, gate)
     except Fault as fault:
         episode.reason, episode.error, episode.success = fault.reason, str(fault), None
     except Exception:  # the rollout boundary: a bug in a world or an agent ends that episode alone
@@ -252,12 +287,6 @@ def _factory(env: str | Factory, options: dict[str, Any]) -> tuple[Factory, str]
             f"split and env_options ({', '.join(options)}) go with a registered id, not with a function that makes worlds"
         )
     return env, getattr(env, "__name__", type(env).__name__)
-
-
-def _open(out: str | Path) -> IO[str]:
-    path = Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("a", encoding="utf-8")
 
 
 class _Gate:

@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -123,14 +123,23 @@ class Workers:
         self.make = make
         self.count = max(1, count)
         self.processes: list[_Process] = []
+        self._lonely = asyncio.Semaphore(self.count)
 
-    async def world(self) -> "RemoteWorld":
+    def world(self) -> "RemoteWorld":
         """Return a fresh world in the process that holds the fewest."""
         self.processes = [p for p in self.processes if p.usable()]
         if len(self.processes) < self.count:
             self.processes.append(_Process(self.make))
         process = min(self.processes, key=lambda p: p.worlds)
         return RemoteWorld(process)
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator["RemoteWorld"]:
+        """Give a world in a process of its own, which ends with the world; `count` of them at a time."""
+        async with self._lonely:
+            process = _Process(self.make)
+            process.condemned = True
+            yield RemoteWorld(process)
 
     def close(self) -> None:
         """End all processes."""
@@ -196,7 +205,10 @@ class _Process:
         if self.condemned and self.worlds == 0:
             self.kill()
         elif not self.condemned:
-            self.connection.send((world, "close"))
+            try:
+                self.connection.send((world, "close"))
+            except OSError:  # it died, and the news is still on its way
+                self.condemned = True
 
     def kill(self) -> None:
         """End the process."""
@@ -224,7 +236,7 @@ class RemoteWorld:
 
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
-        result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 30)  # 30: first start
+        result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 60)  # 60: its start
         self.limit, self.role, self.totals, self.tools = status
         return result
 

@@ -135,11 +135,20 @@ def test_a_hang_in_this_process_ends_that_episode_alone():
 @pytest.mark.parametrize(("trouble", "reason"), [("", "success"), ("hang", "timeout"), ("die", "crash"), ("raise", "crash")])
 def test_worlds_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", trouble)
-    episodes = collect(Player(), Blocking, tasks=4, concurrency=4, step_seconds=1.0, workers=2)
+    seconds = 1.0 if trouble == "hang" else 60.0
+    episodes = collect(Player(), Blocking, tasks=4, concurrency=4, step_seconds=seconds, workers=2)
     assert episodes[1].reason == reason
     assert [e.success for e in episodes if e.task_id != "train/0/1"] == [True] * 3
     if trouble == "raise":
         assert "boom" in episodes[1].error
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_dying_process_takes_no_neighbour_along(monkeypatch, lockstep):
+    monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", "die")
+    episodes = collect(Player(), Blocking, tasks=6, concurrency=6, step_seconds=60.0, workers=1, lockstep=lockstep)
+    assert [e.success for e in episodes] == [True, None, True, True, True, True]
+    assert episodes[1].reason == "crash" and "died" in episodes[1].error
 
 
 def test_lockstep_plays_the_same_episodes(tmp_path):
@@ -187,6 +196,36 @@ def test_a_cut_last_line_is_left_out_and_any_other_is_an_error(tmp_path):
     (tmp_path / "e").write_text("{broken\n" + text)
     with pytest.raises(agentgym.BadData, match="line 1"):
         read_episodes(tmp_path / "e")
+
+
+def test_a_file_with_a_cut_last_line_is_written_on(tmp_path):
+    collect(Player(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e")
+    text = (tmp_path / "e").read_text()
+    (tmp_path / "e").write_text(text[:-40])
+    collect(Player(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e", skip={("train/0/0", 0)})
+    assert [e.task_id for e in read_episodes(tmp_path / "e")] == ["train/0/0", "train/0/1"]
+
+
+class Closing(GuessNumber):
+    """Counts how many of its worlds are open."""
+
+    opened = 0
+
+    def setup(self):
+        type(self).opened += 1
+
+    def close(self):
+        type(self).opened -= 1
+
+
+class ClosingRemote(Closing):
+    blocking = True
+
+
+@pytest.mark.parametrize(("kind", "tasks"), [(Closing, 5), (ClosingRemote, 1), (Closing, [])])
+def test_every_world_is_closed_once(kind, tasks):
+    collect(Player(), kind, tasks=tasks, concurrency=3)
+    assert kind.opened == 0
 
 
 def test_bad_options_are_refused():

@@ -1,6 +1,5 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from agentgym.agents.base import Agent
 from agentgym.core import TextEnv
-from agentgym.episode import Episode, read_episodes
+from agentgym.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.summary import summarize
@@ -111,9 +110,7 @@ def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:
     """Return the episodes of an earlier sitting, after cutting off a line it did not finish writing."""
     if not path.exists():
         return []
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.truncate(_last_newline(path, size))
+    append_episodes(path).close()
     episodes = read_episodes(path)
     if drop_faults and any(episode.fault for episode in episodes):
         episodes = [episode for episode in episodes if not episode.fault]
@@ -121,17 +118,3 @@ def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:
         part.write_text("".join(episode.to_json() + "\n" for episode in episodes), encoding="utf-8")
         part.replace(path)
     return episodes
-
-
-def _last_newline(path: Path, size: int) -> int:
-    """Return how many bytes of a file are whole lines."""
-    with path.open("rb") as file:
-        end = size
-        while end > 0:
-            begin = max(0, end - 65536)
-            file.seek(begin)
-            found = file.read(end - begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
-            end = begin
-    return 0
