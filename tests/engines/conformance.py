@@ -1,4 +1,4 @@
-"""What every token engine must do; run over the engines of the base install here, over vLLM in tests/vllm."""
+"""What every token engine must do; run over the engines of the base install here, over vLLM in tests/with_vllm."""
 
 import asyncio
 import math
