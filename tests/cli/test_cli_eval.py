@@ -3,10 +3,13 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,12 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
         (["guessnumber", "--player", "oracle", "--split", "tset"], "Did you mean 'test'"),
         (["guessnumber", "--player", "oracle", "--env.difficlty", "1"], "Did you mean 'difficulty'"),
         (["guessnumber", "--player", "oracle", "--task", "3"], "Did you mean '--tasks'"),
+        (["guessnumber", "--player", "oracle", "--threads", "2"], "--threads does nothing with --player"),
+        (
+            ["guessnumber", "--model", "vllm:x", "--threads", "2"],
+            "--threads is 2; expected at least 1, and a model that the hf",
+        ),
+        (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Known: hf, scripted, vllm."),
         (["guessnumber", "--model", "."], "neither a model (config.json) nor a training run"),
     ],
 )
@@ -66,6 +75,37 @@ def test_bad_input_is_one_line_that_says_what_to_do(
     assert len(errors) == 1
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is here")
+def test_a_missing_engine_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]) == 2
+    error = capsys.readouterr().err
+    assert "error: the vllm engine needs vllm: pip install 'agentgym[vllm]'" in error and "Traceback" not in error
+
+
+def test_every_extra_that_a_message_names_exists():
+    root = Path(__file__).parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {
+        name for path in (root / "agentgym").rglob("*.py") for name in re.findall(r"'agentgym\[(\w+)\]", path.read_text())
+    }
+    assert {"train", "vllm"} <= named <= set(extras)
+
+
+@pytest.mark.parametrize(("threads", "expected"), [([], 1), (["--threads", "2"], 2)])
+def test_a_small_model_gets_one_thread(tmp_path: Path, threads: list[str], expected: int):
+    import torch
+
+    before = torch.get_num_threads()
+    assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", str(tmp_path / "p")]) == 0
+    command = ["eval", "guessnumber", "--model", str(tmp_path / "p"), "--tasks", "2", "--turn-tokens", "4"]
+    try:
+        torch.set_num_threads(3)
+        assert main([*command, "--out", str(tmp_path / "e"), *threads]) == 0
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_task_type_cannot_steer_the_terminal():
