@@ -20,6 +20,7 @@ from rich.text import Text
 from agentgym.cli.flags import read_flags
 from agentgym.errors import BadConfig, MissingExtra
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.launch import launch, launched, main_process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Config:
 
     config: TrainConfig | None = None
     """The run to start."""
+    arguments: tuple[str, ...] = ()
+    """What was typed, for the processes of a run with several."""
     resume: str = ""
     """The run to go on with."""
     list: bool = False
@@ -46,10 +49,11 @@ def read(arguments: Sequence[str]) -> Config:
         rest = words[: place - 1] + words[place + 1 :]
         if rest:
             raise BadConfig(f"--resume goes on with the run as it was configured; {' '.join(rest)} cannot be changed")
-        return Config(resume=words[place])
+        return Config(resume=words[place], arguments=tuple(arguments))
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = read_recipe(name) if name else TrainConfig()
-    return Config(read_flags(TrainConfig, words, command="train", description=__doc__, default=default))
+    config = read_flags(TrainConfig, words, command="train", description=__doc__, default=default)
+    return Config(config, arguments=tuple(arguments))
 
 
 def run(config: Config) -> int:
@@ -66,12 +70,17 @@ def run(config: Config) -> int:
     logging.disable_progress_bar()
     settings = read_config(Path(config.resume) / "config.toml") if config.resume else config.config
     assert settings is not None
+    if settings.processes > 1 and not launched():
+        return launch(("train", *config.arguments), settings.processes)
     screen = _Screen(console, settings, config.resume or settings.out)
     try:
         summary = resume(config.resume, screen) if config.resume else train(settings, screen)
     except KeyboardInterrupt:
-        console.print(f"\nstopped; go on with: agentgym train --resume {screen.folder}", markup=False)
+        if main_process():
+            console.print(f"\nstopped; go on with: agentgym train --resume {screen.folder}", markup=False)
         raise
+    if not main_process():
+        return 0
     console.print(_table(summary))
     _report(console, Path(screen.folder))
     return 0

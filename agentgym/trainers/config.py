@@ -32,8 +32,10 @@ class TrainConfig:
     """Folder of the run."""
     seed: int = 0
     """Everything random follows from it."""
+    processes: int = 1
+    """Processes on this machine, each with its share of every step; small models on a CPU want one a core."""
     threads: int = 0
-    """CPU threads of torch; 0 leaves torch's own choice."""
+    """CPU threads of torch in each process; 0 leaves torch's own choice."""
 
     warm_episodes: int = 0
     """Expert episodes to imitate before reinforcement learning; 0 skips the warm start."""
@@ -134,6 +136,9 @@ class TrainConfig:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
         if self.group_size < 2 and self.steps:
             raise BadConfig("group_size is 1; credit compares the episodes of a group and needs at least 2")
+        for name in ("tasks_per_step", "warm_batch"):
+            if getattr(self, name) % self.processes:
+                raise BadConfig(f"{name} is {getattr(self, name)}; expected a multiple of processes, {self.processes}")
         if self.temperature <= 0:
             raise BadConfig(f"temperature is {self.temperature}; training samples and needs more than 0")
         if self.engine != "hf" and self.model == "init":
@@ -170,6 +175,7 @@ CHOICES = {
     "engine": ("hf", "vllm"),
 }
 LEAST = {
+    "processes": 1,
     "warm_episodes": 0,
     "warm_batch": 1,
     "steps": 0,

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 
 from agentgym import registry
 from agentgym.agents.chat import ChatAgent
@@ -27,9 +27,10 @@ from agentgym.errors import BadConfig
 from agentgym.rollout import acollect
 from agentgym.seeding import derive
 from agentgym.trainers import sync, warm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import TrainConfig, read_config
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
+from agentgym.trainers.metrics import mean, merged, played, shares, uniform
 from agentgym.trainers.policy import init_policy, load_policy
 from agentgym.trainers.record import Record
 from agentgym.trainers.step import CannotGoOn, Learner, Scorer, imitate, reinforce
@@ -43,16 +44,26 @@ Show = Callable[[str, dict[str, Any]], None]
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
-    accelerator = Accelerator()
+    accelerator = _accelerator(config)
     record = Record.fresh(config, accelerator.is_main_process)
     return _Run(accelerator, record, None, show or _silent).run()
 
 
 def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
-    accelerator = Accelerator()
+    accelerator = _accelerator(read_config(Path(folder) / "config.toml"))
     record, state = Record.resumed(folder, accelerator.is_main_process)
     return _Run(accelerator, record, state, show or _silent).run()
+
+
+def _accelerator(config: TrainConfig) -> Accelerator:
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
+    if accelerator.num_processes != config.processes:
+        raise BadConfig(
+            f"processes is {config.processes}, but {accelerator.num_processes} were started: run it with `agentgym train`, "
+            f"which starts them, or with `accelerate launch --num_processes {config.processes} -m agentgym train …`"
+        )
+    return accelerator
 
 
 class _Run:
@@ -65,6 +76,7 @@ class _Run:
         if config.threads:
             torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
+        self.interrupted: list[bool] = []
         self.position = 0 if state is None else int(state["position"])  # updates so far, warm start included
         self.results: dict[str, Any] = {} if state is None else state["results"]
         self.seconds: float = 0.0 if state is None else state["seconds"]
@@ -89,6 +101,8 @@ class _Run:
         parameters = sum(p.numel() for p in self.model.parameters())
         start = {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps, "parameters": parameters}
         self.show("start", start)
+        if self.accelerator.num_processes > 1:  # processes stop together, at the end of a step
+            signal.signal(signal.SIGINT, self._interrupt)
         with asyncio.Runner() as self.loop:
             try:
                 self._sync()
@@ -112,11 +126,16 @@ class _Run:
         self.engine.close()
         return self._summary()
 
+    def _interrupt(self, *_: Any) -> None:
+        self.interrupted.append(True)
+
     def _timed(self, step: Callable[[], None], every: int) -> None:
         """Take a step, count its time, and write a checkpoint when one is due."""
         started = time.perf_counter()
         step()
         self.seconds += time.perf_counter() - started
+        if any(self._gathered([bool(self.interrupted)])):
+            raise KeyboardInterrupt
         done = self.position - (self.warm_steps if self.position > self.warm_steps else 0)
         if done % every == 0 or self.position == self.warm_steps:
             self._checkpoint()
@@ -130,7 +149,7 @@ class _Run:
             self.learner.set_lr(config.warm_lr * warm.schedule(self.position, self.warm_steps))
             metrics = imitate(self.learner, episodes, config)
             self.position += 1
-            self.played += len(episodes)
+            self.played += sum(self._gathered([len(episodes)]))
             if self.position % 20 == 0 or self.position == self.warm_steps:
                 row: dict[str, Any] = {"step": self.position, "phase": "warm", **metrics}
                 row["seconds"] = time.perf_counter() - started
@@ -139,7 +158,7 @@ class _Run:
                 self.show("warm", row)
             if self.position == self.warm_steps:
                 self._optimizers(None)
-            self._sync()
+                self._sync()
 
     def _step(self) -> None:
         """Play groups of episodes, credit their turns, update the policy."""
@@ -151,11 +170,12 @@ class _Run:
             self.learner.set_lr(config.lr_at(step))
             metrics = reinforce(self.learner, found, self.credit, config, step) if found else {}
             self.position += 1
-            self.played += len(episodes)
             self._sync()
-            row = {"step": step + 1, "phase": "rl", **_played(episodes), "groups_dropped": dropped}
-            row |= _shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
+            row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
+            row |= shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
             row |= anchor_statistics(found, config.credit_options.get("anchor", "observation")) | metrics
+            row = {"step": step + 1, "phase": "rl", **merged(self._gathered([row]))}
+            self.played += row.pop("episodes")
             self.record.keep(episodes[: config.keep_episodes])
             if config.eval_every and (step + 1) % config.eval_every == 0:
                 row["success_valid"] = self._evaluate(config.valid_split, config.eval_tasks, f"eval/{step + 1}/")
@@ -176,8 +196,8 @@ class _Run:
         dropped = 0
         spare: Group | None = None
         for _ in range(rounds):
-            wanted = config.tasks_per_step - len({group.task_id for group in kept})
-            if not wanted:
+            wanted = config.tasks_per_step - len({group.task_id for group in kept}) * self.accelerator.num_processes
+            if wanted <= 0:
                 break
             played = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
             if all(episode.fault for episode in played):
@@ -186,7 +206,7 @@ class _Run:
             first += wanted
             episodes += played
             for group in groups(played):
-                if len(group) < 2 or (config.dynamic_sampling != "keep" and _uniform(group)):
+                if len(group) < 2 or (config.dynamic_sampling != "keep" and uniform(group)):
                     dropped, spare = dropped + 1, group
                 else:
                     kept.append(group)
@@ -223,7 +243,8 @@ class _Run:
         config = self.config
         if not tasks:
             return float("nan")
-        chosen = self._mine(registry.make(config.env, **{**config.env_options, "split": split}).tasks(tasks))
+        chosen = registry.make(config.env, **{**config.env_options, "split": split}).tasks(tasks)
+        chosen = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         episodes = self.loop.run(
             acollect(
                 self._agent(config.test_temperature),
@@ -235,12 +256,13 @@ class _Run:
                 group_prefix=prefix,
             )
         )
+        episodes = self._gathered(episodes)
         self.record.keep(episodes)
-        counts = [sum(e.success is True for e in episodes), sum(not e.fault for e in episodes)]
-        if self.accelerator.num_processes > 1:
-            total: Any = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
-            counts = total.tolist()
-        return counts[0] / counts[1] if counts[1] else float("nan")
+        return mean([float(e.success is True) for e in episodes if not e.fault])
+
+    def _gathered(self, items: list[Any]) -> list[Any]:
+        """Return the items of all processes."""
+        return items if self.accelerator.num_processes == 1 else gather_object(items)
 
     def _summary(self) -> dict[str, Any]:
         config = self.config
@@ -313,10 +335,8 @@ class _Run:
 
     def _tasks(self, first: int, number: int) -> list[Task]:
         """Return training tasks by number: of several processes, this one's share."""
-        return self._mine([self.world.numbered(first + i, "train") for i in range(number)])
-
-    def _mine(self, tasks: list[Task]) -> list[Task]:
-        return tasks[self.accelerator.process_index :: self.accelerator.num_processes]
+        rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
+        return [self.world.numbered(first + rank + ranks * i, "train") for i in range(number // ranks)]
 
     def _checkpoint(self) -> None:
         state = {
@@ -346,37 +366,6 @@ def _uninterrupted() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
     if held:
         raise KeyboardInterrupt
-
-
-def _played(episodes: list[Episode]) -> dict[str, Any]:
-    """Return what the episodes of a step amount to."""
-    scored = [e for e in episodes if not e.fault]
-    return {
-        "success_train": _mean([float(e.success is True) for e in scored]),
-        "reward": _mean([e.reward for e in scored]),
-        "turns": _mean([len(e.turns) for e in scored]),
-        "valid": _mean([float(t.valid) for e in scored for t in e.turns]),
-        "faults": len(episodes) - len(scored),
-    }
-
-
-def _shares(episodes: list[Episode], world: float, rollout: float, update: float) -> dict[str, float]:
-    """Return throughput and where the time of a step went."""
-    whole = rollout + update
-    return {
-        "tokens_per_second": sum(len(t.output_ids) for e in episodes for t in e.turns) / whole,
-        "share_env": world / whole,
-        "share_rollout": (rollout - world) / whole,
-        "share_train": update / whole,
-    }
-
-
-def _uniform(group: Group) -> bool:
-    return len({episode.reward for episode in group}) == 1
-
-
-def _mean(values: list[Any]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 def _silent(kind: str, numbers: dict[str, Any]) -> None:
