@@ -81,7 +81,7 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 def test_a_missing_engine_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]) == 2
     error = capsys.readouterr().err
-    assert "error: the vllm engine needs vllm: pip install 'agentgym[vllm]'" in error and "Traceback" not in error
+    assert "error: the vllm engine needs vLLM: pip install 'agentgym[vllm]'" in error and "Traceback" not in error
 
 
 def test_every_extra_that_a_message_names_exists():
