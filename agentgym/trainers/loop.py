@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,17 @@ from agentgym.engines import Sampling
 from agentgym.engines import engine as make_engine
 from agentgym.engines.hf import HFEngine
 from agentgym.episode import Episode, Group, groups
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, unknown
 from agentgym.rollout import acollect
 from agentgym.seeding import derive
 from agentgym.trainers import sync, warm
-from agentgym.trainers.config import TrainConfig, read_config
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
 from agentgym.trainers.metrics import mean, merged, played, shares, uniform
-from agentgym.trainers.policy import init_policy, load_policy
-from agentgym.trainers.record import Record
+from agentgym.trainers.optimizers import optimizers
+from agentgym.trainers.policy import init_policy, load_policy, save_policy
+from agentgym.trainers.record import Record, config_of
 from agentgym.trainers.step import CannotGoOn, Learner, Scorer, imitate, reinforce
 
 WARM_TASKS = 1_000_000_000
@@ -44,14 +46,19 @@ Show = Callable[[str, dict[str, Any]], None]
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
-    accelerator = _accelerator(config)
+    accelerator, config = _accelerator(config), _completed(config)
     record = Record.fresh(config, accelerator.is_main_process)
-    return _Run(accelerator, record, None, show or _silent).run()
+    try:
+        run = _Run(accelerator, record, None, show or _silent)
+    except BaseException:
+        record.discard()
+        raise
+    return run.run()
 
 
 def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
-    accelerator = _accelerator(read_config(Path(folder) / "config.toml"))
+    accelerator = _accelerator(config_of(folder))
     record, state = Record.resumed(folder, accelerator.is_main_process)
     return _Run(accelerator, record, state, show or _silent).run()
 
@@ -64,6 +71,16 @@ def _accelerator(config: TrainConfig) -> Accelerator:
             f"which starts them, or with `accelerate launch --num_processes {config.processes} -m agentgym train …`"
         )
     return accelerator
+
+
+def _completed(config: TrainConfig) -> TrainConfig:
+    """Return the run with the splits it leaves to the world; a wrong one is an error now, not after an hour."""
+    splits = list(registry.make(config.env, **config.env_options).splits)
+    valid, test = config.valid_split or splits[:2][-1], config.test_split or splits[-1]
+    for split in (valid, test):
+        if split not in splits:
+            raise unknown(f"split of {config.env}", split, splits)
+    return replace(config, valid_split=valid, test_split=test)
 
 
 class _Run:
@@ -309,14 +326,14 @@ class _Run:
 
     def _optimizers(self, saved: list[Any] | None) -> None:
         """Make the optimizers of the phase the run is in."""
-        made = warm.optimizers(self.model, self.config) if self.position < self.warm_steps else self._adamw()
+        config = self.config
+        if self.position < self.warm_steps:
+            made = optimizers(self.model, config.warm_lr, muon=config.warm_muon)
+        else:
+            made = optimizers(self.model, config.lr, muon=config.muon, weight_decay=config.weight_decay)
         self.learner.optimizers = [self.accelerator.prepare(optimizer) for optimizer in made]
         for optimizer, state in zip(self.learner.optimizers, saved or [], strict=False):
             optimizer.load_state_dict(state)
-
-    def _adamw(self) -> list[Any]:
-        config = self.config
-        return [torch.optim.AdamW(self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay, foreach=True)]
 
     def _sync(self) -> None:
         self.loop.run(sync.push(self.model, self.tokenizer, self.engine, self.position, self.record.folder))
@@ -327,8 +344,7 @@ class _Run:
         if not config.kl:
             return
         if self.record.writes and not folder.exists():
-            self.model.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+            save_policy(self.model, self.tokenizer, folder)
         self.accelerator.wait_for_everyone()
         reference = Scorer(load_policy(folder)[0], config.temperature).to(self.accelerator.device)
         self.learner.reference = reference.eval().requires_grad_(False)

@@ -82,10 +82,17 @@ def init_policy(
         pad_token_id=tokenizer.vocab[PAD],
         bos_token_id=None,
     )
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    Qwen3ForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    return save_policy(Qwen3ForCausalLM(config), tokenizer, Path(out))
+
+
+def save_policy(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Write a model and its tokenizer to a folder and return it; BadData when it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except Exception as error:  # a full disk is an error of safetensors' own type
+        raise BadData(f"{folder}: the policy could not be written ({error})") from error
     return folder
 
 

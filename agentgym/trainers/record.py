@@ -12,6 +12,7 @@ import torch
 from agentgym.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers.config import TrainConfig, read_config
+from agentgym.trainers.policy import save_policy
 
 _STATE = "trainer.pt"
 
@@ -36,7 +37,10 @@ class Record:
         """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
         folder = Path(config.out)
         if writes and (folder / "config.toml").exists():
-            raise BadConfig(f"{folder} holds a run already: go on with `--resume {folder}`, or choose another --out")
+            raise BadConfig(
+                f"{folder} holds a run already. Go on with it: `agentgym train --resume {folder}` (in a checkout "
+                f"`./dev train --resume {folder}`); or keep it and start another: add `--out runs/NAME`; or delete {folder}"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         if writes:
             (folder / "config.toml").write_text(config.to_toml(), encoding="utf-8")
@@ -46,9 +50,7 @@ class Record:
     def resumed(cls, folder: str | Path, writes: bool = True) -> tuple["Record", dict[str, Any] | None]:
         """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint)."""
         folder = Path(folder)
-        if not (folder / "config.toml").exists():
-            raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
-        record = cls(folder, read_config(folder / "config.toml"), writes)
+        record = cls(folder, config_of(folder), writes)
         state = None
         newest = record.newest()
         if newest is not None:
@@ -63,6 +65,17 @@ class Record:
             file.truncate(offset)  # what came after the checkpoint will be made again
             file.seek(offset)
         return record, state
+
+    def discard(self) -> None:
+        """Delete what `fresh` made: nothing was trained, so the folder is free for the corrected command."""
+        self.close()
+        if self.writes:
+            for name in ("config.toml", "metrics.jsonl", "episodes.jsonl"):
+                (self.folder / name).unlink(missing_ok=True)
+            for path in (self.folder / "init", self.checkpoints):
+                shutil.rmtree(path, ignore_errors=True)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
 
     def newest(self) -> Path | None:
         """Return the folder of the newest finished checkpoint."""
@@ -93,15 +106,15 @@ class Record:
         shutil.rmtree(draft, ignore_errors=True)
         state = {**state, "offsets": (self.metrics.tell(), self.episodes.tell())}
         try:
-            model.save_pretrained(draft)
-            tokenizer.save_pretrained(draft)
+            save_policy(model, tokenizer, draft)
             torch.save(state, draft / _STATE)
             shutil.rmtree(final, ignore_errors=True)
             draft.rename(final)
-        except OSError as error:
+        except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
             shutil.rmtree(draft, ignore_errors=True)
             raise BadData(
-                f"checkpoint {final} could not be written ({error.strerror}); the earlier ones are intact"
+                f"checkpoint {final} could not be written ({error}). The earlier ones are intact: make room, then go on "
+                f"with --resume {self.folder}"
             ) from error
         for old in sorted(self.checkpoints.glob("step-*"))[:-2]:
             shutil.rmtree(old)
@@ -118,6 +131,14 @@ class Record:
         """Close the files."""
         self.metrics.close()
         self.episodes.close()
+
+
+def config_of(folder: str | Path) -> TrainConfig:
+    """Return the configuration of the run in a folder; BadConfig where there is none."""
+    path = Path(folder) / "config.toml"
+    if not path.exists():
+        raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
+    return read_config(path)
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -52,12 +52,13 @@ class CannotGoOn(RuntimeError):
     """The loss or the gradient is not finite, or nothing but faults came back from the rollouts."""
 
 
-def credited(groups: Sequence[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
-    """Return the groups' episodes with an array of advantages each; the advantages are noted in the turns too."""
+def credited(groups: Sequence[Group], credit: Credit, negative: float = 1.0) -> tuple[list[Episode], list[Any]]:
+    """Return the groups' episodes with an array of advantages each, the negative ones weighted; turns note theirs."""
     episodes: list[Episode] = []
     advantages: list[Any] = []
     for group, arrays in zip(groups, credit(groups), strict=True):
-        for episode, values in zip(group, arrays, strict=True):
+        for episode, array in zip(group, arrays, strict=True):
+            values = np.where(array < 0, negative * array, array)
             episodes.append(episode)
             advantages.append(values)
             if len(values) == len(episode.turns):
@@ -68,7 +69,7 @@ def credited(groups: Sequence[Group], credit: Credit) -> tuple[list[Episode], li
 
 def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config: TrainConfig, step: int) -> dict[str, float]:
     """Update the policy on groups of episodes and return the mean metrics of all updates."""
-    segments = build(*credited(groups, credit))
+    segments = build(*credited(groups, credit, config.negative))
     before = _scored(learner, segments, config) if config.engine != "hf" else None
     parts: list[Sums] = []
     norms: list[float] = []
