@@ -10,6 +10,7 @@ A command is one file `agentgym/cli/NAME.py` and one line in `COMMANDS`. The fil
   with `default=`.
 """
 
+import errno
 import importlib
 import os
 import signal
@@ -58,8 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (*OUR_ERRORS, OSError) as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        print(f"error: {printable(_explained(error))}", file=sys.stderr)
         return 2
+
+
+def _explained(error: Exception) -> str:
+    """Return what an error says; the system's own errors as `FILE: WHAT`, with what to do when the disk is full."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    where = "" if error.filename is None else f"{error.filename}: "
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = ". What was written before is kept: make room, then give the same command again" if full else ""
+    return f"{where}{error.strerror}{advice}"
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -5,6 +5,7 @@ agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   a
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -45,6 +46,8 @@ def run(config: Config) -> int:
     need_training()
     from agentgym.trainers.policy import PolicySize, init_policy, load_policy
 
+    if (Path(config.out) / "config.json").exists():
+        raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
     size = PolicySize(config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from agentgym.cli.flags import read_flags
 from agentgym.errors import BadConfig, MissingExtra
-from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.config import TrainConfig, read_recipe, recipes
 from agentgym.trainers.launch import launch, launched, main_process
 
 
@@ -53,6 +53,11 @@ def read(arguments: Sequence[str]) -> Config:
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = read_recipe(name) if name else TrainConfig()
     config = read_flags(TrainConfig, words, command="train", description=__doc__, default=default)
+    if config.credit != default.credit:  # what the recipe tells one algorithm or world is nothing to another
+        default = dataclasses.replace(default, credit_options={})
+    if config.env != default.env:
+        default = dataclasses.replace(default, env_options={}, valid_split="", test_split="")
+    config = read_flags(TrainConfig, words, command="train", default=default)
     return Config(config, arguments=tuple(arguments))
 
 
@@ -66,9 +71,10 @@ def run(config: Config) -> int:
     from transformers.utils import logging
 
     from agentgym.trainers.loop import resume, train
+    from agentgym.trainers.record import config_of
 
     logging.disable_progress_bar()
-    settings = read_config(Path(config.resume) / "config.toml") if config.resume else config.config
+    settings = config_of(config.resume) if config.resume else config.config
     assert settings is not None
     if settings.processes > 1 and not launched():
         return launch(("train", *config.arguments), settings.processes)
@@ -77,7 +83,8 @@ def run(config: Config) -> int:
         summary = resume(config.resume, screen) if config.resume else train(settings, screen)
     except KeyboardInterrupt:
         if main_process():
-            console.print(f"\nstopped; go on with: agentgym train --resume {screen.folder}", markup=False)
+            command = f"train --resume {screen.folder}"
+            console.print(f"\nstopped; go on with: agentgym {command} (in a checkout: ./dev {command})", markup=False)
         raise
     if not main_process():
         return 0

@@ -142,3 +142,28 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Pat
     refused = subprocess.run(again, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "attempts was 300, now" in refused.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits the size of a file")
+def test_no_room_is_one_line_and_what_was_written_is_gone_on_with(tmp_path: Path):
+    out = tmp_path / "e"
+    command = [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--player", "oracle", "--tasks", "13"]
+    command += ["--attempts", "20", "--out", str(out)]
+    limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command]
+    full = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert full.returncode == 2
+    assert "Traceback" not in full.stderr and "error: File too large" in full.stderr
+    kept = read_episodes(out / "episodes.jsonl")
+    assert 0 < len(kept) < 260
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert len(read_episodes(out / "episodes.jsonl")) == 260
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "e"
+    assert main(["eval", "guessnumber", "--player", "oracle", "--tasks", "2", "--out", str(out)]) == 0
+    (out / "episodes.jsonl").unlink()
+    (out / "summary.json.part").symlink_to("/dev/full")
+    assert main(["eval", "guessnumber", "--player", "oracle", "--tasks", "2", "--out", str(out)]) == 2
+    assert "error: No space left on device. What was written before is kept: make room" in capsys.readouterr().err

@@ -175,3 +175,15 @@ def test_a_closed_pipe_is_no_error():
     done = subprocess.run([sys.executable, "-m", "agentgym", "--help"], stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert done.stderr == b""
+
+
+def test_options_of_a_recipe_stay_with_its_algorithm_and_its_world():
+    from agentgym.cli.train import read
+
+    own = read(["household"]).config
+    assert own.credit_options and own.env_options and own.valid_split == "valid_seen"
+    other = read(["household", "--credit", "my_module:last_turn", "--credit.scale", "0.5"]).config
+    assert other.credit_options == {"scale": 0.5} and other.env_options == own.env_options
+    world = read(["household", "--env", "rlvr/Search-v0"]).config
+    assert (world.env_options, world.valid_split, world.test_split) == ({}, "", "")
+    assert read(["household", "--credit.eps", "1"]).config.credit_options == {**own.credit_options, "eps": 1}

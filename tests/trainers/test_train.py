@@ -1,6 +1,7 @@
 """Whole training runs on a tiny world: they learn, stop, resume to the last digit, and fail with a clear message."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,8 @@ def small(out, **changes):
         "horizon_steps": 2,
         "eval_every": 2,
         "eval_tasks": 3,
+        "valid_split": "valid",
+        "test_split": "test",
         "test_tasks": 3,
         "checkpoint_every": 1,
         "dynamic_sampling": "keep",
@@ -125,11 +128,11 @@ def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
 
 def test_it_learns_what_pays(tmp_path):
     """With a range of one to nine and one guess, success can only come from preferring the guesses that win."""
-    config = small(tmp_path / "run", warm_episodes=200, steps=25, tasks_per_step=4, group_size=16, eval_every=0, horizon=())
-    train(config)
+    changes = {"warm_episodes": 120, "steps": 8, "tasks_per_step": 4, "lr": 1e-3, "checkpoint_every": 100}
+    train(small(tmp_path / "run", **changes, group_size=8, eval_every=0, horizon=(), test_tasks=0))
     rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
     valid = [row["valid"] for row in rows]
-    assert sum(valid[-5:]) > sum(valid[:5])
+    assert sum(valid[-3:]) > sum(valid[:3])
 
 
 def test_not_a_number_stops_with_a_message_and_keeps_the_last_checkpoint(tmp_path):
@@ -143,6 +146,35 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     (newest / "trainer.pt").write_bytes(b"not a checkpoint")
     with pytest.raises(BadData, match=r"trainer\.pt: damaged checkpoint"):
         resume(tmp_path / "run")
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from agentgym.cli import main
+from agentgym.trainers.record import Record
+checkpoint, calls = Record.checkpoint, []
+def late(self, *parts):
+    calls.append(1)
+    if len(calls) == 3:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+    checkpoint(self, *parts)
+Record.checkpoint = late
+sys.exit(main(["train", sys.argv[1]]))
+"""
+
+
+def test_no_room_for_a_checkpoint_is_one_line_and_leaves_the_earlier_ones(tmp_path):
+    (tmp_path / "own.toml").write_text(small(tmp_path / "run", eval_every=0, test_tasks=0).to_toml())
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "own.toml")], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert re.search(r"^error: checkpoint .*step-00000022 could not be written .*earlier ones are intact", ran.stderr, re.M)
+    checkpoints = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert checkpoints == ["step-00000020", "step-00000021"]
+    assert resume(tmp_path / "run")["steps"] == 4
 
 
 def test_bad_configurations_are_explained(tmp_path):
@@ -161,10 +193,16 @@ def test_bad_configurations_are_explained(tmp_path):
         train(small(tmp_path / "r1", credit="gigp"))
     with pytest.raises(BadConfig, match="Did you mean 'gamma'"):
         train(small(tmp_path / "r2", credit_options={"gama": 1.0}))
+    with pytest.raises(UnknownName, match="Did you mean 'valid'"):
+        train(small(tmp_path / "r2", valid_split="vald"))
+    with pytest.raises(BadData, match="no policy could be loaded"):
+        train(small(tmp_path / "r2", model=str(tmp_path / "none")))
+    assert not (tmp_path / "r1").exists() and not (tmp_path / "r2").exists()  # free for the corrected command
     with pytest.raises(BadConfig, match="group_size"):
         small(tmp_path, group_size=1)
-    train(small(tmp_path / "r3", warm_episodes=0, steps=0, test_tasks=0))
-    with pytest.raises(BadConfig, match="holds a run already"):
+    train(small(tmp_path / "r3", warm_episodes=0, steps=0, test_tasks=0, valid_split="", test_split=""))
+    assert read_config(tmp_path / "r3" / "config.toml").test_split == "test"
+    with pytest.raises(BadConfig, match=r"holds a run already.*`\./dev train --resume .*r3`.*--out runs/NAME.*delete"):
         train(small(tmp_path / "r3"))
     with pytest.raises(BadConfig, match="holds no run"):
         resume(tmp_path / "nothing")
