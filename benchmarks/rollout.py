@@ -69,6 +69,7 @@ def waiting(episodes: int, concurrency: int) -> Play:
 def household(folder: Path, warm_episodes: int, threads: int) -> Play:
     """Return the setting of uneven replies: 16 groups of 8, as in a training step."""
     import torch  # here, so that the worker processes of the other setting start without it
+    import transformers
 
     from agentgym.agents import ChatAgent
     from agentgym.engines import Sampling
@@ -79,6 +80,7 @@ def household(folder: Path, warm_episodes: int, threads: int) -> Play:
 
     print(f"a warm start of {warm_episodes} episodes …", flush=True)
     torch.set_num_threads(threads)
+    transformers.logging.disable_progress_bar()
     options = {"preset": "tiny"}
     recipe: dict[str, Any] = {"warm_episodes": warm_episodes, "warm_batch": 16, "steps": 0, "test_tasks": 0, "eval_every": 0}
     out = folder / "warm"
