@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.flags import read_flags
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, BadData, MissingExtra
 from agentgym.trainers.config import TrainConfig, read_recipe, recipes
 from agentgym.trainers.launch import launch, launched, main_process
 
@@ -170,4 +170,7 @@ def _report(console: Console, folder: Path) -> None:
     from agentgym.report.plots import learning_curve
 
     for make in (learning_curve, write_report):
-        console.print(str(make(folder)), markup=False)
+        try:
+            console.print(str(make(folder)), markup=False)
+        except (OSError, BadData) as error:
+            console.print(f"the run is whole, but its page is not: {error}", markup=False)
