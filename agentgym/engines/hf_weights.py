@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentgym.errors import BadConfig, BadData, bad_option
@@ -22,7 +22,7 @@ def load_model(model: Any, tokenizer: Any, device: str, dtype: str | None) -> tu
     try:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=dtype or "auto")
         tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(str(model))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a damaged file raises types of safetensors and tokenizers
         raise BadConfig(
             f"hf:{model} cannot be loaded: {error}\nExpected a folder with a model, or the name of one."
         ) from error
@@ -57,6 +57,10 @@ def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
     for file in files:
         if not file.is_file():
             raise BadData(f"{file} does not exist; expected a model folder with safetensors in it")
-        with safe_open(file, framework="pt") as tensors:
+        try:
+            opened = safe_open(file, framework="pt")
+        except SafetensorError as error:
+            raise BadData(f"{file}: damaged ({error}); expected whole safetensors") from error
+        with opened as tensors:
             for name in tensors.keys():  # noqa: SIM118 (not a mapping)
                 yield name, tensors.get_tensor(name)

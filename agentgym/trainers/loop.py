@@ -381,7 +381,7 @@ def _uninterrupted() -> Generator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if held:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # to whoever handles it: of several processes none may leave alone
 
 
 def _silent(kind: str, numbers: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from agentgym.engines import Completion, Sampling
 from agentgym.engines.hf import HFEngine
-from agentgym.errors import BadConfig, Fault
+from agentgym.errors import BadConfig, BadData, Fault
 
 MODEL = tiny.model()
 
@@ -248,5 +248,12 @@ def test_what_cannot_be_loaded_is_said(tmp_path: Any) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(BadConfig, match="cannot be loaded"):
         HFEngine(tmp_path)
+    MODEL.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])  # a copy that was cut off
+    with pytest.raises(BadConfig, match="cannot be loaded"):
+        HFEngine(tmp_path)
+    with pytest.raises(BadData, match=r"model\.safetensors: damaged"):
+        asyncio.run(HFEngine(MODEL).load_weights(tmp_path, 1))
     with pytest.raises(BadConfig, match="max_position_embeddings"):
         HFEngine(MODEL, context=10_000)

@@ -13,6 +13,7 @@ import torch
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.loop import _uninterrupted
 from agentgym.trainers.muon import orthogonal
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
@@ -124,6 +125,21 @@ def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     steps = [row["step"] for row in curve(tmp_path / "run") if row["phase"] == "rl"]
     assert int(newest.name.removeprefix("step-")) == 20 + steps[-1]
+
+
+def test_control_c_within_an_update_goes_to_whoever_handles_it():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), _uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("whole")
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append("noted"))
+    try:
+        with _uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            seen.append("whole")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == ["whole", "whole", "noted"]
 
 
 def test_it_learns_what_pays(tmp_path):
