@@ -7,8 +7,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers import train
+from agentgym.trainers.config import TrainConfig
 
 
 def main() -> None:

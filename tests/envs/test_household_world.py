@@ -116,7 +116,7 @@ def test_expert_knows_nothing_it_was_not_shown():
 def test_splits_are_disjoint_by_layout_and_by_content():
     env = world("easy")
     tasks = {split: [env.numbered(n, split) for n in range(50)] for split in env.splits}
-    layouts = {split: {env.split_key(task) for task in found} for split, found in tasks.items()}
+    layouts = {split: {tuple(task.data["layout"]) for task in found} for split, found in tasks.items()}
     assert not layouts["valid_unseen"] & (layouts["train"] | layouts["valid_seen"])
     contents = {split: {repr((t.instruction, t.data)) for t in found} for split, found in tasks.items()}
     assert not contents["train"] & contents["valid_seen"]
@@ -126,8 +126,8 @@ def test_splits_are_disjoint_by_layout_and_by_content():
 
 def test_valid_seen_has_layouts_of_train():
     env = world("tiny")
-    train = {env.split_key(env.numbered(n, "train")) for n in range(1200)}
-    seen = [env.split_key(env.numbered(n, "valid_seen")) for n in range(50)]
+    train = {tuple(env.numbered(n, "train").data["layout"]) for n in range(1200)}
+    seen = [tuple(env.numbered(n, "valid_seen").data["layout"]) for n in range(50)]
     assert sum(layout in train for layout in seen) > 20, "layouts of valid_seen and train come from the same pool"
 
 

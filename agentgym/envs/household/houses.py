@@ -46,13 +46,15 @@ class Plan:
     """How many objects of the wanted class there are; pick-two has at least two."""
     layouts: int
     """How many layouts there are, splits taken together."""
+    rooms: tuple[str, ...] = tuple(ROOMS)
+    """The kinds of rooms."""
 
 
 def draw_task(rng: np.random.Generator, plan: Plan) -> Task:
     """Draw a house with a goal that can be reached and does not hold yet."""
     while True:
         kind = _choose(rng, plan.types)
-        fitting = [number for number, room in enumerate(ROOMS.values()) if kind in room.types]
+        fitting = [i for i, (name, room) in enumerate(ROOMS.items()) if kind in room.types and name in plan.rooms]
         number = len(ROOMS) * int(rng.integers(-(-plan.layouts // len(ROOMS)))) + _choose(rng, fitting)
         layout = draw_layout(number, plan.receptacles, plan.together)
         room = _room(number)

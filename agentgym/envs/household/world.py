@@ -15,12 +15,14 @@ from agentgym.envs.household.explain import explain
 from agentgym.envs.household.game import Game, build_game
 from agentgym.envs.household.houses import Plan, draw_task, goal_of, make_problem
 from agentgym.envs.household.play import Play
+from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import NOTHING_HAPPENS
 from agentgym.errors import BadConfig, unknown
 from agentgym.seeding import share
 
 _FIVE = TASK_TYPES[:5]
+_TWO = ("kitchen", "bedroom")
 
 
 class HouseWorld(TextEnv):
@@ -105,9 +107,9 @@ class Household(HouseWorld):
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
-    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets", "layouts")
+    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets", "layouts", "rooms")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "together": 0.0, "horizon": 16},
+        "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
         "full": {"receptacles": (30, 40), "objects": (30, 50), "together": 0.3, "targets": (1, 4), "horizon": 50},
     }
@@ -122,6 +124,8 @@ class Household(HouseWorld):
     """Chance that a receptacle stands at the same place as another."""
     targets: tuple[int, int] = (1, 2)
     """How many objects of the wanted class there are."""
+    rooms: tuple[str, ...] = tuple(ROOMS)
+    """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
     layouts: int = 2000
     """How many room layouts there are at each difficulty, all splits together; what lies in them has no end."""
 
@@ -142,6 +146,12 @@ class Household(HouseWorld):
         for kind in self.types:
             if kind not in TASK_TYPES:
                 raise unknown("task type", kind, TASK_TYPES)
+        for name in self.rooms:
+            if name not in ROOMS:
+                raise unknown("room", name, ROOMS)
+        for kind in self.types:
+            if not any(kind in ROOMS[name].types for name in self.rooms):
+                raise BadConfig(f"no room of {tuple(self.rooms)} has tasks of type {kind}; drop the type or add a room")
         if self.layouts < 4:
             raise BadConfig(f"layouts of Household is {self.layouts!r}; expected at least 4, one for each kind of room")
         if not 0 <= self.together < 1:
@@ -157,19 +167,24 @@ class Household(HouseWorld):
             self.together,
             self.targets,
             self.layouts,
+            tuple(self.rooms),
         )
         return draw_task(rng, plan)
 
     def split_key(self, task: Task) -> object:
-        return tuple(task.data["layout"])
+        """Return the layout where it is held out; elsewhere all of the task, since seen rooms are shared by design."""
+        layout = tuple(task.data["layout"])
+        return layout if self._held_out(layout) else (task.instruction, sorted(task.data.items()))
 
     def split_of(self, task: Task) -> str:
         """Return the split: held-out layouts first, then held-out contents of the others; functions of hashes alone."""
-        if share("layout", repr(self.split_key(task))) < self.splits["valid_unseen"]:
+        if self._held_out(tuple(task.data["layout"])):
             return "valid_unseen"
-        content = repr((task.instruction, sorted(task.data.items())))
         rest = 1 - self.splits["valid_unseen"]
-        return "valid_seen" if share("content", content) < self.splits["valid_seen"] / rest else "train"
+        return "valid_seen" if share("content", repr(self.split_key(task))) < self.splits["valid_seen"] / rest else "train"
+
+    def _held_out(self, layout: tuple[str, ...]) -> bool:
+        return share("layout", repr(layout)) < self.splits["valid_unseen"]
 
     def make_game(self, task: Task) -> Game:
         return generated_game(task)
