@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 
@@ -29,18 +30,30 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     shared = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1"}
     shared |= {"MASTER_PORT": str(port), "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     running: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(processes):
-            environment = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            quiet = None if rank == 0 else subprocess.DEVNULL
-            command = [sys.executable, "-m", "agentgym", *arguments]
-            running.append(subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True))
-        return _wait(running)
-    finally:
-        for process in running:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    before = signal.signal(signal.SIGTERM, _terminated)  # so that no process is orphaned
+    with tempfile.TemporaryFile() as words:  # what the processes without the screen have to say, if they fail
+        try:
+            for rank in range(processes):
+                environment = {**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                quiet = None if rank == 0 else words
+                command = [sys.executable, "-m", "agentgym", *arguments]
+                process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
+                running.append(process)
+            code = _wait(running)
+            if code not in (0, 128 + signal.SIGINT) and not running[0].returncode:
+                words.seek(0)
+                sys.stderr.write(words.read().decode(errors="replace")[-4000:])
+            return code
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            for process in running:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+
+
+def _terminated(*_: object) -> None:
+    sys.exit(128 + signal.SIGTERM)
 
 
 def _wait(running: Sequence[subprocess.Popen[bytes]]) -> int:

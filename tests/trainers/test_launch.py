@@ -1,0 +1,72 @@
+"""Runs of several processes: they learn together, stop together, resume exactly, and fail in words."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentgym.errors import BadConfig
+from agentgym.trainers import TrainConfig, train
+
+RUN = """# two processes
+env = "rlvr/GuessNumber-v0"
+out = "{out}"
+processes = 2
+threads = 1
+warm_episodes = 8
+warm_batch = 4
+steps = {steps}
+tasks_per_step = 2
+group_size = 4
+turn_tokens = 6
+eval_every = 0
+test_tasks = 4
+dynamic_sampling = "keep"
+checkpoint_every = 1
+"""
+
+
+def start(tmp_path, steps, **changes):
+    text = RUN.format(out=tmp_path / "run", steps=steps)
+    for key, value in changes.items():
+        text = text.replace(f"{key} = ", f"{key} = {value} #")
+    (tmp_path / "run.toml").write_text(text)
+    command = [sys.executable, "-m", "agentgym", "train", str(tmp_path / "run.toml")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def rows(tmp_path):
+    path = tmp_path / "run" / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_two_processes_share_the_work(tmp_path):
+    text, _ = start(tmp_path, 2).communicate(timeout=240)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["episodes"] == 8 + 2 * 2 * 4, text
+    assert [row["step"] for row in rows(tmp_path) if row["phase"] == "rl"] == [1, 2]
+    evaluations = (tmp_path / "run" / "episodes.jsonl").read_text().count("success_after/")
+    assert evaluations == 4, "the episodes of both processes are kept"
+
+
+def test_control_c_stops_both_with_a_checkpoint_and_resume_goes_on(tmp_path):
+    process = start(tmp_path, 300)
+    deadline = time.time() + 200
+    while time.time() < deadline and not any(row["phase"] == "rl" for row in rows(tmp_path)):
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=100)
+    assert process.returncode == 130, text
+    done = [row["step"] for row in rows(tmp_path) if row["phase"] == "rl"]
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    assert int(newest.name.removeprefix("step-")) == 2 + done[-1]
+
+
+def test_python_says_how_to_start_several_processes(tmp_path):
+    with pytest.raises(BadConfig, match="accelerate launch --num_processes 2"):
+        train(TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path), processes=2))
+    with pytest.raises(BadConfig, match="multiple of processes, 3"):
+        TrainConfig(processes=3)
