@@ -3,6 +3,7 @@
 # transformers is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import re
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,12 +29,7 @@ TEMPLATE = (
     "{%- if add_generation_prompt -%}{{ '<|act|>' }}{%- endif -%}"
 )
 
-# Whole phrases stay together, and a thing with its number, so that what a world says over and over becomes one token.
-_PHRASES = (
-    r"[,.]?[ \n]?\p{L}++ \d+"  # a thing and its number: " drawer 2"
-    r"|[,.]?[ \n]?(?!\p{L}++ \d)\p{L}++(?: (?!\p{L}++ \d)\p{L}++)*"  # words up to the next such thing: ". On the"
-    r"| ?\d+| ?[^\s\p{L}\d]+|\s+"
-)
+_NUMBERED = re.compile(r"([^\W\d_]+) \d")
 
 
 @dataclass(frozen=True)
@@ -127,10 +123,28 @@ def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> I
                 break
 
 
+def phrases(texts: Iterable[str]) -> str:
+    """Return a pattern that cuts a world's text into what a token may grow to.
+
+    Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
+    thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
+    Other words stay together as phrases, so that what a world says over and over becomes one token.
+    """
+    names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
+    thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
+    return (
+        rf"[ \n]?{thing}"
+        r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
+        rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
+        r"| ?[^\s\p{L}\d]+|\s+"
+    )
+
+
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer with a two-token chat template on texts."""
+    texts = list(texts)
     tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(_PHRASES), behavior="isolated")
+    split = pre_tokenizers.Split(Regex(phrases(texts)), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )  # type: ignore[assignment]

@@ -48,16 +48,16 @@ class Memory:
                 self.viewed |= 1 << r
 
 
-def advise(play: Play, memory: Memory) -> str:
-    """Return the expert's next command."""
-    return _Expert(play, memory).next()
+def advise(play: Play, memory: Memory, *, listed: bool = False) -> str:
+    """Return the expert's next command; `listed` looks for things in the order of the room's list, not of likelihood."""
+    return _Expert(play, memory, listed).next()
 
 
 class _Expert:
     """One decision; every question it asks of the state is guarded by the memory."""
 
-    def __init__(self, play: Play, memory: Memory) -> None:
-        self.play, self.game, self.memory = play, play.game, memory
+    def __init__(self, play: Play, memory: Memory, listed: bool) -> None:
+        self.play, self.game, self.memory, self.listed = play, play.game, memory, listed
         self.here = {r for r in play.game.here[play.location] if memory.located >> r & 1}
 
     def next(self) -> str:
@@ -145,11 +145,11 @@ class _Expert:
         return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
 
     def explore(self) -> str:
-        """Look into the likeliest receptacle not looked into yet."""
+        """Look into the likeliest receptacle not looked into yet, or the first of the list."""
         unseen = [r for r in range(len(self.game.receptacles)) if not self.memory.viewed >> r & 1]
         if not unseen:
             return "look"
-        r = min(unseen, key=lambda r: (self.rank(r) - 2 * (r in self.here), r))
+        r = min(unseen, key=lambda r: (0 if self.listed else self.rank(r) - 2 * (r in self.here), r))
         return self.access(r) or f"examine {self.game.receptacles[r]}"
 
     def rank(self, r: int) -> int:

@@ -33,11 +33,15 @@ class HouseWorld(TextEnv):
     random_bound = 0.1
     play: Play
     memory: Memory
+    search: str = "likely"
+    """Where the expert looks first: the `likely` places, or as the room is `listed`, which is easier to imitate."""
     base: int
     """The number of the task in state keys."""
 
     def setup(self) -> None:
         """Make room for the games played last: the attempts of a group share theirs."""
+        if self.search not in ("likely", "listed"):
+            raise BadConfig(f"search is {self.search!r}; expected 'likely' or 'listed'")
         self._games: OrderedDict[str, tuple[Task, Game]] = OrderedDict()
 
     def make_game(self, task: Task) -> Game:
@@ -97,7 +101,7 @@ class HouseWorld(TextEnv):
 
     def expert(self) -> Iterator[str]:
         while True:
-            yield advise(self.play, self.memory)
+            yield advise(self.play, self.memory, listed=self.search == "listed")
 
 
 class Household(HouseWorld):
@@ -107,7 +111,16 @@ class Household(HouseWorld):
     """
 
     splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
-    settings: ClassVar[tuple[str, ...]] = ("receptacles", "objects", "types", "together", "targets", "layouts", "rooms")
+    settings: ClassVar[tuple[str, ...]] = (
+        "receptacles",
+        "objects",
+        "types",
+        "together",
+        "targets",
+        "layouts",
+        "rooms",
+        "search",
+    )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
