@@ -197,9 +197,7 @@ class _Run:
             if config.eval_every and (step + 1) % config.eval_every == 0:
                 row["success_valid"] = self._evaluate(config.valid_split, config.eval_tasks, f"eval/{step + 1}/")
             row["seconds"] = time.perf_counter() - started
-            row["eta_seconds"] = (
-                (self.seconds + row["seconds"]) / self.position * (self.warm_steps + config.steps - self.position)
-            )
+            row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
             self.record.log(row)
             self.show("step", row)
 
