@@ -24,7 +24,7 @@ ARMS = {
     },
     "gigpo-state": {"credit": "gigpo", "credit_options": {"penalty": 0.01, "anchor": "state", "step_weight": 1.0}},
 }
-GRID = [(lr, clip) for lr in (5e-4, 1e-3, 2e-3) for clip in (0.2, 0.3)]
+GRID = [(lr, clip) for lr in (1e-3, 2e-3, 4e-3) for clip in (0.2, 0.3)]
 GRID_SEEDS = (100, 101)  # never used in the final comparison
 SEEDS = tuple(range(8))
 
@@ -36,10 +36,16 @@ def base(**changes):
     return TrainConfig(
         **{
             "env": "rlvr/Household-v0",
-            "env_options": {"preset": "tiny"},
+            "env_options": {"preset": "tiny", "search": "listed"},
             "turn_tokens": 16,
             "threads": 1,
+            "batch_tokens": 2048,
             "warm_batch": 16,
+            "warm_lr": 8e-3,
+            "warm_noise": 0.12,
+            "warm_invalid": 0.05,
+            "lr_decay": 0.25,
+            "negative": 0.5,
             "tasks_per_step": 16,
             "group_size": 8,
             "valid_split": "valid_seen",
@@ -181,7 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/gigpo"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--warm-episodes", type=int, default=6000)
+    parser.add_argument("--warm-episodes", type=int, default=12800)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--report", action="store_true")
