@@ -214,13 +214,13 @@ class _Run:
             wanted = config.tasks_per_step - len({group.task_id for group in kept}) * self.accelerator.num_processes
             if wanted <= 0:
                 break
-            played = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
-            if all(episode.fault for episode in played):
-                reason = (played[0].error or "").strip().split("\n")[-1] if played else "no episodes"
+            fresh = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
+            if all(episode.fault for episode in fresh):
+                reason = (fresh[0].error or "").strip().split("\n")[-1] if fresh else "no episodes"
                 raise CannotGoOn(f"every episode ended in a fault, the first with: {reason}")
             first += wanted
-            episodes += played
-            for group in groups(played):
+            episodes += fresh
+            for group in groups(fresh):
                 if len(group) < 2 or (config.dynamic_sampling != "keep" and uniform(group)):
                     dropped, spare = dropped + 1, group
                 else:
