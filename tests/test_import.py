@@ -25,7 +25,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
-    ("errors", "seeding", "options"),
+    ("errors", "seeding", "options", "screen"),
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "wrapper", "registry"),
     ("rewards", "sandbox", "engines", "envs", "agents", "contract"),

@@ -12,6 +12,7 @@ from agentgym.core import Task, TextEnv
 from agentgym.engines import Sampling
 from agentgym.episode import Turn
 from agentgym.errors import BadConfig
+from agentgym.screen import printable
 from agentgym.seeding import generator
 
 Choose = Callable[[TextEnv, Mapping[str, Any], np.random.Generator], str]
@@ -229,8 +230,3 @@ class HumanAgent(_Player):
         other = HumanAgent(self._read, self._write)
         other._oracle = self._oracle
         return other
-
-
-def printable(text: str) -> str:
-    """Return text with control characters, which could drive a terminal, shown as escapes; line breaks stay."""
-    return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)

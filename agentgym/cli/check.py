@@ -12,11 +12,11 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.cli.screen import printable
 from agentgym.contract import LAWS, Report, Result, examine, look
 from agentgym.contract.report import show
 from agentgym.errors import unknown
 from agentgym.options import Options
+from agentgym.screen import printable
 
 _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim"}
 

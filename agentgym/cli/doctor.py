@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.screen import printable
+from agentgym.screen import printable
 
 SECONDS = 10.0  # for a program to say its version
 

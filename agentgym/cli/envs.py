@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.card import card
-from agentgym.cli.screen import printable
 from agentgym.contract import examine
 from agentgym.core import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
 from agentgym.options import Options
 from agentgym.registry import DESCRIPTIONS, make
+from agentgym.screen import printable
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suites import worlds
 from agentgym.evaluate.summary import summarize
 from agentgym.options import Options
-from agentgym.trainers.config import TrainConfig, read_config
+from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
@@ -197,10 +197,10 @@ def _resolve(model: str) -> tuple[str, dict[str, Any]]:
         return model, {}
     trained = _trained(model)
     if trained:
-        found = sorted(path for path in folder.glob("checkpoints/step-*") if (path / "config.json").exists())
-        if not found:
+        newest = newest_checkpoint(folder)
+        if newest is None:
             raise BadConfig(f"{folder} is a training run without a checkpoint: expected checkpoints/step-… in it")
-        return f"hf:{found[-1]}", {"agent": trained.agent, "prompt": trained.prompt, "turn_tokens": trained.turn_tokens}
+        return f"hf:{newest}", {"agent": trained.agent, "prompt": trained.prompt, "turn_tokens": trained.turn_tokens}
     if folder.is_dir() and not (folder / "config.json").exists():
         raise BadConfig(f"{folder} is neither a model (config.json) nor a training run (config.toml, checkpoints/)")
     return f"hf:{model}", {}

@@ -8,8 +8,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli import printable
 from agentgym.episode import Episode
+from agentgym.screen import printable
 
 Row = Mapping[str, Any]
 

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from agentgym.cli.screen import printable
 from agentgym.contract.solutions import random_player
 from agentgym.contract.subject import first
 from agentgym.core import TextEnv
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 from agentgym.registry import make
+from agentgym.screen import printable
 
 COLUMNS = 4  # admissible commands side by side
 

@@ -11,6 +11,9 @@ from typing import Any, cast
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.options import Options
 
+STATE = "trainer.pt"
+"""The file of a checkpoint folder that holds the trainer's state."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -209,6 +212,12 @@ def read_recipe(name: str) -> TrainConfig:
     if name not in table:
         raise unknown("recipe", name, table, "`agentgym train --list` shows all.")
     return read_config(table[name])
+
+
+def newest_checkpoint(folder: str | Path) -> Path | None:
+    """Return the folder of a run's newest finished checkpoint, a model folder with the trainer's state; None without one."""
+    found = sorted(path for path in Path(folder).glob("checkpoints/step-*") if (path / STATE).exists())
+    return found[-1] if found else None
 
 
 def read_config(path: Path) -> TrainConfig:

@@ -45,7 +45,7 @@ def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> Score
         logits = model(input_ids=batch.ids, use_cache=False).logits
         return token_logprobs(logits.flatten(0, 1)[batch.places], batch.targets, temperature)
     if forward.supported(model):
-        hidden = forward.hidden_states(model, batch.ids, batch.places)
+        hidden = forward.hidden_states(model, batch.ids, batch.places, batch.lengths)
     else:
         hidden = model.get_decoder()(input_ids=batch.ids, use_cache=False).last_hidden_state.flatten(0, 1)[batch.places]
     return project(model.get_output_embeddings(), hidden, batch.targets, temperature)

@@ -342,7 +342,7 @@ class _Run:
         if not config.kl:
             return
         if self.record.writes and not folder.exists():
-            save_policy(self.model, self.tokenizer, folder)
+            save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)  # whole or not at all
         self.accelerator.wait_for_everyone()
         reference = Scorer(load_policy(folder)[0], config.temperature).to(self.accelerator.device)
         self.learner.reference = reference.eval().requires_grad_(False)

@@ -32,6 +32,7 @@ class Batch:
     weights: Tensor  # [trained] float32, what each token's loss counts in the sum
     turns: Tensor  # [trained] int64, which turn of the micro-batch
     rows: Tensor  # [trained] int64, which row of the micro-batch
+    lengths: tuple[int, ...]  # [rows], padding left out
     segments: tuple[int, ...] = ()
     """Indices of the rows in what `pack` was given; trained tokens lie in this order."""
 
@@ -42,8 +43,27 @@ class Batch:
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the micro-batch on another device."""
-        flat = (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
-        return Batch(self.ids.to(device), *(tensor.to(device) for tensor in flat), segments=self.segments)
+        return Batch(self.ids.to(device), *(tensor.to(device) for tensor in self._flat()), self.lengths, self.segments)
+
+    def idle(self) -> "Batch":
+        """Return its shortest row without weight: what a process computes when only the others have work left."""
+        row, chosen = len(self.lengths) - 1, self.rows == len(self.lengths) - 1
+        places, targets, advantages, logprobs, weights, turns, rows = (tensor[chosen] for tensor in self._flat())
+        return Batch(
+            self.ids[row:, : self.lengths[row]],
+            places - row * self.ids.shape[1],
+            targets,
+            advantages,
+            logprobs,
+            torch.zeros_like(weights),
+            turns - turns[:1],
+            rows - row,
+            self.lengths[row:],
+            self.segments[row:],
+        )
+
+    def _flat(self) -> tuple[Tensor, ...]:
+        return (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
 
 
 def pack(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int) -> list[Batch]:
@@ -85,6 +105,7 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
         torch.as_tensor(np.concatenate([w[s.mask] for w, s in zip(weights, segments, strict=True)]).astype(np.float32)),
         torch.as_tensor(np.unique(turns, return_inverse=True)[1].astype(np.int64)),
         torch.as_tensor(np.repeat(np.arange(len(segments)), [segment.trained for segment in segments])),
+        tuple(lengths),
         chosen,
     )
 

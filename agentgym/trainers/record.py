@@ -11,10 +11,8 @@ import torch
 
 from agentgym.episode import Episode
 from agentgym.errors import BadConfig, BadData
-from agentgym.trainers.config import TrainConfig, read_config
+from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint, read_config
 from agentgym.trainers.policy import save_policy
-
-_STATE = "trainer.pt"
 
 
 class Record:
@@ -54,7 +52,7 @@ class Record:
         state = None
         newest = record.newest()
         if newest is not None:
-            state = _load(newest / _STATE)
+            state = _load(newest / STATE)
             state["folder"] = str(newest)
         offsets = (0, 0) if state is None else state["offsets"]
         for file, offset in zip((record.metrics, record.episodes), offsets, strict=True):
@@ -79,15 +77,13 @@ class Record:
 
     def newest(self) -> Path | None:
         """Return the folder of the newest finished checkpoint."""
-        found = sorted(p for p in self.checkpoints.iterdir() if p.name.startswith("step-") and (p / _STATE).exists())
-        return found[-1] if found else None
+        return newest_checkpoint(self.folder)
 
     def log(self, metrics: dict[str, Any]) -> None:
         """Append one step's metrics."""
         if not self.writes:
             return
-        rounded = {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in metrics.items()}
-        self.metrics.write(json.dumps(rounded) + "\n")
+        self.metrics.write(json.dumps(_finite(metrics)) + "\n")
         self.metrics.flush()
 
     def keep(self, episodes: list[Episode]) -> None:
@@ -107,7 +103,7 @@ class Record:
         state = {**state, "offsets": (self.metrics.tell(), self.episodes.tell())}
         try:
             save_policy(model, tokenizer, draft)
-            torch.save(state, draft / _STATE)
+            torch.save(state, draft / STATE)
             shutil.rmtree(final, ignore_errors=True)
             draft.rename(final)
         except (OSError, RuntimeError, BadData) as error:  # torch raises RuntimeError on a full disk
@@ -124,7 +120,7 @@ class Record:
         if not self.writes:
             return
         draft = self.folder / f".{name}"
-        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(_finite(content), indent=2) + "\n", encoding="utf-8")
         draft.replace(self.folder / name)
 
     def close(self) -> None:
@@ -139,6 +135,11 @@ def config_of(folder: str | Path) -> TrainConfig:
     if not path.exists():
         raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
     return read_config(path)
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers as JSON can hold them: what is not finite becomes null."""
+    return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in numbers.items()}
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One step of reinforcement learning: episodes in, updated weights and metrics out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
-        batches = batches + [replace(batches[-1], weights=torch.zeros_like(batches[-1].weights))] * (most - len(batches))
+        batches = batches + [batches[-1].idle()] * (most - len(batches))
     return [batch.to(accelerator.device) for batch in batches]
 
 

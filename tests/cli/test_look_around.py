@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from agentgym.cli import COMMANDS, main, printable
+from agentgym.cli import COMMANDS, main
 from agentgym.cli.flags import value_of
+from agentgym.screen import printable
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_world_cannot_steer_the_terminal(run, typed, capsys):
     typed("[bold red]x[/] \x1b[2J\x07 \u202e")
     out = run("play", "rlvr/GuessNumber-v0")[1]
     assert "[bold red]x[/]" in out and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
-    assert printable("a\x1b[0m\n\ud800\u2066b") == "a\\x1b[0m\n\\xd800\\x2066b"
+    assert printable("a\x1b[0m\n\ud800\u2066b") == "a\\x1b[0m\n\\ud800\\u2066b"
 
 
 def test_check_answers_by_code_and_shows_the_sequence(run, tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ def batch(advantages, logprobs, turns=None, rows=None):
         *flat,
         empty if turns is None else torch.tensor(turns),
         empty if rows is None else torch.tensor(rows),
+        (n,),
     )
 
 

@@ -1,0 +1,6 @@
+"""What may be written to a terminal: text of worlds, models and files is hostile until it went through here."""
+
+
+def printable(text: str) -> str:
+    """Return text with control, format and surrogate characters, which could drive a terminal, shown as escapes."""
+    return "".join(c if c in "\n\t" or c.isprintable() else repr(c)[1:-1] for c in text)
