@@ -3,11 +3,12 @@
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from agentgym import registry
 from agentgym.agents.base import Agent, Conversation
@@ -18,6 +19,7 @@ from agentgym.seeding import derive
 from agentgym.workers import LocalWorld, Workers, World
 
 Factory = Callable[[], TextEnv]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class _Run:
 
 def collect(agent: Agent, env: str | Factory, **options: Any) -> list[Episode]:
     """Play episodes and return them in the order of tasks and attempts; see `acollect` for the options."""
-    return asyncio.run(acollect(agent, env, **options))
+    return _finished(acollect(agent, env, **options))
 
 
 async def acollect(
@@ -106,8 +108,18 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
     episode = _episode(job, env.spec.id if env.spec else type(env).__name__, env.limit)
     talks = {} if conversation is None else {env.role: conversation}
     world = LocalWorld(env)
-    asyncio.run(_play(world, agent, talks, job, episode, env.observation, env.info(), 60.0, None))
+    _finished(_play(world, agent, talks, job, episode, env.observation, env.info(), 60.0, None))
     return episode
+
+
+def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also from a notebook, whose own event loop is running: there in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def _jobs(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 import agentgym
+from agentgym.agents import OracleAgent
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, Fault
@@ -156,6 +157,13 @@ def test_lockstep_plays_the_same_episodes(tmp_path):
     lock = collect(Player(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "lock", lockstep=True)
     assert len(free) == len(lock) == 6
     assert without_seconds(tmp_path / "free") == without_seconds(tmp_path / "lock")
+
+
+def test_a_notebook_whose_event_loop_runs_already_may_collect():
+    async def cell():
+        return collect(OracleAgent(), "rlvr/GuessNumber-v0", tasks=2)
+
+    assert [episode.success for episode in asyncio.run(cell())] == [True, True]
 
 
 def test_horizon_reaches_the_world():

@@ -76,8 +76,8 @@ def _attend(layer: Any, lengths: Sequence[int], states: Tensor, turns: Tensor, e
 
 def _row(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return what the heads of one row gather, [tokens, heads * head]; all [tokens, heads, head]."""
-    heads_first = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))
-    return F.scaled_dot_product_attention(*heads_first, is_causal=True, enable_gqa=True)[0].transpose(0, 1).flatten(1)
+    query, key, value = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)[0].transpose(0, 1).flatten(1)
 
 
 def _paired(weight: Tensor, size: int) -> Tensor:

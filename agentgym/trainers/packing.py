@@ -43,7 +43,8 @@ class Batch:
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the micro-batch on another device."""
-        return Batch(self.ids.to(device), *(tensor.to(device) for tensor in self._flat()), self.lengths, self.segments)
+        flat = (tensor.to(device) for tensor in self._flat())
+        return Batch(self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments)
 
     def idle(self) -> "Batch":
         """Return its shortest row without weight: what a process computes when only the others have work left."""
