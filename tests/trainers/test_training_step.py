@@ -182,3 +182,12 @@ def test_rows_are_spread_by_squared_length():
     assert sorted(i for part in parts for i in part) == list(range(len(segments)))
     loads = [sum(len(segments[i]) ** 2 for i in part) for part in parts]
     assert max(loads) < 1.2 * min(loads)
+
+
+def test_a_process_that_waits_for_others_computes_one_short_row_without_weight(model):
+    segments = build(*token_episodes())
+    batch = pack(segments, token_weights(segments), 64)[0]
+    idle, last = batch.idle(), batch.rows == len(batch.lengths) - 1
+    assert idle.ids.shape == (1, batch.lengths[-1]) and idle.lengths == batch.lengths[-1:]
+    assert not idle.weights.any() and idle.trained == int(last.sum()) > 0
+    torch.testing.assert_close(policy_logprobs(model, idle).logprobs, policy_logprobs(model, batch).logprobs[last])
