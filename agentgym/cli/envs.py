@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tyro
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -68,18 +68,20 @@ def facts(env: TextEnv) -> Text:
     return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
 
 
-def worlds() -> Table:
-    """Return the table of every registered world."""
+def worlds() -> Group:
+    """Return the table of every registered world, and below it what those that cannot be made here say."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("id", "actions", "oracle", "splits", "what"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "id")
+    missing: list[Text] = []
     for id in sorted(DESCRIPTIONS):
         try:
             cells = _describe(make(id))
         except (ImportError, BadConfig, BadData, MissingExtra, Fault) as error:
-            cells = ("-", "-", f"not here: {str(error).splitlines()[0]}")
+            cells = ("-", "-", "see below")
+            missing.append(Text(f"\n{id} is not here: {printable(str(error).splitlines()[0])}", style="dim"))
         table.add_row(*(Text(printable(cell)) for cell in (id, *cells, DESCRIPTIONS[id])))
-    return table
+    return Group(table, *missing)
 
 
 def _describe(env: TextEnv) -> tuple[str, str, str]:
