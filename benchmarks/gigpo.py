@@ -24,7 +24,7 @@ ARMS = {
     },
     "gigpo-state": {"credit": "gigpo", "credit_options": {"penalty": 0.01, "anchor": "state", "step_weight": 1.0}},
 }
-GRID = [(lr, clip) for lr in (1e-3, 2e-3, 4e-3) for clip in (0.2, 0.3)]
+GRID = [(lr, clip) for lr in (5e-4, 1e-3, 2e-3) for clip in (0.2, 0.3)]
 GRID_SEEDS = (100,)  # never used in the final comparison
 SEEDS = tuple(range(8))
 
@@ -42,8 +42,9 @@ def base(**changes):
             "batch_tokens": 4096,
             "warm_batch": 16,
             "warm_lr": 8e-3,
-            "warm_noise": 0.08,
-            "warm_invalid": 0.04,
+            "warm_noise": 0.06,
+            "warm_invalid": 0.03,
+            "lr_warmup": 4,
             "lr_decay": 0.25,
             "negative": 0.5,
             "tasks_per_step": 16,
@@ -187,7 +188,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/gigpo"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--warm-episodes", type=int, default=6400)
+    parser.add_argument("--warm-episodes", type=int, default=7200)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--report", action="store_true")
@@ -202,7 +203,9 @@ def main():
     if not options.report:
         run_all([warm_run(out, seed, options.warm_episodes) for seed in (*GRID_SEEDS, *SEEDS)], options.jobs)
         run_all([arm_run(out, "grid", arm, s, lr, clip, options.steps) for arm, s, lr, clip in grid], options.jobs)
-        score_all([out / f"grid-{arm}-{s}-{lr}-{clip}" for arm, s, lr, clip in grid], "valid_seen", options.tasks, options.jobs)
+        score_all(
+            [out / f"grid-{arm}-{s}-{lr}-{clip}" for arm, s, lr, clip in grid], "valid_seen", options.tasks, options.jobs
+        )
     table = {}
     for arm in ARMS:
         for lr, clip in GRID:

@@ -1,7 +1,8 @@
 """Laws of tasks and splits, of faults, and of the way a world is made."""
 
 import re
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import gymnasium
 
@@ -61,12 +62,21 @@ def answers_stay_hidden(subject: Subject) -> str:
         text = "\n".join(
             [observation, task.instruction, repr(info), *(tool.description for tool in subject.env.tools.values())]
         )
-        answers = [str(task.data[name]) for name in names]
+        answers = [text for name in names for text in _texts(task.data[name])]
         if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in answers):
             shown, last = shown + 1, task.id
     if shown > len(subject.many) / 2:  # now and then an answer is in the question by accident
         raise Broken(f"the answer is shown at the start of {shown} of {len(subject.many)} tasks", task=last, seed=0)
     return f"{len(subject.many)} tasks, {shown} by accident"
+
+
+def _texts(value: object) -> list[str]:
+    """Return every text and number in an answer, which may be a list of spellings or a table."""
+    if isinstance(value, Mapping):
+        return [text for one in cast(Mapping[object, object], value).values() for text in _texts(one)]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [text for one in cast(Iterable[object], value) for text in _texts(one)]
+    return [str(value)]
 
 
 def bad_options_are_refused(subject: Subject) -> str:

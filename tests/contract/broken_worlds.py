@@ -107,6 +107,12 @@ class AnyTaskAnySplit(Stairs):
 
 
 class TellsTheCode(Vault):
+    answers = ("codes",)  # one of several spellings, as questions have them
+
+    def generate(self, rng, difficulty):
+        task = super().generate(rng, difficulty)
+        return Task(task.instruction, {**task.data, "codes": ["12", task.data["code"]]})
+
     def begin(self, task):
         return super().begin(task) + f" It says {self.code}."
 
