@@ -19,7 +19,7 @@ from rich.text import Text
 
 from agentgym import agents
 from agentgym.agents.base import Agent
-from agentgym.cli.eval_screen import Bar, table
+from agentgym.cli.eval_screen import Bar, aggregates, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
@@ -100,8 +100,14 @@ def run(config: Config) -> int:
     finally:
         if agent.engine is not None:
             agent.engine.close()
-    console.print(table(summarize(episodes)))
-    notes = [f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes"]
+    summary = summarize(episodes)
+    console.print(table(summary))
+    console.print()
+    console.print(effort(summary))
+    notes = [
+        *aggregates(summary),
+        f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes",
+    ]
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]

@@ -37,7 +37,8 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     shown = capsys.readouterr().out
     assert "rlvr/GuessNumber-v0" in shown
     assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
-    assert "pass@2" in shown
+    assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
+    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 worlds or task types" in shown
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert options["player"] == "oracle"
     assert main(command) == 0  # nothing is left to play

@@ -54,6 +54,9 @@ def test_a_whole_evaluation_leaves_manifest_episodes_and_summary(tmp_path: Path)
     assert summary["reasons"] == {"success": 16 - odd, "horizon": odd}
     assert summary["worlds"][WORLD]["success"]["tasks"] == 8
     assert summary["pass_at"]["2"] == summary["pass_at"]["1"]  # the agent does the same twice
+    assert summary["pass_hat"]["2"] == summary["avg_at"]["2"] == (16 - odd) / 16
+    assert summary["unparsed"] == 0 and summary["seconds"] > 0
+    assert (summary["iqm"]["runs"], summary["iqm"]["columns"], len(summary["profile"])) == (2, 1, 10)
     manifest = json.loads((tmp_path / "a/manifest.json").read_text())
     assert manifest["options"]["worlds"] == {WORLD: {"split": "test", "tasks": 8, "options": {}}}
     assert manifest["options"]["model"] == "bisecting"
