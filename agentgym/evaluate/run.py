@@ -62,6 +62,9 @@ def evaluate(
     and how many there will be. Interrupted at any moment, the same call goes on; with other options it raises BadConfig.
     """
     folder = Path(folder)
+    for world in (*plan.env_options, *plan.own):
+        if world not in plan.worlds:
+            raise bad_option("world of the plan's options", world, plan.worlds)
     plans = {world: plan.of(world) for world in plan.worlds}
     chosen = {world: _tasks(world, own) for world, own in plans.items()}  # every name is checked before anything is written
     described = {

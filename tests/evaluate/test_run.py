@@ -140,6 +140,23 @@ def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("name", ["env_options", "own"])
+def test_options_of_a_world_that_is_not_played_are_refused(tmp_path: Path, name: str):
+    with pytest.raises(BadConfig, match=r"no world of the plan's options 'horizon'. Known: rlvr/GuessNumber-v0"):
+        evaluate(Agent(), plan(**{name: {"horizon": 3}}), tmp_path / "new")
+
+
+def test_a_world_has_its_own_tasks_and_attempts(tmp_path: Path):
+    own = {"rlvr/FrozenLake-v0": {"tasks": 2, "attempts": 3, "split": "train"}}
+    there: list[tuple[int, int]] = []
+    two = plan(worlds=(WORLD, "rlvr/FrozenLake-v0"), own=own, tasks=4)
+    episodes = evaluate(agentgym.RandomAgent(), two, tmp_path, started=lambda *counts: there.append(counts))
+    assert there == [(0, 4 * 2 + 2 * 3)]
+    assert sorted((e.split, e.attempt) for e in episodes if e.env != WORLD) == sorted(("train", i) for i in (0, 1, 2) * 2)
+    with pytest.raises(BadConfig, match="Did you mean 'tasks'"):
+        evaluate(Agent(), plan(own={WORLD: {"task": 2}}), tmp_path / "new")
+
+
 def test_a_small_split_is_played_whole(tmp_path: Path):
     size = 0
     with pytest.raises(BadConfig, match="different tasks"):
