@@ -79,9 +79,8 @@ def verdict(row: Row) -> Sequence[str]:
     needed, detectable = row["tasks_needed"], row["detectable"]
     if needed is not None:
         size = abs(100 * row["difference"]["mean"])
-        lines.append(
-            f"to see a difference of {size:.1f} points (power 80 %, two-sided 5 %): {needed} tasks; here are {tasks}"
-        )
+        aim = f"a difference of {size:.1f} points (power 80 %, two-sided 5 %)"
+        lines.append(f"{needed} tasks are needed to see {aim}; {tasks} are paired")
     if detectable is not None:
         lines.append(f"with the same power {tasks} tasks show a difference of {100 * detectable:.1f} points or more")
     return lines

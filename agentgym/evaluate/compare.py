@@ -45,7 +45,7 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
     finished, and those left out since their instructions differ; `faults` counts episodes; `all` and each of `worlds`
     and their `by_type` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or nothing pairs.
     """
-    sides = [_read(Path(folder)) for folder in (a, b)]
+    sides = [read_evaluation(Path(folder)) for folder in (a, b)]
     left, right = (outcomes(episodes) for _, episodes in sides)
     texts = [{_key(e): e.instruction for e in episodes} for _, episodes in sides]
     common = [name for name in left if name in right]
@@ -120,8 +120,8 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
     return NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
-    """Return the options and the episodes of an evaluation's folder."""
+def read_evaluation(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
+    """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none."""
     for name in ("manifest.json", "episodes.jsonl"):
         if not (folder / name).exists():
             raise BadConfig(f"{folder} holds no evaluation (no {name}): expected a folder that `agentgym eval` wrote")
