@@ -13,7 +13,7 @@ PLAN = Plan(
     split="valid_unseen",
     tasks=20,
     attempts=2,
-    env_options={"preset": "tiny", "horizon": 15},
+    env_options={"rlvr/Household-v0": {"preset": "tiny", "horizon": 15}},
 )
 
 

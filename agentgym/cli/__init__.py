@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from a world's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
     "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
+    "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
+    "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }
 

@@ -1,7 +1,8 @@
 """Measure an agent on one world or many; an interrupted evaluation goes on where it stopped.
 
 agentgym eval household --model runs/demo                       the policy of a training run
-agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         every world that makes its own tasks
+agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every world that makes its own tasks
+agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
 agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the world
 """
@@ -9,7 +10,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the w
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ from rich.text import Text
 
 from agentgym import agents
 from agentgym.agents.base import Agent
-from agentgym.cli.eval_screen import Bar, table
+from agentgym.cli.eval_screen import Bar, aggregates, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
 from agentgym.evaluate.run import Plan, evaluate
-from agentgym.evaluate.suites import worlds
+from agentgym.evaluate.suite import Suite, resolve
 from agentgym.evaluate.summary import summarize
 from agentgym.options import Options
 from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
@@ -32,6 +33,8 @@ from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
 OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
+OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
+OF_PLANS = ("split", "tasks", "attempts", "seed")
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
@@ -40,21 +43,21 @@ class Config:
     """What to measure."""
 
     worlds: tyro.conf.Positional[str]
-    """World, or several with commas between; `core` is every world that makes its own tasks."""
+    """World, or several with commas between; or a suite: `smoke`, `core`, or a TOML file of your own."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH."""
     player: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
-    """Split of the tasks; without it the last of the world's splits, which is its test split."""
-    tasks: int = 100
-    """Tasks of each world: the first so many of the split's fixed list; of a split with fewer, all."""
-    attempts: int = 1
-    """Attempts at each task."""
-    seed: int = 0
-    """Seed of the worlds' chance and of sampling."""
+    """Split of the tasks; without it the suite's, else the last of the world's splits, which is its test split."""
+    tasks: int | None = None
+    """Tasks of each world: the first so many of the split's fixed list, or all; without it the suite's, else 100."""
+    attempts: int | None = None
+    """Attempts at each task; without it the suite's, else 1."""
+    seed: int | None = None
+    """Seed of the worlds' chance and of sampling; without it the suite's, else 0."""
     temperature: float | None = None
-    """Sampling temperature; 1 without it, 0 is greedy."""
+    """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
     agent: str | None = None
     """`chat` (full history) or `window` (the last turns); without it, the training run's own, else chat."""
     prompt: str | None = None
@@ -77,9 +80,9 @@ class Config:
 
 def run(config: Config) -> int:
     """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
-    ids = worlds(config.worlds)
-    agent, options = _agent(config)
-    plan = Plan(ids, config.split, config.tasks, config.attempts, config.seed, _env_options(config, ids))
+    suite = resolve(config.worlds)
+    agent, options = _agent(config, suite)
+    plan = _plan(config, suite)
     folder = Path(config.out or default_folder(config))
     console, progress = Console(), Bar()
     try:
@@ -88,7 +91,7 @@ def run(config: Config) -> int:
                 agent,
                 plan,
                 folder,
-                options=options,
+                options={**options, **({"suite": suite.name} if suite.name else {})},
                 concurrency=config.concurrency,
                 retry_faults=config.retry_faults,
                 started=progress.start,
@@ -100,8 +103,14 @@ def run(config: Config) -> int:
     finally:
         if agent.engine is not None:
             agent.engine.close()
-    console.print(table(summarize(episodes)))
-    notes = [f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes"]
+    summary = summarize(episodes)
+    console.print(table(summary))
+    console.print()
+    console.print(effort(summary))
+    notes = [
+        *aggregates(summary),
+        f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes",
+    ]
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
@@ -119,12 +128,24 @@ def default_folder(config: Config) -> str:
     return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
 
 
-def _agent(config: Config) -> tuple[Agent, dict[str, Any]]:
+def _plan(config: Config, suite: Suite) -> Plan:
+    """Return what is to be played: the flags, laid over the suite, laid over the defaults."""
+    given = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
+    fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
+    own = {
+        world: {name: value for name, value in table.items() if name in OF_PLANS and name not in given}
+        for world, table in suite.own.items()
+    }
+    return Plan(suite.worlds, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
+
+
+def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
     if (config.model is None) == (config.player is None):
         raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
     if config.player is None:
-        return _model(config)
+        fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
+        return _model(replace(config, **{name: value for name, value in fixed.items() if getattr(config, name) is None}))
     if config.player not in PLAYERS:
         raise unknown("player", config.player, PLAYERS)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
@@ -184,10 +205,10 @@ def _trained(model: str | None) -> TrainConfig | None:
     return read_config(path) if model and path.exists() else None
 
 
-def _env_options(config: Config, ids: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
     trained = _trained(config.model)
     own = {trained.env: trained.env_options} if trained else {}
-    return {world: {**own.get(world, {}), **config.env_options} for world in ids}
+    return {world: {**own.get(world, {}), **suite.env_options(world), **config.env_options} for world in suite.worlds}
 
 
 def _resolve(model: str) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What an evaluation shows in the terminal: a bar while it runs, a table at the end."""
+"""What an evaluation shows in the terminal: a bar while it runs, tables at the end."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,26 +12,55 @@ from agentgym.episode import Episode
 from agentgym.screen import printable
 
 Row = Mapping[str, Any]
+Cell = Callable[[Row], str]
 
 
 def table(summary: Row) -> Table:
-    """Return the table of an evaluation: a row for each world and each of its task types.
+    """Return the results of an evaluation: a row for each world and each of its task types.
 
-    Faults have a column where there are some, the reward where it differs from the success rate.
+    Faults have a column where there are some, the reward where it differs from the success rate, pass@k and pass^k
+    where every task had several attempts.
     """
     worlds: Mapping[str, Row] = summary["worlds"]
-    columns: dict[str, Callable[[Row], str]] = {
-        "success [95 %]": lambda row: _interval(row["success"]),
+    k = max(summary["pass_at"], key=int, default="1")
+    columns: dict[str, Cell] = {
+        ("success [95 %]" if k == "1" else f"success avg@{k} [95 %]"): lambda row: _interval(row["success"]),
         "episodes": lambda row: str(row["success"]["episodes"]),
     }
     if summary["success"]["faults"]:
         columns["faults"] = lambda row: str(row["success"]["faults"])
     if any(_number(row["reward"]) != _number(row["success"]["mean"]) for row in worlds.values()):
         columns["reward"] = lambda row: _number(row["reward"])
-    columns["turns"] = lambda row: _number(row["turns"])
-    for k in summary["pass_at"]:
-        if k != "1":
-            columns[f"pass@{k}"] = lambda row, k=k: _percent(row["pass_at"].get(k))
+    if k != "1":
+        columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))
+        columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
+    return _table(worlds, columns)
+
+
+def effort(summary: Row) -> Table:
+    """Return what an episode took: turns, sampled tokens, seconds, and the shares of turns that went wrong."""
+    columns: dict[str, Cell] = {
+        "turns": lambda row: _number(row["turns"]),
+        "tokens": lambda row: _number(row["tokens"]),
+        "seconds": lambda row: _number(row["seconds"]),
+        "invalid": lambda row: _percent(row["invalid"]),
+        "unparsed": lambda row: _percent(row["unparsed"]),
+    }
+    return _table(summary["worlds"], columns)
+
+
+def aggregates(summary: Row) -> list[str]:
+    """Return the interquartile mean and three points of the performance profile, where there is more than one score."""
+    found = summary["iqm"]
+    if found is None or found["runs"] * found["columns"] < 2:
+        return []
+    points = {point["above"]: point for point in summary["profile"]}
+    profile = ", ".join(f"{_percent(points[above]['value'])} above {above}" for above in (0.2, 0.5, 0.8))
+    size = f"{found['runs']} attempts x {found['columns']} worlds or task types"
+    return [f"interquartile mean {_interval({**found, 'mean': found['value']})} of {size}; {profile}"]
+
+
+def _table(worlds: Mapping[str, Row], columns: Mapping[str, Cell]) -> Table:
     found = Table(box=None, pad_edge=False, header_style="bold")
     found.add_column("world", overflow="fold")
     for name in columns:
@@ -71,6 +100,8 @@ class Bar:
 def _interval(rate: Row) -> str:
     if rate["mean"] is None:
         return "-"
+    if rate["low"] is None:
+        return _percent(rate["mean"])
     mean, low, high = (f"{100 * rate[name]:.1f}" for name in ("mean", "low", "high"))
     return f"{mean} % [{low}, {high}]"
 

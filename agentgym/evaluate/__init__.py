@@ -1,5 +1,17 @@
 """Evaluation that can be trusted: intervals over tasks and attempts, faults counted apart, runs that resume."""
 
-from agentgym.evaluate.statistics import Interval, Success, paired_difference, pass_at_k, success
+from agentgym.evaluate.aggregates import interquartile_mean, performance_profile
+from agentgym.evaluate.attempts import avg_at_k, pass_at_k, pass_hat_k
+from agentgym.evaluate.statistics import Interval, Success, paired_difference, success
 
-__all__ = ["Interval", "Success", "paired_difference", "pass_at_k", "success"]
+__all__ = [
+    "Interval",
+    "Success",
+    "avg_at_k",
+    "interquartile_mean",
+    "paired_difference",
+    "pass_at_k",
+    "pass_hat_k",
+    "performance_profile",
+    "success",
+]

@@ -30,7 +30,7 @@ def start(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     path = folder / "manifest.json"
     wanted = json.loads(json.dumps(dict(options), sort_keys=True))
     fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
-    found = _read(path) if path.exists() else fresh
+    found = read(path) if path.exists() else fresh
     before = found["options"]
     differing = [name for name in sorted({*before, *wanted}) if before.get(name) != wanted.get(name)]
     if differing:
@@ -97,7 +97,8 @@ def write_json(path: Path, value: Any) -> None:
     part.replace(path)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """Return a manifest; raises BadData where the file is none."""
     try:
         found = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
         if found["format"] == FORMAT and isinstance(found["options"], dict) and isinstance(found["sessions"], list):

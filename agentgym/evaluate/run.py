@@ -1,14 +1,14 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agentgym.agents.base import Agent
 from agentgym.core import TextEnv
 from agentgym.episode import Episode, append_episodes, read_episodes
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import make
@@ -29,10 +29,19 @@ class Plan:
     seed: int = 0
     env_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Options of each world, by its id."""
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """By world, its own `split`, `tasks` and `attempts`, where they differ from the plan's."""
 
     def options(self, world: str) -> dict[str, Any]:
         """Return the options of one world."""
         return dict(self.env_options.get(world, {}))
+
+    def of(self, world: str) -> "Plan":
+        """Return the plan of one world."""
+        own = self.own.get(world, {})
+        if odd := set(own) - {"split", "tasks", "attempts"}:
+            raise bad_option(f"part of the plan of {world}", min(odd), ("split", "tasks", "attempts"))
+        return replace(self, worlds=(world,), own={}, **own)
 
 
 def evaluate(
@@ -53,10 +62,19 @@ def evaluate(
     and how many there will be. Interrupted at any moment, the same call goes on; with other options it raises BadConfig.
     """
     folder = Path(folder)
-    chosen = {world: _tasks(world, plan) for world in plan.worlds}  # every name is checked before anything is written
+    for world in (*plan.env_options, *plan.own):
+        if world not in plan.worlds:
+            raise bad_option("world of the plan's options", world, plan.worlds)
+    plans = {world: plan.of(world) for world in plan.worlds}
+    chosen = {world: _tasks(world, own) for world, own in plans.items()}  # every name is checked before anything is written
     described = {
         "worlds": {
-            world: {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(world)}
+            world: {
+                "split": tasks[0].split,
+                "tasks": len(tasks),
+                "options": plan.options(world),
+                **({"attempts": plans[world].attempts} if plans[world].attempts != plan.attempts else {}),
+            }
             for world, tasks in chosen.items()
         },
         "attempts": plan.attempts,
@@ -66,14 +84,14 @@ def evaluate(
     path = folder / "episodes.jsonl"
     kept = _kept(path, drop_faults=retry_faults)
     if started:
-        started(len(kept), sum(map(len, chosen.values())) * plan.attempts)
+        started(len(kept), sum(len(tasks) * plans[world].attempts for world, tasks in chosen.items()))
     for world, tasks in chosen.items():
         collect(
             agent,
             world,
             split=tasks[0].split or None,
             tasks=tasks,
-            attempts=plan.attempts,
+            attempts=plans[world].attempts,
             seed=plan.seed,
             concurrency=concurrency,
             out=path,

@@ -127,22 +127,6 @@ def paired_difference(
     return _interval(differences, drawn[0] - drawn[1], bounds, level)
 
 
-def pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """Return the chance that at least one of `k` attempts, drawn without return from those made, succeeded.
-
-    The unbiased estimator `1 - C(n-c, k) / C(n, k)` of Chen et al., 2021 (arXiv:2107.03374), equation 1.
-    """
-    if not 0 <= successes <= attempts or not 1 <= k <= attempts:
-        raise BadConfig(f"pass@{k} of {successes} successes in {attempts} attempts: needs 1 <= k <= attempts")
-    return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
-
-
-def mean_pass_at_k(values: Outcomes, k: int) -> float:
-    """Return pass@k averaged over the units with at least `k` attempts; nan where there is none."""
-    rates = [pass_at_k(len(v), round(sum(v)), k) for v in values.values() if len(v) >= k]
-    return sum(rates) / len(rates) if rates else math.nan
-
-
 @dataclass(frozen=True, slots=True)
 class _Table:
     """Values of all units in one array, padded."""

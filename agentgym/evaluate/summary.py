@@ -7,41 +7,75 @@ from dataclasses import asdict
 from typing import Any
 
 from agentgym.episode import Episode
-from agentgym.evaluate.statistics import mean_pass_at_k, outcomes, success
+from agentgym.evaluate.aggregates import (
+    THRESHOLDS,
+    Aggregate,
+    interquartile_interval,
+    profile_intervals,
+    score_table,
+)
+from agentgym.evaluate.attempts import avg_at_k, mean_over_tasks, pass_at_k, pass_hat_k, useful_ks
+from agentgym.evaluate.statistics import Outcomes, outcomes, success
+
+MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 
 
 def summarize(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Return the results of all episodes, by world, and within each world by task type where tasks have one.
 
-    Every row has `success` (mean, low, high, tasks, episodes, faults), `reward`, `turns`, `tokens` (sampled, an
-    episode), `invalid` (share of turns), `pass_at` (by k, where every task had that many attempts), `reasons`
-    (counts) and `metrics` (means). Faults enter `success.faults` and `reasons` only.
+    Every row has `success` (mean, low, high, tasks, episodes, faults), `reward`, `turns`, `tokens` (sampled) and
+    `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
+    `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
+    all episodes and of worlds have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
+    attempt). Faults enter `success.faults` and `reasons` only.
     """
     worlds: dict[str, Any] = {}
     for world in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == world]
         types = sorted({episode.labels["type"] for episode in mine if "type" in episode.labels})
         by_type = {name: _row([e for e in mine if e.labels.get("type") == name]) for name in types}
-        worlds[world] = {**_row(mine), "by_type": by_type}
-    return {**_row(episodes), "worlds": worlds}
+        worlds[world] = {**_row(mine), **_aggregated(mine), "by_type": by_type}
+    return {**_row(episodes), **_aggregated(episodes), "worlds": worlds}
 
 
 def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
     counted = [episode for episode in episodes if episode.success is not None]
     turns = [turn for episode in counted for turn in episode.turns]
     found = outcomes(counted)
-    attempts = min((len(values) for values in found.values()), default=0)
     names = sorted({name for episode in counted for name in episode.metrics})
     return {
         "success": {name: _finite(value) for name, value in asdict(success(episodes)).items()},
         "reward": _mean(episode.reward for episode in counted),
         "turns": _mean(len(episode.turns) for episode in counted),
         "tokens": _mean(sum(len(turn.output_ids) for turn in episode.turns) for episode in counted),
+        "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
-        "pass_at": {str(k): mean_pass_at_k(found, k) for k in (1, 2, 4, 8, 16, 32, 64) if k <= attempts},
+        "unparsed": _mean(not turn.parsed for turn in turns),
+        **_by_k(found),
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},
     }
+
+
+def _by_k(found: Outcomes) -> dict[str, dict[str, float]]:
+    ks = useful_ks(min((len(values) for values in found.values()), default=0))
+    return {name: {str(k): mean_over_tasks(found, k, measure) for k in ks} for name, measure in MEASURES.items()}
+
+
+def _aggregated(episodes: Sequence[Episode]) -> dict[str, Any]:
+    scores = score_table(episodes)
+    if not scores.size:
+        return {"iqm": None, "profile": None}
+    runs, columns = scores.shape
+    points = profile_intervals(scores)
+    return {
+        "iqm": {**_bounds(interquartile_interval(scores)), "runs": runs, "columns": columns},
+        "profile": [{"above": above, **_bounds(point)} for above, point in zip(THRESHOLDS, points, strict=True)],
+    }
+
+
+def _bounds(found: Aggregate) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in asdict(found).items()}
 
 
 def _mean(values: Iterable[float]) -> float | None:

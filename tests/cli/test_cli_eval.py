@@ -19,15 +19,7 @@ from agentgym.cli import main
 from agentgym.cli.eval import Config, default_folder
 from agentgym.cli.eval_screen import table
 from agentgym.episode import Episode, read_episodes
-from agentgym.evaluate.suites import SUITES, worlds
 from agentgym.evaluate.summary import summarize
-
-
-def test_names_of_worlds_and_suites():
-    assert worlds("guessnumber, rlvr/Search-v0") == ("rlvr/GuessNumber-v0", "rlvr/Search-v0")
-    assert worlds("core") == SUITES["core"]
-    assert worlds("core,household") == SUITES["core"]
-    assert worlds("my_module:me/World-v0") == ("my_module:me/World-v0",)
 
 
 def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -37,7 +29,8 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     shown = capsys.readouterr().out
     assert "rlvr/GuessNumber-v0" in shown
     assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
-    assert "pass@2" in shown
+    assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
+    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 worlds or task types" in shown
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert options["player"] == "oracle"
     assert main(command) == 0  # nothing is left to play
@@ -46,9 +39,45 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     assert (out / "report.html").stat().st_size > 20_000
 
 
+def test_a_suite_of_ones_own_is_played_and_flags_are_laid_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, out = tmp_path / "mine.toml", tmp_path / "e"
+    path.write_text(
+        "tasks = 5\nattempts = 2\nseed = 3\n[worlds]\nguessnumber = { horizon = 4, tasks = 2 }\n"
+        'frozenlake = { split = "train", attempts = 3, options = { difficulty = 1 } }\n'
+    )
+    command = ["eval", str(path), "--player", "expert", "--out", str(out)]
+    assert main(command) == 0
+    options = json.loads((out / "manifest.json").read_text())["options"]
+    assert options["worlds"] == {
+        "rlvr/GuessNumber-v0": {"split": "test", "tasks": 2, "options": {"horizon": 4}},
+        "rlvr/FrozenLake-v0": {"split": "train", "tasks": 5, "options": {"difficulty": 1}, "attempts": 3},
+    }
+    assert (options["suite"], options["seed"], options["attempts"]) == ("mine", 3, 2)
+    episodes = read_episodes(out / "episodes.jsonl")
+    assert len(episodes) == 2 * 2 + 5 * 3
+    assert {e.horizon for e in episodes if e.env == "rlvr/GuessNumber-v0"} == {4}
+    assert main([*command, "--tasks", "1"]) == 2  # another evaluation: tasks is laid over the world's own too
+    assert "'tasks': 1" in capsys.readouterr().err
+
+
+def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
+    policy, path, out = str(tmp_path / "p"), tmp_path / "mine.toml", tmp_path / "e"
+    assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", policy]) == 0
+    path.write_text('worlds = ["guessnumber"]\ntasks = 1\ntemperature = 0.5\nturn_tokens = 3\nprompt = "act"\nhorizon = 2\n')
+    assert main(["eval", str(path), "--model", policy, "--out", str(out), "--turn-tokens", "4", "--threads", "1"]) == 0
+    options = json.loads((out / "manifest.json").read_text())["options"]
+    assert (options["temperature"], options["turn_tokens"], options["prompt"]) == (0.5, 4, "act")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["cor", "--player", "oracle"], "Did you mean 'core'"),
+        (
+            ["no.toml", "--player", "oracle"],
+            "no.toml: cannot be read (No such file or directory). Suites of",
+        ),
+        (["core,household", "--player", "oracle"], "core is a suite and is evaluated alone"),
         (["gessnumber", "--player", "oracle"], "Did you mean 'guessnumber'"),
         (["rlvr/GessNumber-v0", "--player", "oracle"], "Did you mean 'rlvr/GuessNumber-v0'"),
         (["guessnumber"], "say who plays"),

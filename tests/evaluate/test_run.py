@@ -54,6 +54,9 @@ def test_a_whole_evaluation_leaves_manifest_episodes_and_summary(tmp_path: Path)
     assert summary["reasons"] == {"success": 16 - odd, "horizon": odd}
     assert summary["worlds"][WORLD]["success"]["tasks"] == 8
     assert summary["pass_at"]["2"] == summary["pass_at"]["1"]  # the agent does the same twice
+    assert summary["pass_hat"]["2"] == summary["avg_at"]["2"] == (16 - odd) / 16
+    assert summary["unparsed"] == 0 and summary["seconds"] > 0
+    assert (summary["iqm"]["runs"], summary["iqm"]["columns"], len(summary["profile"])) == (2, 1, 10)
     manifest = json.loads((tmp_path / "a/manifest.json").read_text())
     assert manifest["options"]["worlds"] == {WORLD: {"split": "test", "tasks": 8, "options": {}}}
     assert manifest["options"]["model"] == "bisecting"
@@ -135,6 +138,23 @@ def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict
     with pytest.raises((LookupError, BadConfig), match="Did you mean"):
         evaluate(Agent(), plan(**changes), tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["env_options", "own"])
+def test_options_of_a_world_that_is_not_played_are_refused(tmp_path: Path, name: str):
+    with pytest.raises(BadConfig, match=r"no world of the plan's options 'horizon'. Known: rlvr/GuessNumber-v0"):
+        evaluate(Agent(), plan(**{name: {"horizon": 3}}), tmp_path / "new")
+
+
+def test_a_world_has_its_own_tasks_and_attempts(tmp_path: Path):
+    own = {"rlvr/FrozenLake-v0": {"tasks": 2, "attempts": 3, "split": "train"}}
+    there: list[tuple[int, int]] = []
+    two = plan(worlds=(WORLD, "rlvr/FrozenLake-v0"), own=own, tasks=4)
+    episodes = evaluate(agentgym.RandomAgent(), two, tmp_path, started=lambda *counts: there.append(counts))
+    assert there == [(0, 4 * 2 + 2 * 3)]
+    assert sorted((e.split, e.attempt) for e in episodes if e.env != WORLD) == sorted(("train", i) for i in (0, 1, 2) * 2)
+    with pytest.raises(BadConfig, match="Did you mean 'tasks'"):
+        evaluate(Agent(), plan(own={WORLD: {"task": 2}}), tmp_path / "new")
 
 
 def test_a_small_split_is_played_whole(tmp_path: Path):

@@ -12,10 +12,8 @@ import agentgym
 from agentgym import BadConfig, Episode
 from agentgym.evaluate.statistics import (
     mean_interval,
-    mean_pass_at_k,
     outcomes,
     paired_difference,
-    pass_at_k,
     success,
 )
 
@@ -140,40 +138,6 @@ def test_equal_results_still_leave_room_for_a_difference():
 def test_nothing_in_common_is_refused():
     with pytest.raises(BadConfig, match="1 units on one side, 2 on the other"):
         paired_difference({"a": [1.0]}, {"b": [1.0], "c": [0.0]})
-
-
-@pytest.mark.parametrize(
-    ("attempts", "successes", "k", "expected"),
-    [
-        (5, 2, 1, 0.4),
-        (5, 2, 3, 1 - 1 / 10),  # C(3,3) / C(5,3)
-        (10, 3, 2, 1 - 21 / 45),  # C(7,2) / C(10,2)
-        (4, 0, 4, 0.0),
-        (4, 1, 4, 1.0),
-        (200, 1, 100, 0.5),
-    ],
-)
-def test_pass_at_k(attempts: int, successes: int, k: int, expected: float):
-    assert pass_at_k(attempts, successes, k) == pytest.approx(expected)
-
-
-def test_pass_at_k_refuses_more_than_was_tried():
-    with pytest.raises(BadConfig, match="pass@5 of 1 successes in 4 attempts"):
-        pass_at_k(4, 1, 5)
-
-
-def test_mean_pass_at_k_takes_tasks_with_enough_attempts():
-    assert mean_pass_at_k({"a": [1.0, 0.0], "b": [0.0, 0.0], "c": [1.0]}, 2) == 0.5
-    assert math.isnan(mean_pass_at_k({"c": [1.0]}, 2))
-
-
-@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
-def test_pass_at_k_is_the_mean_over_all_draws(case: tuple[int, int, int]):
-    from itertools import combinations
-
-    n, c, k = case
-    draws = list(combinations([1] * c + [0] * (n - c), k))
-    assert pass_at_k(n, c, k) == pytest.approx(sum(max(draw) for draw in draws) / len(draws))
 
 
 results = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([True, False, None])), max_size=20)

@@ -1,0 +1,123 @@
+"""Compare two evaluations task by task: the difference and its interval, the tasks that flipped, and how many would show it.
+
+agentgym compare runs/eval-a runs/eval-b            is B better than A?
+agentgym compare runs/eval-a runs/eval-b --json     the same as JSON, every flipped task named
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.errors import BadConfig
+from agentgym.evaluate.compare import compare_folders
+from agentgym.screen import printable
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to compare."""
+
+    a: tyro.conf.Positional[str]
+    """Folder of an evaluation: what B is measured against."""
+    b: tyro.conf.Positional[str]
+    """Folder of another evaluation with the same tasks."""
+    json: bool = False
+    """Print JSON, which names every flipped task."""
+    tasks: int = 10
+    """Flipped tasks to list each way."""
+
+
+def run(config: Config) -> int:
+    """Print the comparison."""
+    if config.tasks < 0:
+        raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
+    found = compare_folders(config.a, config.b)
+    if config.json:
+        print(json.dumps(found, indent=2, allow_nan=False))
+        return 0
+    console = Console()
+    console.print(Text(f"A {printable(found['a'])}\nB {printable(found['b'])}"), soft_wrap=True)
+    for line in _made_with(found):
+        console.print(Text(line), soft_wrap=True)
+    console.print()
+    console.print(table(found))
+    console.print()
+    for line in [*_flips(found["all"], config.tasks), *verdict(found["all"])]:
+        console.print(Text(line), soft_wrap=True)
+    return 0
+
+
+def table(found: Row) -> Table:
+    """Return the rows of a comparison: all worlds where there are several, each world, each of its task types."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column("world", overflow="fold")
+    for name in ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    worlds: Mapping[str, Row] = found["worlds"]
+    for world, row in worlds.items():
+        shown.add_row(*map(Text, (printable(world), *_cells(row))))
+        for kind, part in row["by_type"].items():
+            shown.add_row(*(Text(cell, style="dim") for cell in (f"  {printable(kind)}", *_cells(part))))
+    if len(worlds) > 1:
+        shown.add_row(*(Text(cell, style="bold") for cell in ("all", *_cells(found["all"]))))
+    return shown
+
+
+def verdict(row: Row) -> Sequence[str]:
+    """Return what may be said of the difference, and how many tasks would be needed to see it."""
+    low, high, tasks = row["difference"]["low"], row["difference"]["high"], row["difference"]["units"]
+    lines = ["B is better" if low > 0 else "A is better" if high < 0 else "no difference is shown: the interval holds 0"]
+    lines[0] += f"; sign test p = {row['p_value']:.3g}"
+    needed, detectable = row["tasks_needed"], row["detectable"]
+    if needed is not None:
+        size = abs(100 * row["difference"]["mean"])
+        aim = f"a difference of {size:.1f} points (power 80 %, two-sided 5 %)"
+        lines.append(f"{needed} tasks are needed to see {aim}; {tasks} are paired")
+    if detectable is not None:
+        lines.append(f"with the same power {tasks} tasks show a difference of {100 * detectable:.1f} points or more")
+    return lines
+
+
+def _made_with(found: Row) -> list[str]:
+    lines = [f"{printable(name)}: {_short(old)} in A, {_short(new)} in B" for name, (old, new) in found["options"].items()]
+    counts = found["tasks"]
+    apart = {
+        "only A finished": counts["only_a"],
+        "only B finished": counts["only_b"],
+        "have other instructions": counts["other_instruction"],
+    }
+    left_out = [f"{count} that {why}" for why, count in apart.items() if count]
+    if left_out:
+        lines.append(f"{counts['paired']} tasks are paired; left out: {', '.join(left_out)}")
+    if any(found["faults"].values()):
+        lines.append(f"faults, left out: {found['faults']['a']} in A, {found['faults']['b']} in B")
+    return lines
+
+
+def _flips(row: Row, most: int) -> list[str]:
+    lines: list[str] = []
+    for name, what in (("gained", "solved by B alone"), ("lost", "solved by A alone")):
+        tasks = [printable(task) for task in row[name][:most]]
+        more = [f"... and {len(row[name]) - len(tasks)} more: --tasks N or --json"] if len(row[name]) > len(tasks) else []
+        lines += [f"{what}: {len(row[name])}", *(f"  {line}" for line in (*tasks, *more))]
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    gap = row["difference"]
+    shown = f"{100 * gap['mean']:+.1f} [{100 * gap['low']:+.1f}, {100 * gap['high']:+.1f}]"
+    a, b = (f"{100 * row[side]:.1f}" for side in "ab")
+    return str(gap["units"]), a, b, shown, str(len(row["gained"])), str(len(row["lost"]))
+
+
+def _short(value: object) -> str:
+    shown = printable(json.dumps(value))
+    return shown if len(shown) <= 120 else f"{shown[:117]}..."

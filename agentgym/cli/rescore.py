@@ -1,0 +1,50 @@
+"""Judge the episodes of an evaluation by another verifier; no model is needed, and nothing is written over.
+
+agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
+agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that changed
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.text import Text
+
+from agentgym.cli.eval_screen import table
+from agentgym.evaluate.compare import read_evaluation
+from agentgym.evaluate.rescore import rescore_folder
+from agentgym.evaluate.summary import summarize
+from agentgym.screen import printable
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to judge, and by what."""
+
+    folder: tyro.conf.Positional[str]
+    """Folder of an evaluation."""
+    verifier: str
+    """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""
+    out: str | None = None
+    """New folder; without it, one beside the evaluation's, named after the verifier."""
+
+
+def run(config: Config) -> int:
+    """Write the new folder, print its table and how many verdicts changed."""
+    target, scored = rescore_folder(config.folder, config.verifier, config.out)
+    _, before = read_evaluation(Path(config.folder))
+    changes = Counter((a.success, b.success) for a, b in zip(before, scored, strict=True))
+    won, lost, same = changes[False, True], changes[True, False], changes[True, True] + changes[False, False]
+    console = Console()
+    console.print(table(summarize(scored)))
+    faults = len(scored) - won - lost - same
+    apart = f"; {faults} faults apart" if faults else ""
+    for line in (
+        f"verdicts: {same} as before, {won} solved now and not before, {lost} solved before and not now{apart}",
+        f"{target}: manifest.json, episodes.jsonl, summary.json",
+        f"`agentgym compare {config.folder} {target}` shows the tasks",
+    ):
+        console.print(Text(printable(line)), soft_wrap=True)
+    return 0

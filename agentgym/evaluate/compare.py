@@ -1,0 +1,152 @@
+"""Two evaluations, task by task: the difference, the tasks that flipped, and how many tasks would show it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from agentgym.episode import Episode, read_episodes
+from agentgym.errors import BadConfig
+from agentgym.evaluate import manifest
+from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
+
+LEAST_TASKS = 6
+"""The fewest tasks of which a two-sided sign test at 5 % can show anything: 2 * 0.5 ** 6 = 0.03."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Success of B against A over the tasks that both finished."""
+
+    a: float
+    b: float
+    difference: Interval
+    """Mean of B - A over tasks, with the interval of `paired_difference`."""
+    gained: tuple[str, ...]
+    """Tasks, as `WORLD TASK`, that B solved in more than half of its attempts and A did not."""
+    lost: tuple[str, ...]
+    """Tasks that A solved in more than half of its attempts and B did not."""
+    p_value: float
+    """Exact two-sided sign test over the tasks whose rates differ; with one attempt each it is McNemar's exact test."""
+    tasks_needed: int | None
+    """Tasks to see a difference of this size, see `tasks_needed`; None where there is no difference."""
+    detectable: float | None
+    """The difference that so many tasks show with the same power; None where the tasks' differences do not vary."""
+
+
+def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
+    """Return the comparison of two folders of evaluations as plain JSON.
+
+    `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
+    finished, and those left out since their instructions differ; `faults` counts episodes; `all` and each of `worlds`
+    and their `by_type` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or nothing pairs.
+    """
+    sides = [read_evaluation(Path(folder)) for folder in (a, b)]
+    left, right = (outcomes(episodes) for _, episodes in sides)
+    texts = [{_key(e): e.instruction for e in episodes} for _, episodes in sides]
+    common = [name for name in left if name in right]
+    paired = [name for name in common if texts[0][name] == texts[1][name]]
+    if not paired:
+        raise BadConfig(_nothing(Path(a), Path(b), left, right, common))
+    place = {_key(e): (e.env, e.labels.get("type")) for e in sides[0][1]}
+    return {
+        "a": str(a),
+        "b": str(b),
+        "options": _differing(sides[0][0], sides[1][0]),
+        "tasks": {
+            "paired": len(paired),
+            "only_a": len(left) - len(common),
+            "only_b": len(right) - len(common),
+            "other_instruction": len(common) - len(paired),
+        },
+        "faults": {name: sum(e.fault for e in side[1]) for name, side in zip("ab", sides, strict=True)},
+        "all": _json(compare(left, right, paired)),
+        "worlds": {
+            world: {
+                **_json(compare(left, right, [name for name in paired if place[name][0] == world])),
+                "by_type": {
+                    kind: _json(compare(left, right, [name for name in paired if place[name] == (world, kind)]))
+                    for kind in sorted({place[name][1] or "" for name in paired if place[name][0] == world} - {""})
+                },
+            }
+            for world in dict.fromkeys(place[name][0] for name in paired)
+        },
+    }
+
+
+def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Comparison:
+    """Return the comparison over tasks that both sides have: all of those, or the named ones."""
+    names = sorted(name for name in (a if tasks is None else tasks) if name in a and name in b)
+    if not names:
+        raise BadConfig(f"nothing to pair: {len(a)} tasks on one side, {len(b)} on the other, none in common")
+    rates_a, rates_b = ([math.fsum(side[name]) / len(side[name]) for name in names] for side in (a, b))
+    differences = [y - x for x, y in zip(rates_a, rates_b, strict=True)]
+    flipped = [(name, y > 0.5) for name, x, y in zip(names, rates_a, rates_b, strict=True) if (x > 0.5) != (y > 0.5)]
+    spread = float(np.std(differences, ddof=1)) if len(names) > 1 else 0.0
+    return Comparison(
+        a=math.fsum(rates_a) / len(names),
+        b=math.fsum(rates_b) / len(names),
+        difference=paired_difference({name: b[name] for name in names}, {name: a[name] for name in names}),
+        gained=tuple(name for name, up in flipped if up),
+        lost=tuple(name for name, up in flipped if not up),
+        p_value=sign_test(sum(d > 0 for d in differences), sum(d < 0 for d in differences)),
+        tasks_needed=tasks_needed(math.fsum(differences) / len(names), spread),
+        detectable=_reach() * spread / math.sqrt(len(names)) if spread else None,
+    )
+
+
+def sign_test(up: int, down: int) -> float:
+    """Return the exact two-sided p-value of so many signs each way, were both equally likely; 1 without any."""
+    tail = sum(math.comb(up + down, k) for k in range(min(up, down) + 1)) / 2 ** (up + down)
+    return min(1.0, 2 * tail)
+
+
+def tasks_needed(difference: float, spread: float, *, power: float = 0.8, level: float = 0.05) -> int | None:
+    """Return how many paired tasks show a mean difference, two-sided, with that power; None for no difference.
+
+    `((z(1 - level/2) + z(power)) * spread / difference)^2`, rounded up, with the standard deviation of the tasks'
+    differences as `spread`; never below `LEAST_TASKS`. The sample size of the paired z-test.
+    """
+    if not difference:
+        return None
+    return max(LEAST_TASKS, math.ceil((_reach(power, level) * spread / difference) ** 2))
+
+
+def _reach(power: float = 0.8, level: float = 0.05) -> float:
+    return NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)
+
+
+def read_evaluation(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
+    """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none."""
+    for name in ("manifest.json", "episodes.jsonl"):
+        if not (folder / name).exists():
+            raise BadConfig(f"{folder} holds no evaluation (no {name}): expected a folder that `agentgym eval` wrote")
+    return manifest.read(folder / "manifest.json")["options"], read_episodes(folder / "episodes.jsonl")
+
+
+def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence[str]) -> str:
+    """Return why nothing pairs."""
+    if common:
+        return f"nothing to pair: {len(common)} tasks of {a} and {b} have the same ids, but other instructions"
+    what = [f"{folder} has {_some(side)}" for folder, side in ((a, left), (b, right))]
+    return f"nothing to pair: {'; '.join(what)}. Evaluate both on the same worlds, split and number of tasks"
+
+
+def _some(side: Outcomes) -> str:
+    return f"{len(side)} tasks, such as {min(side)!r}" if side else "no episode without a fault"
+
+
+def _key(episode: Episode) -> str:
+    return f"{episode.env} {episode.task_id}"
+
+
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {name: [a.get(name), b.get(name)] for name in sorted({*a, *b}) if a.get(name) != b.get(name)}
+
+
+def _json(found: Comparison) -> dict[str, Any]:
+    return {**asdict(found), "gained": list(found.gained), "lost": list(found.lost)}

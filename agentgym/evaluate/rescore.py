@@ -1,0 +1,94 @@
+"""A new verifier over recorded episodes: no model plays, and what was recorded stays as it is."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from agentgym.core import TextEnv
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig, BadData
+from agentgym.evaluate import manifest
+from agentgym.evaluate.compare import read_evaluation
+from agentgym.evaluate.summary import summarize
+from agentgym.registry import load, make
+from agentgym.tasks import Task
+
+Verifier = Callable[[Episode, Task], bool | float]
+"""Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""
+
+
+def rescore_folder(folder: str | Path, verifier: str, out: str | Path | None = None) -> tuple[Path, list[Episode]]:
+    """Rescore an evaluation by `module:function` into a new folder, beside the old one unless named; return both.
+
+    Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no evaluation, the
+    new one is there already, or a verdict is none; BadData where a task is no longer what it was.
+    """
+    folder = Path(folder)
+    options, episodes = read_evaluation(folder)
+    function = load(verifier, "verifier", {})
+    if not callable(function):
+        raise BadConfig(f"{verifier} is {function!r}; expected a function of an episode and its task")
+    name = verifier.rpartition(":")[2]
+    target = Path(out) if out else folder.resolve().with_name(f"{folder.resolve().name}-rescored-{name}")
+    if target.exists():
+        raise BadConfig(f"{target} is there already, and nothing is written over: choose another --out")
+    scored = rescore(episodes, cast("Verifier", function), Tasks(options))
+    manifest.start(target, {**options, "rescored": {"folder": str(folder), "verifier": verifier}})
+    (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
+    manifest.write_json(target / "summary.json", summarize(scored))
+    return target, scored
+
+
+def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episode], Task]) -> list[Episode]:
+    """Return copies of the episodes with the verifier's verdict; `tasks` finds the task of an episode.
+
+    The verdict is paid in the last turn and nothing before it; a reward of 1 is success. Faults stay faults.
+    """
+    return [episode if episode.fault else _judged(episode, verifier, tasks(episode)) for episode in episodes]
+
+
+class Tasks:
+    """Finds the tasks of recorded episodes in their worlds, made with the options of the evaluation's manifest."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.names = {name.rpartition(":")[2]: name for name in options.get("worlds", {})}
+        self.options = {name: table.get("options", {}) for name, table in options.get("worlds", {}).items()}
+        self.worlds: dict[str, TextEnv] = {}
+
+    def __call__(self, episode: Episode) -> Task:
+        """Return an episode's task; raises BadData where its instruction is not the one that was recorded."""
+        name = self.names.get(episode.env, episode.env)
+        if name not in self.worlds:
+            self.worlds[name] = make(name, **self.options.get(name, {}))
+        task = self.worlds[name].find(episode.task_id)
+        if task.instruction != episode.instruction:
+            raise BadData(
+                f"{episode.env} {episode.task_id} is {task.instruction!r} now, and was {episode.instruction!r} when it was "
+                "played: the world has changed, evaluate again"
+            )
+        return task
+
+
+def _judged(episode: Episode, verifier: Verifier, task: Task) -> Episode:
+    judged = copy.deepcopy(episode)
+    verdict: Any = verifier(copy.deepcopy(episode), task)
+    if not isinstance(verdict, bool | int | float | np.bool_ | np.number) or not 0 <= verdict <= 1:
+        raise BadConfig(
+            f"the verifier returned {verdict!r} for {episode.env} {episode.task_id}, attempt {episode.attempt}; "
+            "expected True, False, or a reward from 0 to 1"
+        )
+    reward = float(cast("float", verdict))
+    judged.success = reward == 1.0
+    if judged.success != episode.success:
+        judged.reason = "success" if judged.success else "failure"
+    judged.reward, judged.final_rewards = reward, dict.fromkeys(episode.final_rewards, 0.0)
+    for turn in judged.turns:
+        turn.reward, turn.rewards = 0.0, {}
+    if judged.turns:
+        last = judged.turns[-1]
+        last.reward, last.rewards = reward, {"verifier": reward} if reward else {}
+        judged.final_rewards[last.role] = reward
+    return judged

@@ -1,0 +1,145 @@
+"""What is evaluated together: worlds by name, or a suite, which is a TOML file that may fix everything but the model."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.registry import DESCRIPTIONS
+
+OF_WORLDS: Mapping[str, type] = {"split": str, "tasks": int, "attempts": int, "horizon": int}
+OF_SUITES: Mapping[str, type] = {
+    "description": str,
+    **OF_WORLDS,
+    "seed": int,
+    "temperature": float,
+    "turn_tokens": int,
+    "agent": str,
+    "prompt": str,
+}
+LEAST = {"tasks": 1, "attempts": 1, "horizon": 1, "turn_tokens": 1, "temperature": 0}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Worlds, and what a suite says about them; None where it leaves a choice to others."""
+
+    worlds: tuple[str, ...]
+    """Ids, or `module:id`."""
+    name: str | None = None
+    """None for a plain list of worlds."""
+    description: str = ""
+    split: str | None = None
+    tasks: int | None = None
+    attempts: int | None = None
+    horizon: int | None = None
+    """Turns after which an episode is truncated."""
+    seed: int | None = None
+    temperature: float | None = None
+    turn_tokens: int | None = None
+    agent: str | None = None
+    prompt: str | None = None
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """By world, what it has of its own: `split`, `tasks`, `attempts`, `horizon` and `options` of its constructor."""
+
+    def env_options(self, world: str) -> dict[str, Any]:
+        """Return the options of a world's constructor."""
+        own = self.own.get(world, {})
+        horizon = own.get("horizon", self.horizon)
+        return {**({} if horizon is None else {"horizon": horizon}), **own.get("options", {})}
+
+
+def suites() -> dict[str, Path]:
+    """Return the suites of the package by name."""
+    folder = Path(str(files("agentgym.evaluate") / "suites"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def resolve(names: str) -> Suite:
+    """Return the suite of that name or in that TOML file, else the worlds of a comma-separated list.
+
+    Raises UnknownName with the closest name, BadConfig and BadData for a file that is no suite.
+    """
+    parts = [part for part in (part.strip() for part in names.split(",")) if part]
+    known = suites()
+    named = [part for part in parts if part in known or part.endswith(".toml")]
+    if not named:
+        return Suite(worlds(names))
+    if len(parts) > 1:
+        raise BadConfig(f"{named[0]} is a suite and is evaluated alone, not with {', '.join(parts)}: or write one of both")
+    return read_suite(known.get(named[0], Path(named[0])))
+
+
+def worlds(names: str) -> tuple[str, ...]:
+    """Return the ids that a comma-separated list stands for: ids, `module:id`, short names (`household`).
+
+    Raises UnknownName with the closest name.
+    """
+    short = {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
+    found: dict[str, None] = {}
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        if name in DESCRIPTIONS or ":" in name:
+            found[name] = None
+        elif name.lower() in short:
+            found[short[name.lower()]] = None
+        else:
+            known = DESCRIPTIONS if "/" in name else [*short, *suites()]
+            raise unknown("world or suite", name, known, "`agentgym envs` lists all; a suite of your own ends in .toml.")
+    if not found:
+        raise BadConfig("no world was named, for example: agentgym eval household")
+    return tuple(found)
+
+
+def read_suite(path: Path) -> Suite:
+    """Read a suite from TOML; BadConfig for an unknown key (with the closest) or value, BadData when it is no TOML."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(
+            f"{path}: cannot be read ({error.strerror}). Suites of the package: {', '.join(suites())}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: not TOML ({error})") from error
+    listed: object = raw.pop("worlds", None)
+    values = _values(path.name, raw, OF_SUITES, ("worlds",))
+    if "prompt" in values and (path.parent / values["prompt"]).is_file():
+        values["prompt"] = str(path.parent / values["prompt"])
+    if isinstance(listed, list) and listed and all(isinstance(name, str) for name in cast("list[object]", listed)):
+        return Suite(worlds(",".join(cast("list[str]", listed))), path.stem, **values)
+    if not isinstance(listed, dict) or not listed:
+        raise BadConfig(f'{path.name}: worlds is {listed!r}; expected a list such as ["household"], or a table for each')
+    own: dict[str, dict[str, Any]] = {}
+    for name, table in cast("dict[str, Any]", listed).items():
+        world, *more = worlds(name)
+        if more or world in own:
+            raise BadConfig(f"{path.name}: {name!r} in worlds; expected one world, and each only once")
+        own[world] = _own(f"{path.name}: {name}", table)
+    return Suite(tuple(own), path.stem, **values, own=own)
+
+
+def _own(where: str, table: object) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise BadConfig(f"{where} is {table!r}; expected a table, for example {{ tasks = 10 }}")
+    raw = dict(cast("dict[str, Any]", table))
+    options: object = raw.pop("options", {})
+    if not isinstance(options, dict):
+        raise BadConfig(f"{where}: options is {options!r}; expected a table, for example {{ difficulty = 1 }}")
+    return {**_values(where, raw, OF_WORLDS, ("options",)), **({"options": options} if options else {})}
+
+
+def _values(where: str, raw: Mapping[str, Any], known: Mapping[str, type], others: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values of a table, each of the type and size it should be."""
+    found: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in known:
+            raise bad_option(f"key in {where}:", key, (*known, *others))
+        if known[key] is float and type(value) is int:
+            value = float(value)
+        if type(value) is not known[key] or (key in LEAST and value < LEAST[key]):
+            least = f" of at least {LEAST[key]}" if key in LEAST else ""
+            raise BadConfig(f"{where}: {key} is {value!r}; expected {known[key].__name__}{least}")
+        found[key] = value
+    return found

@@ -1,0 +1,44 @@
+"""`agentgym compare` as a user calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentgym.cli import main
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    found = [str(tmp_path_factory.mktemp("compare") / name) for name in ("random", "oracle")]
+    for folder in found:
+        who = Path(folder).name
+        assert main(["eval", "guessnumber,frozenlake", "--player", who, "--tasks", "8", "--out", folder]) == 0
+    return found[0], found[1]
+
+
+def test_the_screen_says_what_was_compared_and_what_it_shows(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["compare", *folders, "--tasks", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert 'player: "random" in A, "oracle" in B' in shown
+    assert "B is better; sign test p =" in shown
+    assert "solved by A alone: 0" in shown
+    assert "more: --tasks N or --json" in shown
+    assert "power 80 %, two-sided 5 %" in shown
+
+
+def test_json_is_all_there_is(folders: tuple[str, str], capsys: pytest.CaptureFixture[str]):
+    assert main(["compare", *folders, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tasks"]["paired"] == 16
+    assert found["all"]["b"] == 1
+    assert found["all"]["difference"]["low"] > 0
+    assert set(found["worlds"]) == {"rlvr/GuessNumber-v0", "rlvr/FrozenLake-v0"}
+
+
+def test_a_folder_without_an_evaluation_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
+    assert "holds no evaluation" in capsys.readouterr().err

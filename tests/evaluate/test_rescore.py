@@ -1,0 +1,130 @@
+"""Rescoring: other verdicts on the same episodes, the old ones untouched."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agentgym
+from agentgym import BadConfig, BadData, Episode, read_episodes
+from agentgym.cli import main
+from agentgym.evaluate.rescore import rescore, rescore_folder
+from agentgym.evaluate.run import Plan, evaluate
+
+WORLD = "rlvr/GuessNumber-v0"
+VERIFIERS = '''
+def quick(episode, task):
+    """Solved, and within three guesses."""
+    return bool(episode.success) and len(episode.turns) <= 3
+
+def near(episode, task):
+    """How near the last guess was; changes what it was given, which must not matter."""
+    last = int(episode.turns[-1].action)
+    episode.turns.clear()
+    return 1 - abs(last - task.data["secret"]) / 100
+
+def nothing(episode, task):
+    return None
+
+SCORE = 3
+'''
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "my_verifiers.py").write_text(VERIFIERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plan = Plan((WORLD,), tasks=8, env_options={WORLD: {"horizon": 5}})
+    evaluate(agentgym.ExpertAgent(), plan, tmp_path / "a", options={"player": "expert"})
+    return tmp_path / "a"
+
+
+def test_a_new_verdict_beside_the_old_one(played: Path):
+    before = {path.name: path.read_bytes() for path in played.iterdir()}
+    target, scored = rescore_folder(played, "my_verifiers:quick")
+    assert target == played.with_name("a-rescored-quick")
+    assert {path.name: path.read_bytes() for path in played.iterdir()} == before
+    old = read_episodes(played / "episodes.jsonl")
+    expected = [bool(e.success) and len(e.turns) <= 3 for e in old]
+    assert [e.success for e in scored] == expected
+    assert 0 < sum(expected) < sum(e.success is True for e in old)  # else nothing was tested
+    assert read_episodes(target / "episodes.jsonl") == scored
+    assert json.loads((target / "summary.json").read_text())["success"]["mean"] == sum(expected) / 8
+    options = json.loads((target / "manifest.json").read_text())["options"]
+    assert options["rescored"] == {"folder": str(played), "verifier": "my_verifiers:quick"}
+    assert options["player"] == "expert"
+    for was, now in zip(old, scored, strict=True):
+        assert sum(turn.reward for turn in now.turns) == now.reward == sum(now.final_rewards.values()) == float(now.success)
+        assert now.reason == ("failure" if was.success and not now.success else was.reason)
+        assert [turn.action for turn in now.turns] == [turn.action for turn in was.turns]
+
+
+def test_a_verifier_knows_the_task_and_may_grade(played: Path):
+    _, scored = rescore_folder(played, "my_verifiers:near", played / "new")
+    secrets = {t.id: t.data["secret"] for t in agentgym.make(WORLD).tasks(8, "test")}
+    for episode in scored:
+        assert episode.reward == pytest.approx(1 - abs(int(episode.turns[-1].action) - secrets[episode.task_id]) / 100)
+        assert episode.success == (episode.reward == 1)
+    assert any(0 < e.reward < 1 for e in scored)
+
+
+@pytest.mark.parametrize(
+    ("verifier", "message"),
+    [
+        ("my_verifiers:quik", "Did you mean 'quick'"),
+        ("my_verifirs:quick", "no module 'my_verifirs' to take the verifier from"),
+        ("quick", "Or give your own as MODULE:NAME"),
+        ("my_verifiers:SCORE", "SCORE is 3; expected a function"),
+        ("my_verifiers:nothing", "returned None for rlvr/GuessNumber-v0 test/.*, attempt 0; expected True, False"),
+    ],
+)
+def test_what_is_no_verifier_is_named_and_nothing_is_written(played: Path, verifier: str, message: str):
+    with pytest.raises((BadConfig, LookupError), match=message):
+        rescore_folder(played, verifier)
+    assert {path.name for path in played.parent.iterdir()} <= {"a", "my_verifiers.py", "__pycache__"}
+
+
+@pytest.mark.parametrize("verdict", [math.nan, 1.5, -0.1, "yes"])
+def test_a_verdict_has_bounds(verdict: Any):
+    episode = Episode("me/A-v0", "t", "t", 0, success=True, reason="success")
+    with pytest.raises(BadConfig, match="a reward from 0 to 1"):
+        rescore([episode], lambda e, t: verdict, lambda e: agentgym.Task())
+
+
+@pytest.mark.parametrize(("verdict", "reward"), [(np.bool_(True), 1.0), (np.float32(0.5), 0.5), (1, 1.0), (False, 0.0)])
+def test_numbers_of_numpy_are_numbers(verdict: Any, reward: float):
+    episode = Episode("me/A-v0", "t", "t", 0, success=False, reason="horizon")
+    (found,) = rescore([episode], lambda e, t: verdict, lambda e: agentgym.Task())
+    assert (found.reward, found.success, found.reason) == (reward, reward == 1, "success" if reward == 1 else "horizon")
+    assert type(found.success) is bool
+
+
+def test_faults_stay_faults():
+    episode = Episode("me/A-v0", "t", "t", 0, reason="crash", error="boom")
+    assert rescore([episode], lambda e, t: True, lambda e: agentgym.Task()) == [episode]
+
+
+def test_nothing_is_written_over(played: Path):
+    rescore_folder(played, "my_verifiers:quick")
+    with pytest.raises(BadConfig, match="a-rescored-quick is there already"):
+        rescore_folder(played, "my_verifiers:quick")
+    with pytest.raises(BadConfig, match="is there already"):
+        rescore_folder(played, "my_verifiers:quick", played)
+
+
+def test_a_task_that_is_another_one_now_is_refused(played: Path):
+    path = played / "episodes.jsonl"
+    path.write_text(path.read_text().replace('"instruction": "', '"instruction": "once, '))
+    with pytest.raises(BadData, match="the world has changed, evaluate again"):
+        rescore_folder(played, "my_verifiers:quick")
+
+
+def test_the_command_says_what_changed(played: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["rescore", str(played), "--verifier", "my_verifiers:quick"]) == 0
+    shown = capsys.readouterr().out
+    assert "as before, 0 solved now and not before, " in shown
+    assert main(["compare", str(played), f"{played}-rescored-quick"]) == 0
+    assert "rescored: null in A" in capsys.readouterr().out
