@@ -1,0 +1,131 @@
+"""A chat template with tools: schemas in the prompt, results back as tool messages, in tokens as everything else."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.encode import Encoder, hide, mark
+from agentgym.agents.template import PROBE, ChatTemplate, Split
+from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Family
+from agentgym.errors import BadConfig
+
+
+class ToolTemplate(ChatTemplate):
+    """A chat template that was given tools: `start` shows them, `results` is the bridge after calls.
+
+    What answers a reply without a call is a user message (`bridge`). `family` names the form of the calls; None finds it
+    from what the template writes. Raises BadConfig where the template shows no tools, writes calls in no known form, or
+    cannot be continued after them.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        options: Mapping[str, Any] | None,
+        tools: Mapping[str, Tool],
+        *,
+        family: str | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        schemas = [tool.schema() for tool in tools.values()]
+        super().__init__(tokenizer, {**(options or {}), "tools": schemas}, role="user", encoder=encoder)
+        self._name = next(iter(tools))
+        self._check_schemas(schemas)
+        rendered = self._called([mark(0)], ())
+        asked = self.render(self._first)
+        written = rendered.partition(mark("u"))[2].partition(mark(0))[0]
+        if json.dumps(self._name)[1:-1] not in asked or mark("a") not in written or mark(0) not in rendered:
+            raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
+        self.family: Family = FAMILIES[family or _found(written)]
+        """How calls are written."""
+        self._call_end = self._results([mark(0)], ())[0]
+        if not self._call_end:
+            raise BadConfig("the chat template ends a tool call with no token of its own: use tools='text'")
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys([*self._call_end[-1:], *self.stop_ids, *self._more_ends()]))
+        self._escaped = self._escapes()
+        self._parallel = mark(1) in self._called([mark(0), mark(1)], ()).partition(mark(0))[2]
+
+    def _check_schemas(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse schemas that would become control tokens: the template writes them as its own words."""
+        text = json.dumps(schemas, ensure_ascii=False)
+        for string in (*self.encoder.control, *"\ue000\ue001"):
+            if string in text:
+                raise BadConfig(f"the tools' schemas hold {string!r}, a control string of this model: use tools='text'")
+
+    def _more_ends(self) -> list[int]:
+        """Llama 3 may end a call with a token for `the message goes on` that its template writes nowhere."""
+        return [self.encoder.control[name] for name in ("<|eom_id|>",) if name in self.encoder.control]
+
+    def _called(self, results: Sequence[str], ids: Sequence[str]) -> str:
+        """Render a reply with as many calls as there are results, and the results; empty where the template refuses."""
+        ids = [(list(ids) + [""] * len(results))[i] or CALL_ID.format(i) for i in range(len(results))]
+        last = len(results) - 1
+        calls = [
+            {
+                "type": "function",
+                "id": id,
+                "function": {"name": self._name, "arguments": {"x": mark("a") if i == last else ""}},
+            }
+            for i, id in enumerate(ids)
+        ]
+        chat: list[dict[str, Any]] = [self.message(role, content) for role, content in self._first]
+        chat.append({"role": "assistant", "content": "", "tool_calls": calls})
+        chat += [
+            {**self.message("tool", result), "name": self._name, "tool_call_id": id}
+            for result, id in zip(results, ids, strict=True)
+        ]
+        try:
+            return self.render_chat(chat)
+        except Exception:  # whatever the template's author or jinja raise
+            return ""
+
+    def _escapes(self) -> bool:
+        """Whether results are written as the inside of a JSON string."""
+        rendered = self._called([mark("b") + PROBE + mark("c")], ())
+        shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
+        if shown not in (PROBE, json.dumps(PROBE)[1:-1]):
+            raise BadConfig(f"the chat template writes {PROBE!r} in a tool's result as {shown!r}: use tools='text'")
+        return shown != PROBE
+
+    def ends(self, ids: Sequence[int], called: bool) -> bool:
+        """Whether sampled tokens end the turn, so that the bridge need not: the one to a result or to a user message."""
+        if not ids or ids[-1] not in self.stop_ids:
+            return False
+        if self._call_end[-1:] == self.end_ids[-1:]:
+            return True
+        return ids[-1:] == list((self._call_end if called else self.end_ids)[-1:])  # GLM: each names who comes next
+
+    def results(self, results: Sequence[Sequence[str]], ids: Sequence[str], ended: bool) -> list[int]:
+        """Return the tokens between a reply with calls and the next reply: one tool message per result, in order.
+
+        Where a template takes one call a turn (Llama 3), they become one message. `ids` are the calls' own.
+        """
+        if not self._parallel:
+            results, ids = [[piece for result in results for piece in (*result, "\n\n")][:-1]], ids[:1]
+        cores: list[str] = []
+        shown = [hide(result, cores) for result in results]
+        key = ("results", "\0".join(shown), ",".join(ids))
+        known = self.known(key)
+        end, skeleton = known if known is not None else self.keep(key, self._results(shown, ids))
+        texts = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
+        tokens = skeleton.fill(texts)
+        return tokens if ended else [*end, *tokens]
+
+    def _results(self, shown: Sequence[str], ids: Sequence[str]) -> Split:
+        tail = self._called(shown, ids).partition(mark("a"))[2]
+        if self.family.close:
+            tail = tail.partition(self.family.close)[2]
+        return self.split(tail)
+
+
+def _found(written: str) -> str:
+    """Return the family whose calls look like what a template wrote."""
+    for name, family in FAMILIES.items():
+        if family.sign in written:
+            return name
+    shown = written.replace(mark("a"), "…").strip()
+    raise BadConfig(
+        f"the chat template writes a tool call in no form that is known here: {shown[-120:]!r}. "
+        f"Name one that fits (tools={', '.join(map(repr, FAMILIES))}), or use tools='text'"
+    )
