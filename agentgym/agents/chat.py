@@ -1,6 +1,5 @@
 """The agent that remembers everything: the whole episode is one conversation, in the very tokens that were sampled."""
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from agentgym.actions import Tool
 from agentgym.agents.encode import hide
 from agentgym.agents.native import NativeTalk, key, offered
+from agentgym.agents.template import ChatTemplate
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core import Task
@@ -56,12 +56,11 @@ class ChatAgent(TokenAgent):
         if history not in _HISTORY:
             raise bad_option("history", history, _HISTORY)
         self.history = history
-        self._tool_templates: dict[str, ToolTemplate] = {}
         if tools != "text":
-            self._prepare_tools(template_options, sampling)
+            self._check_native()
 
-    def _prepare_tools(self, options: Mapping[str, Any] | None, sampling: Sampling | None) -> None:
-        """Refuse what cannot go with native tool calls, and learn what ends one."""
+    def _check_native(self) -> None:
+        """Refuse what cannot go with native tool calls."""
         if self.history != "keep":
             raise BadConfig(f"history is {self.history!r}: native tool calls are kept as sampled; use history='keep'")
         if self.prompt.reply.kind != "call":
@@ -69,9 +68,14 @@ class ChatAgent(TokenAgent):
                 f"prompt {self.prompt.name!r} asks for a reply of the form {self.prompt.reply.kind!r}, and tools="
                 f"{self.tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
             )
+
+    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+        """Return the chat template that prompts are made with; some (Hermes) cannot do without a tool."""
+        if self.tools == "text":
+            return super().make_template(options)
         self._options = options
-        if not (sampling and sampling.stop_ids):
-            self.sampling = dataclasses.replace(self.sampling, stop_ids=self.tool_template({}).stop_ids)
+        self._tool_templates: dict[str, ToolTemplate] = {}
+        return self.tool_template({})
 
     def tool_template(self, tools: Mapping[str, Tool]) -> ToolTemplate:
         """Return the chat template with a world's tools in it; made once for each set of tools."""
@@ -79,8 +83,8 @@ class ChatAgent(TokenAgent):
         name = key(shown)
         if name not in self._tool_templates:
             family = None if self.tools == "native" else self.tools
-            made = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=self.template.encoder)
-            self._tool_templates[name] = made
+            encoder = self.template.encoder if self._tool_templates else None
+            self._tool_templates[name] = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=encoder)
         return self._tool_templates[name]
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> TokenTalk:

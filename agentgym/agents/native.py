@@ -60,7 +60,7 @@ class NativeTalk(TokenTalk):
         if self.attempts:
             results = [pieces, *([NOT_EXECUTED] for _ in self.attempts[1:])]
             self.messages = [{"role": "tool", "content": "".join(result)} for result in results]
-            bridge = template.results(results, [attempt.id for attempt in self.attempts], ended)
+            bridge = template.results(results, self.attempts, ended)
         else:
             self.messages = [{"role": "user", "content": "".join(pieces)}]
             bridge = template.bridge(pieces, ended)

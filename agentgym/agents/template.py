@@ -50,7 +50,7 @@ class ChatTemplate:
         self._listed = not self._works([("user", mark("u"))], "u")
         if self._listed and not self._works([("user", mark("u"))], "u"):
             raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
-        self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u")
+        self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u") and self._system_stays()
         """Whether there is a system message; otherwise its text opens the first user message."""
         self._first = [*([("system", mark("s"))] if self.system else []), ("user", mark("u"))]
         self._past = [*self._first, ("assistant", mark("a"))]
@@ -101,6 +101,11 @@ class ChatTemplate:
         except Exception:  # templates raise whatever jinja, the template's author or a wrong content type makes them raise
             return False
         return all(rendered.count(mark(name)) == 1 for name in names)
+
+    def _system_stays(self) -> bool:
+        """Whether the system message keeps its place: some (Mistral Nemo) move it to the last user message."""
+        past = [("system", mark("s")), ("user", mark("u")), ("assistant", mark("a")), ("user", mark(0))]
+        return not self._works(past, "s", "a") or mark("s") in self.render(past).partition(mark("a"))[0]
 
     def _has_tool_role(self) -> bool:
         """Whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""

@@ -53,12 +53,16 @@ class TokenAgent:
         self.tokenizer = tokenizer
         self.tools = tools
         self.prompt = load_prompt(prompt)
-        self.template = ChatTemplate(tokenizer, template_options)
+        self.template = self.make_template(template_options)
         self.sampling = dataclasses.replace(
             sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
         )
         self.observation_tokens = observation_tokens
         self.context_tokens = context
+
+    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+        """Return the chat template that prompts are made with."""
+        return ChatTemplate(self.tokenizer, options)
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
         """Start the conversation of one episode."""

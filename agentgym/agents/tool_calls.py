@@ -20,14 +20,17 @@ class Attempt(NamedTuple):
     """A call as the world takes it: JSON with `name` and `arguments`, or what was written where that cannot be read."""
 
     action: str
+    name: str = ""
+    """What is called, empty where that cannot be read."""
     id: str = ""
+    """The id that the model gave the call, if its family does that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """A way of writing calls. `sign` shows in a template that writes them so; `close` ends the call (or nothing does)."""
 
-    sign: str
+    sign: re.Pattern[str]
     close: str
     read: Callable[[str, Mapping[str, Tool]], list[Attempt]]
     """Return every call in a reply without its thought, in order; a call that cannot be read is one too."""
@@ -56,7 +59,7 @@ def _attempt(raw: Any) -> Attempt:
     name = call.get("name")
     id = call.get("id")
     known = isinstance(id, str) and _ID.fullmatch(id)
-    return Attempt(_json({"name": name, "arguments": arguments}), str(id) if known else "")
+    return Attempt(_json({"name": name, "arguments": arguments}), str(name), str(id) if known else "")
 
 
 def _read_hermes(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
@@ -114,7 +117,7 @@ def _read_glm_call(inside: str, tools: Mapping[str, Tool]) -> Attempt:
     for key, text in pairs:
         value = None if schemas.get(key, {}).get("type", "string") == "string" else _value(text)
         arguments[key] = value[0] if value is not None and value[1] == len(text) else text
-    return Attempt(_json({"name": name, "arguments": arguments}))
+    return Attempt(_json({"name": name, "arguments": arguments}), name)
 
 
 def _write_glm(call: Call) -> list[str]:
@@ -160,10 +163,15 @@ def _write_mistral_named(call: Call) -> list[str]:
     return [f"[TOOL_CALLS]{call.name}[ARGS]", Foreign(_json(call.arguments))]
 
 
+def _write_mistral_ids(call: Call) -> list[str]:
+    return [f"[TOOL_CALLS]{call.name}[CALL_ID]{CALL_ID.format(0)}[ARGS]", Foreign(_json(call.arguments))]
+
+
 FAMILIES: dict[str, Family] = {  # the first whose sign a template writes is its family
-    "glm": Family("<arg_key>", "</tool_call>", _read_glm, _write_glm),
-    "mistral-args": Family("[ARGS]", "", _read_mistral, _write_mistral_named),
-    "mistral": Family("[TOOL_CALLS]", "", _read_mistral, _write_mistral),
-    "hermes": Family('<tool_call>\n{"', "</tool_call>", _read_hermes, _write_hermes),
-    "llama3": Family('"parameters":', "", _read_llama3, _write_llama3),
+    "glm": Family(re.compile("<arg_key>"), "</tool_call>", _read_glm, _write_glm),
+    "mistral-ids": Family(re.compile(r"\[CALL_ID\]"), "", _read_mistral, _write_mistral_ids),
+    "mistral-args": Family(re.compile(r"\[ARGS\]"), "", _read_mistral, _write_mistral_named),
+    "mistral": Family(re.compile(r"\[TOOL_CALLS\]"), "", _read_mistral, _write_mistral),
+    "hermes": Family(re.compile(r"<tool_call>\s*\{"), "</tool_call>", _read_hermes, _write_hermes),
+    "llama3": Family(re.compile(r'\{"name": ?"\w+", ?"parameters"'), "", _read_llama3, _write_llama3),
 }

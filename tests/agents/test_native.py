@@ -34,11 +34,13 @@ MISTRAL_ARGS = MISTRAL.replace('"[TOOL_CALLS] ["', '""').replace(
     """"[TOOL_CALLS]" + call.function.name + "[ARGS]" + (call.function.arguments | tojson)""",
 )
 MISTRAL_ARGS = MISTRAL_ARGS.replace('", " if not loop.last', '""').replace('"]" + eos_token', "eos_token")
+MISTRAL_IDS = MISTRAL_ARGS.replace('"[ARGS]"', '"[CALL_ID]" + call.id + "[ARGS]"')
 SOURCES = {
     **{name: TEMPLATES[name] for name in ("qwen2_5", "qwen3", "qwen3_training", "qwen3_instruct_2507", "qwen3_vl")},
     **{name: TEMPLATES[name] for name in ("llama3_1", "llama3_2", "glm4moe", "glm4moe_training")},
     "mistral": MISTRAL,
     "mistral_args": MISTRAL_ARGS,
+    "mistral_ids": MISTRAL_IDS,
 }
 TOOLS = {
     "search": Tool(
@@ -279,11 +281,35 @@ def test_templates_without_tools_are_refused(name: str) -> None:
 def test_an_unknown_form_is_refused_and_a_family_can_be_named() -> None:
     with pytest.raises(BadConfig, match=r"no form that is known here: .*tools='glm'"):
         ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(TEMPLATES["gemma4"])), tools="native")
-    tokenizer = SURVEY.tokenizer_for(TEMPLATES["qwen3"].replace('\\n{"name": "', '{ "name": "'))
+    tokenizer = SURVEY.tokenizer_for(TEMPLATES["llama3_2"].replace('{"name": "', '{ "name": "'))
     with pytest.raises(BadConfig, match="no form that is known"):
         ChatAgent(ScriptedEngine([], tokenizer), tools="native")
-    named = ChatAgent(ScriptedEngine([], tokenizer), tools="hermes")
-    assert named.tool_template({}).family is FAMILIES["hermes"]
+    named = ChatAgent(ScriptedEngine([], tokenizer), tools="llama3")
+    assert named.tool_template({}).family is FAMILIES["llama3"]
+
+
+def test_each_form_is_told_apart() -> None:
+    named = {name: agent_for(name).tool_template({}).family for name in SOURCES}
+    found = {name: next(key for key, family in FAMILIES.items() if family is named[name]) for name in named}
+    expected = {"qwen": "hermes", "llama": "llama3", "glm": "glm"}
+    for name, family in found.items():
+        assert family == expected.get(re.match("qwen|llama|glm", name)[0] if name[0] != "m" else "", name.replace("_", "-"))
+
+
+def test_a_system_message_that_moves_opens_the_first_user_message() -> None:
+    """As in Mistral Nemo's template: the system message goes to the last user message, and so would be said anew."""
+    moves = (
+        "{% for m in messages %}{% if m.role == 'user' %}[INST]"
+        "{% if loop.last %}{{ system }}{% endif %}{{ m.content }}[/INST]"
+        "{% elif m.role == 'assistant' %}{{ m.content }}<eos>{% endif %}{% endfor %}"
+    )
+    moves = "{% set system = messages[0].content if messages[0].role == 'system' else '' %}" + moves
+    agent = ChatAgent(ScriptedEngine([], SURVEY.tokenizer_for(moves)), prompt="act")
+    assert not agent.template.system
+    talk = agent.begin(Task(), {})
+    talk.prompt("A room.", {})
+    talk.reply(Completion([agent.tokenizer.eos_token_id], [], "stop"))
+    assert agent.tokenizer.decode(talk.prompt("A desk.", {})).endswith("<eos>[INST]A desk.[/INST]")
 
 
 def test_schemas_with_control_strings_are_refused() -> None:
