@@ -73,78 +73,84 @@ def spell(name: str, *values: Any) -> str:
     return f"{name}[{values[0] if values else ''}]"
 
 
+def example(tool: Tool) -> str:
+    """Return a call of a tool to show how it is done: in brackets where these will do, else as JSON."""
+    if len(tool.required) <= 1:
+        return spell(tool.name, *tool.required)
+    return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
+
+
+def samples(tool: Tool) -> dict[str, Any]:
+    """Return a value of the right type for each argument that a call of the tool must have."""
+    values: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolean": True}
+    return {name: values.get(tool.properties[name].get("type", "string"), "…") for name in tool.required}
+
+
 _BRACKET = re.compile(r"([A-Za-z_]\w*)\[(.*)\]", re.DOTALL)
 _TAG = re.compile(r"<([A-Za-z_]\w*)>(.*)</([A-Za-z_]\w*)>", re.DOTALL)
 
 
-def parse_call(action: str, tools: Mapping[str, Tool]) -> Call | str:
+def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool], str] = example) -> Call | str:
     """Read an action that is exactly one call; return the call, or a sentence saying what is wrong with it.
 
     Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket
     serve tools with no parameter or one required scalar; the body is everything up to the final closer, verbatim.
+    `example` writes the call that the sentence shows.
     """
     text = action.strip()
     if text.startswith("{"):
-        return _parse_json(text, tools)
+        return _parse_json(text, tools, example)
     match = _TAG.fullmatch(text)
     if match and match[1] != match[3]:
         match = None
     match = match or _BRACKET.fullmatch(text)
     if match is None:
         shown = text if len(text) <= 60 else text[:57] + "..."
-        return f"{shown!r} is not a tool call. Write one call, for example {_example(next(iter(tools.values())))}."
+        return f"{shown!r} is not a tool call. Write one call, for example {example(next(iter(tools.values())))}."
     name, body = match[1], match[2]
     if name not in tools:
         return _no_tool(name, tools)
     required = tools[name].required
     if not required:
-        return Call(name, {}) if not body.strip() else f"{name} takes no argument. Write {_example(tools[name])}."
+        return Call(name, {}) if not body.strip() else f"{name} takes no argument. Write {example(tools[name])}."
     if len(required) > 1:
-        return f"{name} takes {len(required)} arguments. Write JSON: {_example(tools[name])}."
+        return f"{name} takes {len(required)} arguments. Write JSON: {example(tools[name])}."
     kind = tools[name].properties[required[0]].get("type", "string")
     try:
         value: Any = body if kind == "string" else json.loads(body)
     except (ValueError, RecursionError):
         value = body
-    return _checked(tools[name], {required[0]: value})
+    return _checked(tools[name], {required[0]: value}, example)
 
 
-def _parse_json(text: str, tools: Mapping[str, Tool]) -> Call | str:
+def _parse_json(text: str, tools: Mapping[str, Tool], example: Callable[[Tool], str]) -> Call | str:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not JSON"
-        return f"the call is not valid JSON ({where}). Write for example {_example(next(iter(tools.values())))}."
+        return f"the call is not valid JSON ({where}). Write for example {example(next(iter(tools.values())))}."
     name, arguments = raw.get("name"), raw.get("arguments", {})
     if not isinstance(name, str) or name not in tools:
         return _no_tool(str(name), tools)
     if not isinstance(arguments, dict):
-        return f"arguments of {name} must be an object. Write {_example(tools[name])}."
-    return _checked(tools[name], cast("dict[str, Any]", arguments))
+        return f"arguments of {name} must be an object. Write {example(tools[name])}."
+    return _checked(tools[name], cast("dict[str, Any]", arguments), example)
 
 
-def _checked(tool: Tool, arguments: dict[str, Any]) -> Call | str:
+def _checked(tool: Tool, arguments: dict[str, Any], example: Callable[[Tool], str]) -> Call | str:
     missing = [name for name in tool.required if name not in arguments]
     if missing:
-        return f"{tool.name} needs the argument {missing[0]!r}. Write {_example(tool)}."
+        return f"{tool.name} needs the argument {missing[0]!r}. Write {example(tool)}."
     for name, value in arguments.items():
         if name not in tool.properties:
-            return f"{tool.name} has no argument {name!r}. Write {_example(tool)}."
+            return f"{tool.name} has no argument {name!r}. Write {example(tool)}."
         kind = tool.properties[name].get("type", "string")
         fits = isinstance(value, _PYTHON_TYPES.get(kind, (object,)))
         if not fits or (isinstance(value, bool) and kind != "boolean"):
-            return f"argument {name!r} of {tool.name} must be of type {kind}. Write {_example(tool)}."
+            return f"argument {name!r} of {tool.name} must be of type {kind}. Write {example(tool)}."
     return Call(tool.name, arguments)
 
 
 def _no_tool(name: str, tools: Mapping[str, Tool]) -> str:
     shown = name if len(name) <= 40 else name[:37] + "..."
     return f"there is no tool {shown!r}. The tools are: {', '.join(tools)}."
-
-
-def _example(tool: Tool) -> str:
-    if len(tool.required) <= 1:
-        return spell(tool.name, *tool.required)
-    samples: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolean": True}
-    arguments = {n: samples.get(tool.properties[n].get("type", "string"), "…") for n in tool.required}
-    return json.dumps({"name": tool.name, "arguments": arguments}, ensure_ascii=False)

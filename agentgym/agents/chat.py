@@ -7,7 +7,10 @@ from typing import Any
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import hide
+from agentgym.agents.native import NativeTalk, key, offered
+from agentgym.agents.template import ChatTemplate
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core import Task
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
@@ -22,6 +25,7 @@ class ChatAgent(TokenAgent):
 
     `history="keep"`: what was sampled stays, thoughts included. `history="template"`: the prompt is what the chat
     template would render, and a new row begins whenever it rewrites the past (`conversation.rewrites` counts them).
+    `tools="native"`: calls in the model's own form, read from the template or named (`"hermes"`, `"llama3"`, …).
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class ChatAgent(TokenAgent):
         engine: TokenEngine,
         tokenizer: Any = None,
         *,
-        prompt: str | Path = "react",
+        prompt: str | Path | None = None,
         history: str = "keep",
         sampling: Sampling | None = None,
         tools: str = "text",
@@ -41,7 +45,7 @@ class ChatAgent(TokenAgent):
         super().__init__(
             engine,
             tokenizer,
-            prompt=prompt,
+            prompt=("react" if tools == "text" else "tools") if prompt is None else prompt,
             sampling=sampling,
             tools=tools,
             turn_tokens=turn_tokens,
@@ -52,9 +56,41 @@ class ChatAgent(TokenAgent):
         if history not in _HISTORY:
             raise bad_option("history", history, _HISTORY)
         self.history = history
+        if tools != "text":
+            self._check_native()
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "ChatTalk":
+    def _check_native(self) -> None:
+        """Refuse what cannot go with native tool calls."""
+        if self.history != "keep":
+            raise BadConfig(f"history is {self.history!r}: native tool calls are kept as sampled; use history='keep'")
+        if self.prompt.reply.kind != "call":
+            raise BadConfig(
+                f"prompt {self.prompt.name!r} asks for a reply of the form {self.prompt.reply.kind!r}, and tools="
+                f"{self.tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
+            )
+
+    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+        """Return the chat template that prompts are made with; some (Hermes) cannot do without a tool."""
+        if self.tools == "text":
+            return super().make_template(options)
+        self._options = options
+        self._tool_templates: dict[str, ToolTemplate] = {}
+        return self.tool_template({})
+
+    def tool_template(self, tools: Mapping[str, Tool]) -> ToolTemplate:
+        """Return the chat template with a world's tools in it; made once for each set of tools."""
+        shown = offered(tools)
+        name = key(shown)
+        if name not in self._tool_templates:
+            family = None if self.tools == "native" else self.tools
+            encoder = self.template.encoder if self._tool_templates else None
+            self._tool_templates[name] = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=encoder)
+        return self._tool_templates[name]
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> TokenTalk:
         """Start the conversation of one episode."""
+        if self.tools != "text":
+            return NativeTalk(self, task, tools, self.tool_template(tools))
         return (ChatTalk if self.history == "keep" else RenderedTalk)(self, task, tools)
 
 

@@ -29,10 +29,8 @@ class Demonstrator:
         form, opened = agent.prompt.reply, agent.template.opened
         thinks = form.think or bool(opened)
         head = "<think>" if thinks and not opened else ""
-        tags = (f"<{form.tag}>", f"</{form.tag}>") if form.kind == "tag" else ("", "")
-        text = f"{head}{thought}</think>" if thinks else ""
-        self._pieces = f"{text}{tags[0]}{{action}}{tags[1]}".split("{action}")
-        """What stands around the action, wherever it is said."""
+        self._thought = f"{head}{thought}</think>".split("{action}") if thinks else [""]
+        """What is said before the action, parted where the action is said in it."""
         if not agent.sampling.stop_ids:
             raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
 
@@ -40,12 +38,12 @@ class Demonstrator:
         """Start the demonstration of one episode."""
         return DemonstrationTalk(self, self.agent.begin(task, tools), ExpertTalk(self.noise))
 
-    def reply_ids(self, action: str) -> list[int]:
+    def reply_ids(self, talk: TokenTalk, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""
-        pieces = [self._pieces[0]]
-        for piece in self._pieces[1:]:
+        pieces = [self._thought[0]]
+        for piece in self._thought[1:]:
             pieces += (Foreign(action), piece)
-        return [*self.agent.template.encoder.encode(pieces), self.agent.sampling.stop_ids[0]]
+        return [*self.agent.template.encoder.encode([*pieces, *talk.written(action)]), self.agent.sampling.stop_ids[0]]
 
 
 class DemonstrationTalk:
@@ -58,7 +56,7 @@ class DemonstrationTalk:
         """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
         choice = self._expert.choose(env, info, seed)
         prompt = self.talk.prompt(observation, info)
-        ids = self._demonstrator.reply_ids(choice.action)
+        ids = self._demonstrator.reply_ids(self.talk, choice.action)
         limit = self._demonstrator.agent.context_tokens
         if limit is not None and len(prompt) + len(ids) > limit:
             return Turn(observation, prompt_ids=prompt, messages=self.talk.messages, parsed=False, finish="context")

@@ -19,6 +19,14 @@ class Parsed(NamedTuple):
     found: bool
 
 
+def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
+    """Return whether a reply holds a whole thought, whether it holds an unfinished one, and what follows it, stripped."""
+    head, closed, rest = text.partition(_CLOSE)
+    if not closed:
+        return False, opened or text.lstrip().startswith(_OPEN), text.strip()
+    return opened or _OPEN in head, False, rest.strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """How a prompt asks to be answered.
@@ -49,16 +57,12 @@ class Reply:
         `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
         Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
         """
-        head, closed, rest = text.partition(_CLOSE)
-        if not closed or (self.kind == "call" and not (opened or self.think) and _is_call(text, tools)):
-            head, closed, rest = "", "", text
-        thought = closed and (opened or _OPEN in head)
-        unfinished = not closed and (opened or text.lstrip().startswith(_OPEN))
-        rest = rest.strip()
+        whole = _CLOSE in text and self.kind == "call" and not (opened or self.think) and _is_call(text, tools)
+        thought, unfinished, rest = (False, False, text.strip()) if whole else split_thought(text, opened)
         found = None if unfinished else self._find(rest, tools, complete)
         if found is None:
             return Parsed(rest[-FALLBACK:].strip() if self.kind == "tag" else rest, False)
-        return Parsed(found, bool(thought) or not self.think)
+        return Parsed(found, thought or not self.think)
 
     def _find(self, text: str, tools: Mapping[str, Tool], complete: bool) -> str | None:
         if self.kind == "tag":

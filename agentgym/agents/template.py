@@ -12,9 +12,11 @@ from agentgym.errors import BadConfig
 _CLOCK = datetime.datetime(2024, 7, 26)  # templates that print a date print this one: a prompt never depends on the clock
 _THINK = re.compile(r"<think>\s*\Z")
 _TOOL_ROLE = re.compile(r"""['"]tool['"]""")
-_PROBE = 'a"\\b'
+PROBE = 'a"\\b'
 _KEPT = 2048  # skeletons; one per shape of message, where the world decides only the white space
 _LONGEST = 8192  # characters of a shape worth keeping
+Split = tuple[tuple[int, ...], Skeleton]
+"""The tokens that end a turn, and what follows them."""
 
 
 def _date(format: str) -> str:
@@ -25,28 +27,36 @@ class ChatTemplate:
     """A tokenizer's chat template, taken apart: first prompts and bridges in tokens, without rendering each time.
 
     `options` go to the template (`enable_thinking=False`, …). Raises BadConfig when there is no template or when
-    what it makes of a conversation cannot be continued.
+    what it makes of a conversation cannot be continued. `role` is that of observations, found out where it is None;
+    `encoder` one made for this tokenizer before.
     """
 
-    def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        options: Mapping[str, Any] | None = None,
+        *,
+        role: str | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
         if not tokenizer.chat_template:
             raise BadConfig("the tokenizer has no chat_template: use an instruction-tuned model, or set its chat_template")
-        self.encoder = Encoder(tokenizer)
+        self.encoder = encoder or Encoder(tokenizer)
         self._tokenizer = tokenizer
         self._options = {"strftime_now": _date, **(options or {})}
-        self._skeletons: dict[tuple[str, str, str], tuple[tuple[int, ...], Skeleton]] = {}
+        self._skeletons: dict[tuple[str, str, str], Split] = {}
         self._listed = False
         """Whether the template wants a message's content as a list of parts."""
         self._listed = not self._works([("user", mark("u"))], "u")
         if self._listed and not self._works([("user", mark("u"))], "u"):
             raise BadConfig("the chat template renders no user message, neither from a string nor from a list of parts")
-        self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u")
+        self.system = self._works([("system", mark("s")), ("user", mark("u"))], "s", "u") and self._system_stays()
         """Whether there is a system message; otherwise its text opens the first user message."""
         self._first = [*([("system", mark("s"))] if self.system else []), ("user", mark("u"))]
         self._past = [*self._first, ("assistant", mark("a"))]
         self.escape = False
         """Whether observations are written as the inside of a JSON string."""
-        self.role = "tool" if self._has_tool_role() else "user"
+        self.role: str = role or ("tool" if self._has_tool_role() else "user")
         """The role under which observations go back."""
         self._learn_assistant(tokenizer.eos_token_id)
 
@@ -74,7 +84,14 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[tuple[str, str]], generate: bool = True) -> str:
         """Return the template's text for (role, content) pairs."""
-        chat = [{"role": r, "content": [{"type": "text", "text": c}] if self._listed else c} for r, c in messages]
+        return self.render_chat([self.message(role, content) for role, content in messages], generate)
+
+    def message(self, role: str, content: str) -> dict[str, Any]:
+        """Return a message in the form this template takes."""
+        return {"role": role, "content": [{"type": "text", "text": content}] if self._listed else content}
+
+    def render_chat(self, chat: Sequence[Mapping[str, Any]], generate: bool = True) -> str:
+        """Return the template's text for whole messages."""
         text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=generate, **self._options)
         return str(text)
 
@@ -85,18 +102,23 @@ class ChatTemplate:
             return False
         return all(rendered.count(mark(name)) == 1 for name in names)
 
+    def _system_stays(self) -> bool:
+        """Whether the system message keeps its place: some (Mistral Nemo) move it to the last user message."""
+        past = [("system", mark("s")), ("user", mark("u")), ("assistant", mark("a")), ("user", mark(0))]
+        return not self._works(past, "s", "a") or mark("s") in self.render(past).partition(mark("a"))[0]
+
     def _has_tool_role(self) -> bool:
         """Whether an observation can follow a plain reply as role=tool and the model's turn opens after it."""
         source = str(self._tokenizer.chat_template)
         if not _TOOL_ROLE.search(source) or not self._works([*self._past, ("tool", mark(0))], "u", "a", "0"):
             return False
-        messages = [*self._past, ("tool", mark("b") + _PROBE + mark("c"))]
+        messages = [*self._past, ("tool", mark("b") + PROBE + mark("c"))]
         rendered = self.render(messages)
         if rendered == self.render(messages, generate=False):
             return False
         shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
-        self.escape = shown == json.dumps(_PROBE)[1:-1]
-        return shown == _PROBE or self.escape
+        self.escape = shown == json.dumps(PROBE)[1:-1]
+        return shown == PROBE or self.escape
 
     def _openers(self) -> list[int]:
         """Return the tokens that open a turn of either role, where these end the turn before."""
@@ -125,9 +147,9 @@ class ChatTemplate:
         first = hide(system, cores)
         second = hide(user, cores)
         key = ("start", first, second)
-        known = self._skeletons.get(key)
+        known = self.known(key)
         if known is None:
-            known = self._keep(key, ((), self.encoder.compile(self.render(self.opening(first, second)))))
+            known = self.keep(key, ((), self.encoder.compile(self.render(self.opening(first, second)))))
         return known[1].fill(cores)
 
     def opening(self, system: str, user: str) -> list[tuple[str, str]]:
@@ -151,19 +173,24 @@ class ChatTemplate:
         """Return texts as the template writes them in an observation."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores
 
-    def _bridge(self, shown: str) -> tuple[tuple[int, ...], Skeleton]:
+    def _bridge(self, shown: str) -> Split:
         key = ("bridge", self.role, shown)
-        known = self._skeletons.get(key)
+        known = self.known(key)
         if known is not None:
             return known
         rendered = self.render([*self._past, (self.role, shown)])
-        return self._keep(key, self.split(rendered.partition(mark("a"))[2]))
+        return self.keep(key, self.split(rendered.partition(mark("a"))[2]))
 
-    def split(self, tail: str) -> tuple[tuple[int, ...], Skeleton]:
+    def split(self, tail: str) -> Split:
         """Split what follows a reply into the tokens that end it and the rest."""
         return self.encoder.compile(tail).split(self.encoder.control_ids)
 
-    def _keep(self, key: tuple[str, str, str], value: tuple[tuple[int, ...], Skeleton]) -> tuple[tuple[int, ...], Skeleton]:
+    def known(self, key: tuple[str, str, str]) -> Split | None:
+        """Return what was kept under a key."""
+        return self._skeletons.get(key)
+
+    def keep(self, key: tuple[str, str, str], value: Split) -> Split:
+        """Keep a skeleton for the next message of the same shape, and return it."""
         if len(self._skeletons) >= _KEPT:
             self._skeletons.clear()
         if len(key[1]) + len(key[2]) <= _LONGEST:

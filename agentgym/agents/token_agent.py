@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentgym.actions import Tool
+from agentgym.agents.encode import Foreign
 from agentgym.agents.prompt import load_prompt
 from agentgym.agents.template import ChatTemplate
+from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut would not fit
 
@@ -36,8 +38,8 @@ class TokenAgent:
         tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer
         if tokenizer is None:
             raise BadConfig(f"{type(engine).__name__} brings no tokenizer: pass the model's own as the second argument")
-        if tools != "text":
-            raise BadConfig(f"tools is {tools!r}; this version reads tool calls as text only: tools='text'")
+        if tools not in ("text", "native", *FAMILIES):
+            raise bad_option("way to call tools", tools, ("text", "native", *FAMILIES))
         if observation_tokens < LEAST_OBSERVATION:
             raise BadConfig(f"observation_tokens is {observation_tokens}; at least {LEAST_OBSERVATION} are needed")
         sampling = sampling or Sampling()
@@ -49,13 +51,18 @@ class TokenAgent:
                 raise BadConfig(f"{name} is {value}; expected at least 1")
         self.engine = engine
         self.tokenizer = tokenizer
+        self.tools = tools
         self.prompt = load_prompt(prompt)
-        self.template = ChatTemplate(tokenizer, template_options)
+        self.template = self.make_template(template_options)
         self.sampling = dataclasses.replace(
             sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
         )
         self.observation_tokens = observation_tokens
         self.context_tokens = context
+
+    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+        """Return the chat template that prompts are made with."""
+        return ChatTemplate(self.tokenizer, options)
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
         """Start the conversation of one episode."""
@@ -149,6 +156,11 @@ class TokenTalk:
         )
         self.turns += 1
         return self.action
+
+    def written(self, action: str) -> list[str]:
+        """Return the pieces of a reply, after its thought, that takes an action: the other way round from `reply`."""
+        form = self.agent.prompt.reply
+        return [f"<{form.tag}>", Foreign(action), f"</{form.tag}>"] if form.kind == "tag" else [Foreign(action)]
 
     def fork(self) -> Self:
         """Return an independent copy: no list is ever changed in place, so it shares them."""

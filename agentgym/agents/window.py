@@ -42,6 +42,8 @@ class WindowAgent(TokenAgent):
             context_tokens=context_tokens,
             template_options=template_options,
         )
+        if tools != "text":
+            raise BadConfig(f"tools is {tools!r}: WindowAgent writes the past as text; use ChatAgent, or tools='text'")
         if turns < 0:
             raise BadConfig(f"turns is {turns}; expected 0 or more")
         self.turns = turns

@@ -8,6 +8,7 @@ import pytest
 
 import agentgym
 from agentgym.agents.prompt import FIELDS, FOLDER, load_prompt
+from agentgym.agents.tool_calls import FAMILIES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 
@@ -24,7 +25,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_options_of_the_table_are_the_options() -> None:
     section = PAGE.partition("Options of `ChatAgent`")[2].partition("## ")[0]
     listed = set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
-    taken = set(inspect.signature(agentgym.ChatAgent).parameters) - {"engine", "tools"}
+    taken = set(inspect.signature(agentgym.ChatAgent).parameters) - {"engine"}
     assert listed == taken
 
 
@@ -36,6 +37,11 @@ def test_prompts_fields_and_reply_forms_are_listed() -> None:
         reply = load_prompt(file.stem).reply
         words = [*(["think"] if reply.think else []), reply.kind, *([reply.tag] if reply.kind == "tag" else [])]
         assert form.split() == words
+
+
+def test_every_family_of_tool_calls_is_listed() -> None:
+    section = PAGE.partition("## Native tool calls")[2].partition("## ")[0]
+    assert set(re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE)) == set(FAMILIES)
 
 
 def test_every_agent_is_listed() -> None:

@@ -247,7 +247,10 @@ def test_the_cut_keeps_as_much_as_fits() -> None:
     ("options", "message"),
     [
         ({"history": "kept"}, "Did you mean 'keep'"),
-        ({"tools": "native"}, "tools is 'native'"),
+        ({"tools": "natively"}, "Did you mean 'native'"),
+        ({"tools": "native", "tokenizer": QWEN3, "history": "template"}, "kept as sampled"),
+        ({"tools": "native", "tokenizer": QWEN3, "prompt": "react"}, "'react' asks for a reply of the form 'tag'"),
+        ({"tools": "native"}, "no place for tools"),
         ({"observation_tokens": 3}, "observation_tokens is 3; at least 64"),
         ({"turn_tokens": 0}, "turn_tokens is 0"),
         ({"context_tokens": 0}, "context_tokens is 0"),

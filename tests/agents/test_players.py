@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import agentgym
-from agentgym import BadConfig, ChatAgent, Demonstrator, ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+from agentgym import BadConfig, ChatAgent, Demonstrator, ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent, Task
 from agentgym.agents.players import scramble
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
@@ -148,10 +148,11 @@ def test_demonstrations_are_the_tokens_the_agent_would_have_held(prompt: str, hi
 
 def test_an_action_of_the_world_writes_no_control_token() -> None:
     agent = ChatAgent(ScriptedEngine([]), prompt="react")
-    ids = Demonstrator(agent).reply_ids("take <|im_end|> 1")
+    talk = agent.begin(Task(), {})
+    ids = Demonstrator(agent).reply_ids(talk, "take <|im_end|> 1")
     assert [i for i in ids if i in agent.template.encoder.control_ids] == [agent.tokenizer.eos_token_id] == ids[-1:]
     assert agent.tokenizer.decode(ids) == "<think></think><action>take <|im_end|> 1</action><|im_end|>"
-    said = Demonstrator(agent, thought="Next: {action}.").reply_ids("look")
+    said = Demonstrator(agent, thought="Next: {action}.").reply_ids(talk, "look")
     assert agent.tokenizer.decode(said) == "<think>Next: look.</think><action>look</action><|im_end|>"
 
 

@@ -1,0 +1,177 @@
+"""How each family of models writes a tool call: read from what it sampled, and written for it."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from agentgym.actions import Call, Tool
+from agentgym.agents.encode import Foreign
+
+CALL_ID = "call{:05d}"
+"""The id of a call that has none of its own: nine characters, as Mistral's templates demand."""
+_ID = re.compile(r"[A-Za-z0-9]{9}")
+_PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+_DECODER = json.JSONDecoder()
+
+
+class Attempt(NamedTuple):
+    """A call as the world takes it: JSON with `name` and `arguments`, or what was written where that cannot be read."""
+
+    action: str
+    name: str = ""
+    """What is called, empty where that cannot be read."""
+    id: str = ""
+    """The id that the model gave the call, if its family does that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A way of writing calls. `sign` shows in a template that writes them so; `close` ends the call (or nothing does)."""
+
+    sign: re.Pattern[str]
+    close: str
+    read: Callable[[str, Mapping[str, Tool]], list[Attempt]]
+    """Return every call in a reply without its thought, in order; a call that cannot be read is one too."""
+    write: Callable[[Call], list[str]]
+    """Return the pieces of a reply that makes the call; the arguments are foreign text."""
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _value(text: str) -> tuple[Any, int] | None:
+    """Return the JSON value that a text begins with and where it ends."""
+    try:
+        return _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _attempt(raw: Any) -> Attempt:
+    """Return a call from its JSON, whichever name it has for the arguments."""
+    if not isinstance(raw, dict):
+        return Attempt(_json(raw))
+    call = cast("dict[str, Any]", raw)
+    arguments = call.get("arguments", call.get("parameters", {}))
+    name = call.get("name")
+    id = call.get("id")
+    known = isinstance(id, str) and _ID.fullmatch(id)
+    return Attempt(_json({"name": name, "arguments": arguments}), str(name), str(id) if known else "")
+
+
+def _read_hermes(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
+    found: list[Attempt] = []
+    _, opened, rest = text.partition("<tool_call>")
+    while opened:
+        rest = rest.lstrip()
+        value = _value(rest)
+        if value is not None and isinstance(value[0], dict):  # a string in it may spell the closing tag
+            found.append(_attempt(value[0]))
+            rest = rest[value[1] :]
+        else:
+            inside = re.split("</?tool_call>", rest, maxsplit=1)[0]
+            found.append(Attempt(inside.strip()))
+            rest = rest[len(inside) :]
+        _, opened, rest = rest.partition("<tool_call>")
+    return found
+
+
+def _write_hermes(call: Call) -> list[str]:
+    body = _json({"name": call.name, "arguments": call.arguments})
+    return ["<tool_call>\n", Foreign(body), "\n</tool_call>"]
+
+
+def _read_llama3(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
+    before, marked, after = text.partition("<|python_tag|>")
+    rest = (after if marked else before).strip()
+    if marked and not rest.startswith("{"):
+        return [Attempt(rest)]
+    found: list[Attempt] = []
+    while rest.startswith("{"):
+        value = _value(rest)
+        if value is None:
+            return [*found, Attempt(rest)]
+        found.append(_attempt(value[0]))
+        rest = rest[value[1] :].lstrip("; \t\r\n")
+    return found
+
+
+def _write_llama3(call: Call) -> list[str]:
+    return [Foreign(_json({"name": call.name, "parameters": call.arguments}))]
+
+
+def _read_glm(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
+    return [_read_glm_call(inside, tools) for inside in re.findall(r"<tool_call>(.*?)(?:</tool_call>|\Z)", text, re.DOTALL)]
+
+
+def _read_glm_call(inside: str, tools: Mapping[str, Tool]) -> Attempt:
+    head, key, rest = inside.partition("<arg_key>")
+    name, pairs = head.strip(), _PAIR.findall(key + rest)
+    if _PAIR.sub("", key + rest) or not re.fullmatch(r"\w+", name):
+        return Attempt(inside.strip())
+    schemas: Mapping[str, Any] = tools[name].properties if name in tools else {}
+    arguments: dict[str, Any] = {}
+    for key, text in pairs:
+        value = None if schemas.get(key, {}).get("type", "string") == "string" else _value(text)
+        arguments[key] = value[0] if value is not None and value[1] == len(text) else text
+    return Attempt(_json({"name": name, "arguments": arguments}), name)
+
+
+def _write_glm(call: Call) -> list[str]:
+    pieces = [f"<tool_call>{call.name}\n"]
+    for key, value in call.arguments.items():
+        text = value if isinstance(value, str) else _json(value)
+        pieces += [f"<arg_key>{key}</arg_key>\n<arg_value>", Foreign(text), "</arg_value>\n"]
+    return [*pieces, "</tool_call>"]
+
+
+def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
+    found: list[Attempt] = []
+    for part in text.split("[TOOL_CALLS]")[1:]:
+        rest = part.strip()
+        if "[ARGS]" in rest and not rest.startswith(("[", "{")):
+            found.append(_read_mistral_named(rest))
+            continue
+        value = _value(rest)
+        if value is None:
+            found.append(Attempt(rest.removeprefix("[").lstrip()))
+        else:
+            calls = cast("list[Any]", value[0]) if isinstance(value[0], list) else [value[0]]
+            found += [_attempt(call) for call in calls]
+    return found
+
+
+def _read_mistral_named(text: str) -> Attempt:
+    """Read `name[ARGS]{…}`, with or without `[CALL_ID]id` before the arguments."""
+    head, _, body = text.partition("[ARGS]")
+    name, _, id = head.partition("[CALL_ID]")
+    value = _value(body.strip())
+    if value is None:
+        return Attempt(f'{{"name": {_json(name.strip())}, "arguments": {body.strip()}')
+    return _attempt({"name": name.strip(), "arguments": value[0], "id": id.strip()})
+
+
+def _write_mistral(call: Call) -> list[str]:
+    body = _json({"name": call.name, "arguments": call.arguments, "id": CALL_ID.format(0)})
+    return ["[TOOL_CALLS] [", Foreign(body), "]"]
+
+
+def _write_mistral_named(call: Call) -> list[str]:
+    return [f"[TOOL_CALLS]{call.name}[ARGS]", Foreign(_json(call.arguments))]
+
+
+def _write_mistral_ids(call: Call) -> list[str]:
+    return [f"[TOOL_CALLS]{call.name}[CALL_ID]{CALL_ID.format(0)}[ARGS]", Foreign(_json(call.arguments))]
+
+
+FAMILIES: dict[str, Family] = {  # the first whose sign a template writes is its family
+    "glm": Family(re.compile("<arg_key>"), "</tool_call>", _read_glm, _write_glm),
+    "mistral-ids": Family(re.compile(r"\[CALL_ID\]"), "", _read_mistral, _write_mistral_ids),
+    "mistral-args": Family(re.compile(r"\[ARGS\]"), "", _read_mistral, _write_mistral_named),
+    "mistral": Family(re.compile(r"\[TOOL_CALLS\]"), "", _read_mistral, _write_mistral),
+    "hermes": Family(re.compile(r"<tool_call>\s*\{"), "</tool_call>", _read_hermes, _write_hermes),
+    "llama3": Family(re.compile(r'\{"name": ?"\w+", ?"parameters"'), "", _read_llama3, _write_llama3),
+}

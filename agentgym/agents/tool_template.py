@@ -1,0 +1,132 @@
+"""A chat template with tools: schemas in the prompt, results back as tool messages, in tokens as everything else."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.encode import Encoder, hide, mark
+from agentgym.agents.template import PROBE, ChatTemplate, Split
+from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
+from agentgym.errors import BadConfig
+
+
+class ToolTemplate(ChatTemplate):
+    """A chat template that was given tools: `start` shows them, `results` is the bridge after calls.
+
+    What answers a reply without a call is a user message (`bridge`). `family` names the form of the calls; None finds it
+    from what the template writes. Raises BadConfig where the template shows no tools, writes calls in no known form, or
+    cannot be continued after them.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        options: Mapping[str, Any] | None,
+        tools: Mapping[str, Tool],
+        *,
+        family: str | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        schemas = [tool.schema() for tool in tools.values()]
+        super().__init__(tokenizer, {**(options or {}), "tools": schemas}, role="user", encoder=encoder)
+        self._names = list(tools)
+        self._check_schemas(schemas)
+        rendered = self._called([mark(0)])
+        asked = self.render(self._first)
+        written = rendered.partition(mark("u"))[2].partition(mark(0))[0]
+        if self._names[0] not in asked or mark("a") not in written or mark(0) not in rendered:
+            raise BadConfig("the chat template has no place for tools, calls and their results: use tools='text'")
+        self.family: Family = FAMILIES[family or _found(written)]
+        """How calls are written."""
+        self._call_end = self._results([mark(0)])[0]
+        if not self._call_end:
+            raise BadConfig("the chat template ends a tool call with no token of its own: use tools='text'")
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys([*self._call_end[-1:], *self.stop_ids, *self._more_ends()]))
+        self._escaped = self._escapes()
+        self._parallel = mark(1) in self._called([mark(0), mark(1)]).partition(mark(0))[2]
+
+    def _check_schemas(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse schemas that would become control tokens: the template writes them as its own words."""
+        text = json.dumps(schemas, ensure_ascii=False)
+        for string in (*self.encoder.control, *"\ue000\ue001"):
+            if string in text:
+                raise BadConfig(f"the tools' schemas hold {string!r}, a control string of this model: use tools='text'")
+
+    def _more_ends(self) -> list[int]:
+        """Llama 3 may end a call with a token for `the message goes on` that its template writes nowhere."""
+        return [self.encoder.control[name] for name in ("<|eom_id|>",) if name in self.encoder.control]
+
+    def _called(self, results: Sequence[str], attempts: Sequence[Attempt] = ()) -> str:
+        """Render a reply with as many calls as there are results, and the results; empty where the template refuses."""
+        made = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
+        ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(made)]
+        names = [self._known_name(attempt) or self._names[0] for attempt in made]
+        functions: list[dict[str, Any]] = [{"name": name, "arguments": {"x": ""}} for name in names]
+        functions[-1]["arguments"] = {"x": mark("a")}
+        calls = [{"type": "function", "id": id, "function": function} for id, function in zip(ids, functions, strict=True)]
+        chat: list[dict[str, Any]] = [self.message(role, content) for role, content in self._first]
+        chat.append({"role": "assistant", "content": "", "tool_calls": calls})
+        chat += [
+            {**self.message("tool", result), "name": name, "tool_call_id": id}
+            for result, name, id in zip(results, names, ids, strict=True)
+        ]
+        try:
+            return self.render_chat(chat)
+        except Exception:  # whatever the template's author or jinja raise
+            return ""
+
+    def _known_name(self, attempt: Attempt) -> str:
+        """Return the name of the tool that a call names, empty where there is no such tool."""
+        return attempt.name if attempt.name in self._names else ""
+
+    def _escapes(self) -> bool:
+        """Whether results are written as the inside of a JSON string."""
+        rendered = self._called([mark("b") + PROBE + mark("c")])
+        shown = rendered.partition(mark("b"))[2].partition(mark("c"))[0]
+        if shown not in (PROBE, json.dumps(PROBE)[1:-1]):
+            raise BadConfig(f"the chat template writes {PROBE!r} in a tool's result as {shown!r}: use tools='text'")
+        return shown != PROBE
+
+    def ends(self, ids: Sequence[int], called: bool) -> bool:
+        """Whether sampled tokens end the turn, so that the bridge need not: the one to a result or to a user message."""
+        if not ids or ids[-1] not in self.stop_ids:
+            return False
+        if self._call_end[-1:] == self.end_ids[-1:]:
+            return True
+        return ids[-1:] == list((self._call_end if called else self.end_ids)[-1:])  # GLM: each names who comes next
+
+    def results(self, results: Sequence[Sequence[str]], attempts: Sequence[Attempt], ended: bool) -> list[int]:
+        """Return the tokens between a reply with calls and the next reply: one tool message per result, in order.
+
+        Where a template takes one call a turn (Llama 3), they become one message. `attempts` are the calls.
+        """
+        if not self._parallel:
+            results, attempts = [[piece for result in results for piece in (*result, "\n\n")][:-1]], attempts[:1]
+        cores: list[str] = []
+        shown = [hide(result, cores) for result in results]
+        calls = ",".join(f"{self._known_name(attempt)} {attempt.id}" for attempt in attempts)
+        key = ("results", "\0".join(shown), calls)
+        known = self.known(key)
+        end, skeleton = known if known is not None else self.keep(key, self._results(shown, attempts))
+        texts = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
+        tokens = skeleton.fill(texts)
+        return tokens if ended else [*end, *tokens]
+
+    def _results(self, shown: Sequence[str], attempts: Sequence[Attempt] = ()) -> Split:
+        tail = self._called(shown, attempts).partition(mark("a"))[2]
+        if self.family.close:
+            tail = tail.partition(self.family.close)[2]
+        return self.split(tail)
+
+
+def _found(written: str) -> str:
+    """Return the family whose calls look like what a template wrote."""
+    for name, family in FAMILIES.items():
+        if family.sign.search(written):
+            return name
+    shown = written.replace(mark("a"), "…").strip()
+    raise BadConfig(
+        f"the chat template writes a tool call in no form that is known here: {shown[-120:]!r}. "
+        f"Name one that fits (tools={', '.join(map(repr, FAMILIES))}), or use tools='text'"
+    )
