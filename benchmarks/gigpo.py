@@ -202,7 +202,9 @@ def main():
     if not options.report:
         run_all([warm_run(out, seed, options.warm_episodes) for seed in (*GRID_SEEDS, *SEEDS)], options.jobs)
         run_all([arm_run(out, "grid", arm, s, lr, clip, options.steps) for arm, s, lr, clip in grid], options.jobs)
-        score_all([out / f"grid-{arm}-{s}-{lr}-{clip}" for arm, s, lr, clip in grid], "valid_seen", options.tasks, options.jobs)
+        score_all(
+            [out / f"grid-{arm}-{s}-{lr}-{clip}" for arm, s, lr, clip in grid], "valid_seen", options.tasks, options.jobs
+        )
     table = {}
     for arm in ARMS:
         for lr, clip in GRID:

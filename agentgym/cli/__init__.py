@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from a world's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
     "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
+    "serve": ("agentgym.cli.serve", "serve a model to agents of others and record what they say"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }
 
