@@ -66,6 +66,13 @@ def run(config: Config) -> int:
         raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'")
     from agentgym.engines import engine
 
+    if config.engine == "hf":
+        from agentgym.cli.train import need_training
+
+        need_training()
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
     made = engine(f"{config.engine}:{config.model}", **config.engine_options)
     try:
         asyncio.run(_serve(config, made, key))
