@@ -21,6 +21,7 @@ HEAVY = {
     "matplotlib",
     "openai",
     "playwright",
+    "uvicorn",
 }
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
@@ -29,7 +30,7 @@ LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITH
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "wrapper", "registry"),
     ("rewards", "sandbox", "engines", "envs", "agents", "contract"),
-    ("workers", "rollout"),
+    ("workers", "rollout", "gateway"),
     ("trainers", "evaluate", "report"),
     ("cli", "__main__"),
 )

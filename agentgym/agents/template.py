@@ -169,6 +169,47 @@ class ChatTemplate:
         ids = skeleton.fill(self.escaped(cores))
         return ids if ended else [*end, *ids]
 
+    def whole(self, messages: Sequence[tuple[str, Sequence[str]]]) -> list[int]:
+        """Return the tokens of a conversation of (role, pieces) from its beginning, the next reply opened.
+
+        System messages before the first user message become one. Raises BadConfig where the template refuses.
+        """
+        cores: list[str] = []
+        shown = self._shown(messages, cores)
+        count = next((i for i, (role, _) in enumerate(shown) if role != "system"), len(shown))
+        system, rest = "\n\n".join(content for _, content in shown[:count]), shown[count:]
+        if rest and rest[0][0] == "user":
+            shown = [*self.opening(system, rest[0][1]), *rest[1:]]
+        return self.encoder.compile(self._complete(shown, cores)).fill(cores)
+
+    def extension(self, messages: Sequence[tuple[str, Sequence[str]]], ended: bool = True) -> list[int]:
+        """Return the tokens that (role, pieces) messages put between a reply and the next one; see `bridge`."""
+        cores: list[str] = []
+        rendered = self._complete([*self._past, *self._shown(messages, cores)], cores)
+        end, skeleton = self.split(rendered.partition(mark("a"))[2])
+        ids = skeleton.fill(cores)
+        return ids if ended else [*end, *ids]
+
+    def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
+        shown: list[tuple[str, str]] = []
+        for role, pieces in messages:
+            count = len(cores)
+            content = hide(pieces, cores)
+            if role == "tool":
+                role, cores[count:] = self.role, self.escaped(cores[count:])
+            shown.append((role, content))
+        return shown
+
+    def _complete(self, chat: Sequence[tuple[str, str]], cores: Sequence[str]) -> str:
+        """Render messages; refuse where the template does, and where it leaves one out."""
+        try:
+            rendered = self.render(chat)
+        except Exception as error:  # whatever the template's author or jinja raise
+            raise BadConfig(f"the chat template refuses these messages: {error}") from error
+        if any(rendered.count(mark(number)) != 1 for number in range(len(cores))):
+            raise BadConfig("the chat template leaves out one of these messages, or writes it twice")
+        return rendered
+
     def escaped(self, cores: list[str]) -> list[str]:
         """Return texts as the template writes them in an observation."""
         return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self.escape else cores

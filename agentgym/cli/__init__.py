@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier"),
+    "serve": ("agentgym.cli.serve", "serve a model to agents of others and record what they say"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }
 

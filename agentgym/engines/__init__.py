@@ -11,6 +11,7 @@ from agentgym.registry import load
 ENGINES = {
     "hf": "agentgym.engines.hf:HFEngine",
     "vllm": "agentgym.engines.vllm:VLLMEngine",
+    "openai": "agentgym.engines.openai:OpenAIEngine",
     "scripted": "agentgym.engines.scripted:ScriptedEngine",
 }
 
@@ -108,7 +109,7 @@ class ChatEngine(Protocol):
 
 
 def engine(name: str, **options: Any) -> Any:
-    """Make an engine from `hf:PATH`, `vllm:PATH` or `scripted:FILE`."""
+    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL` or `scripted:FILE`."""
     kind, colon, target = name.partition(":")
     if not colon or not target:
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")

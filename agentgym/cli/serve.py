@@ -1,0 +1,113 @@
+"""Serve a model to agents of others, recording what they say so that it can be trained on.
+
+agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
+agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl
+"""
+
+import asyncio
+import importlib.util
+import ipaddress
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.options import Options
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to serve, and where."""
+
+    what: tyro.conf.Positional[str]
+    """`gateway`: an OpenAI-compatible endpoint that records sessions."""
+    model: str = ""
+    """Folder or hub name of a model."""
+    engine: str = "hf"
+    """Engine that runs it: hf, vllm or openai (then --model is an address)."""
+    name: str = ""
+    """What clients call the model; default: the last part of --model."""
+    host: str = "127.0.0.1"
+    """Address to listen on. Any but a loopback address needs a key."""
+    port: int = 8000
+    """Port to listen on; 0 takes a free one."""
+    key: str = ""
+    """API key that clients must send; default: the environment variable AGENTGYM_KEY, else none."""
+    out: str = "runs/gateway/episodes.jsonl"
+    """File that finished sessions are appended to, as episodes."""
+    temperature: float | None = None
+    """Sampling temperature, whatever clients ask for, and no filters: every reply can be trained on."""
+    turn_tokens: int = 1024
+    """Tokens of a reply whose client names no limit."""
+    body_mib: int = 16
+    """Largest request body in MiB."""
+    seed: int = 0
+    """Seed of replies whose client sends none."""
+    engine_options: Options = field(default_factory=dict[str, Any])
+    """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
+
+
+def run(config: Config) -> int:
+    """Serve until Ctrl-C."""
+    if config.what != "gateway":
+        raise unknown("server", config.what, ["gateway"])
+    if not config.model:
+        raise BadConfig("say which model: --model FOLDER, or the hub name of one")
+    key = config.key or os.environ.get("AGENTGYM_KEY") or None
+    if key is None and not _loopback(config.host):
+        raise BadConfig(f"--host {config.host} lets other machines in: set a key with AGENTGYM_KEY, or listen on 127.0.0.1")
+    if not 0 <= config.port < 65536 or config.body_mib < 1:
+        raise BadConfig(f"--port is {config.port}, --body-mib {config.body_mib}; expected 0 to 65535, and at least 1")
+    if importlib.util.find_spec("uvicorn") is None:
+        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'")
+    from agentgym.engines import engine
+
+    if config.engine == "hf":
+        from agentgym.cli.train import need_training
+
+        need_training()
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+    made = engine(f"{config.engine}:{config.model}", **config.engine_options)
+    try:
+        asyncio.run(_serve(config, made, key))
+    except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
+        pass
+    finally:
+        made.close()
+    return 0
+
+
+async def _serve(config: Config, engine: Any, key: str | None) -> None:
+    from agentgym.gateway.app import App
+    from agentgym.gateway.gateway import Gateway
+    from agentgym.gateway.server import serve
+
+    name = config.name or Path(config.model.rstrip("/")).name
+    options: dict[str, Any] = {"temperature": config.temperature, "turn_tokens": config.turn_tokens, "seed": config.seed}
+    gateway = Gateway(engine, name, out=config.out, **options)
+    console = Console(highlight=False)
+
+    def ready(address: str) -> None:
+        console.print(f"{name} at {address}/v1 (Ctrl-C ends); sessions go to {config.out}", markup=False, soft_wrap=True)
+
+    try:
+        await serve(App(gateway, key=key, body_bytes=config.body_mib << 20), config.host, config.port, ready)
+    finally:
+        counts = gateway.counts()
+        gateway.sessions.close()
+        console.print(f"\n{', '.join(f'{n} {k}' for k, n in counts.items())}", markup=False, soft_wrap=True)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,166 @@
+"""From a client's messages to a completion in exact tokens, recorded in the client's session."""
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.agents.encode import Foreign
+from agentgym.agents.template import ChatTemplate
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig, Fault
+from agentgym.gateway.requests import Asked, Refusal, refusal_of
+from agentgym.gateway.sessions import Held, Message, Session, Sessions
+from agentgym.seeding import derive
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a request brought."""
+
+    prompt_ids: list[int]
+    completion: Completion
+    text: str
+    prompt_logprobs: list[float] | None = None
+    """Of every prompt token after the first."""
+
+
+class Gateway:
+    """Any token engine, asked in messages; `sessions` holds what was said, as turns to train on.
+
+    `temperature` overrules what clients ask for, filters included, so that every reply can be trained on; without it
+    a reply drawn greedily or with filters is context only. `turn_tokens` is what a reply gets whose client names no limit.
+    """
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        name: str = "agentgym",
+        *,
+        out: str | Path | None = None,
+        temperature: float | None = None,
+        turn_tokens: int = 1024,
+        seed: int = 0,
+        tokenizer: Any = None,
+    ) -> None:
+        tokenizer = engine.tokenizer if tokenizer is None else tokenizer
+        if tokenizer is None:
+            raise BadConfig(f"{type(engine).__name__} brings no tokenizer: pass the model's own as tokenizer=…")
+        if turn_tokens < 1 or not (temperature is None or 0 < temperature < 100):
+            raise BadConfig(f"turn_tokens {turn_tokens}, temperature {temperature}: expected at least 1, and above 0")
+        self.engine, self.name, self.turn_tokens = engine, name, turn_tokens
+        self.template = ChatTemplate(tokenizer)
+        self.sessions = Sessions(out)
+        self._temperature, self._seed = temperature, seed
+        self._running: Counter[str] = Counter()
+
+    async def answer(self, asked: Asked, name: str) -> Answer:
+        """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine."""
+        if asked.model != self.name:
+            raise Refusal(
+                404, f"The model `{asked.model[:200]}` does not exist; this is `{self.name}`", "model_not_found", "model"
+            )
+        session = self.sessions.get(name)
+        session.requests += 1
+        number = session.requests
+        try:
+            prompt, held, known = self._prompt(asked, session)
+            if len(prompt) >= self.engine.context:
+                raise Refusal(
+                    400,
+                    f"This model's maximum context length is {self.engine.context} tokens. However, your messages "
+                    f"resulted in {len(prompt)} tokens. Please reduce the length of the messages.",
+                    "context_length_exceeded",
+                    "messages" if asked.chat else "prompt",
+                )
+            if asked.prompt_logprobs:
+                return await self._score(asked, prompt)
+            sampling = self._sampling(asked, name, number)
+            cache = held.cache if held else f"{name}/{number}"
+            completion = await self._generate(prompt, sampling, cache)
+        except BadConfig as error:
+            raise refusal_of(error) from error
+        except Fault as error:
+            raise Refusal(503, f"the engine failed: {str(error)[:300]}", "engine_failed") from error
+        if completion.finish == "abort" or not completion.ids:
+            raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
+        answer = Answer(prompt, completion, "")
+        turn = self._turn(asked, known, answer, sampling)
+        session.record(turn, held, cache, asked.messages, self.template.ended(completion.ids))
+        return answer
+
+    def _prompt(self, asked: Asked, session: Session) -> tuple[list[int], Held | None, int]:
+        """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
+        if not asked.chat:
+            prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
+            return prompt, session.find_ids(prompt), 0
+        held, count = session.find(asked.messages)
+        if held is not None:
+            try:
+                return held.ids + self.template.extension(_pieces(asked.messages[count:]), held.ended), held, count
+            except BadConfig:  # messages that this template cannot put after a reply: begin anew
+                pass
+        return self.template.whole(_pieces(asked.messages)), None, 0
+
+    def _sampling(self, asked: Asked, name: str, number: int) -> Sampling:
+        sampling, stops = asked.sampling, () if asked.ignore_eos else self.template.stop_ids
+        if self._temperature is not None:
+            sampling = Sampling(self._temperature, sampling.max_tokens, sampling.stop_ids, sampling.seed)
+        seed = sampling.seed if asked.seeded else derive(self._seed, name, number)
+        return dataclasses.replace(sampling, seed=seed, stop_ids=tuple(dict.fromkeys((*sampling.stop_ids, *stops))))
+
+    async def _generate(self, prompt: list[int], sampling: Sampling, cache: str) -> Completion:
+        self._running[cache] += 1
+        try:
+            return await self.engine.generate(prompt, sampling, cache)
+        except asyncio.CancelledError:  # the client has gone
+            if self._running[cache] == 1:  # else it would end another request of the same row
+                self.engine.abort(cache)
+            raise
+        finally:
+            self._running[cache] -= 1
+            if not self._running[cache]:
+                del self._running[cache]
+
+    async def _score(self, asked: Asked, prompt: list[int]) -> Answer:
+        """Score a prompt, record nothing; one greedy token comes with it, as from vLLM."""
+        scores = await self.engine.score(prompt, asked.prompt_temperature)
+        completion = await self.engine.generate(prompt, Sampling(temperature=0, max_tokens=1), "gateway score")
+        return Answer(prompt, completion, self.template.encoder.decode(completion.ids), scores)
+
+    def _turn(self, asked: Asked, known: int, answer: Answer, sampling: Sampling) -> Turn:
+        """Return the turn an answer makes, and put into the answer what its client is shown."""
+        ids, decode = answer.completion.ids, self.template.encoder.decode
+        text = decode(ids[:-1] if ids[-1] in sampling.stop_ids else ids)
+        answer.text = self.template.final(text) if asked.chat else text
+        turn = Turn(
+            asked.messages[-1]["content"] if asked.chat else decode(answer.prompt_ids),
+            prompt_ids=answer.prompt_ids,
+            output_ids=ids,
+            logprobs=answer.completion.logprobs,
+            messages=[dict(message) for message in asked.messages[known:]],
+            text=text,
+            action=answer.text,
+            finish=answer.completion.finish,
+            policy_version=answer.completion.policy_version,
+            extra={"temperature": sampling.temperature},
+        )
+        if not sampling.plain() or sampling.temperature == 0:
+            turn.extra["train"] = False
+        return turn
+
+    def counts(self) -> dict[str, int]:
+        """Return what the open sessions hold together."""
+        total: Counter[str] = Counter()
+        for session in self.sessions.open.values():
+            total.update(session.counts())
+        return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
+
+
+def _pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
+    """Return messages whose contents can become no control token."""
+    return [(message["role"], [Foreign(message["content"])]) for message in messages]

@@ -1,0 +1,193 @@
+"""Requests of the OpenAI API, read from JSON that nobody vouches for."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from agentgym.engines import Sampling
+from agentgym.errors import BadConfig
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_UNREAD = {  # what would change the reply and is not done here, with the value that asks for nothing
+    "stop": "stop strings do not fit exact tokens: a reply ends at a stop token (stop_token_ids names more)",
+    "tools": "tool calls are read as text by this version: describe the tools in the prompt",
+    "functions": "tool calls are read as text by this version: describe the tools in the prompt",
+    "logit_bias": "logit_bias is not offered",
+    "frequency_penalty": "frequency_penalty is not offered",
+    "presence_penalty": "presence_penalty is not offered",
+    "echo": "echo is not offered; prompt_logprobs gives the prompt's log-probabilities",
+    "suffix": "suffix is not offered",
+}
+
+
+class Refusal(Exception):
+    """An answer in the form of OpenAI's errors."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON that OpenAI's clients know."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request, checked."""
+
+    model: str
+    chat: bool
+    sampling: Sampling
+    messages: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """Role and content, for chat."""
+    prompt: list[int] | str = ""
+    """For completions."""
+    seeded: bool = False
+    """Whether the client chose the seed."""
+    stream: bool = False
+    usage: bool = False
+    """Whether a stream is to end with token counts."""
+    logprobs: bool = False
+    token_ids: bool = False
+    prompt_logprobs: bool = False
+    prompt_temperature: float = 1.0
+    user: str | None = None
+    ignore_eos: bool = False
+
+
+def read_object(content: bytes) -> dict[str, Any]:
+    """Return a body's JSON object; refuses everything else, NaN and endless nesting included."""
+    try:
+        raw = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {str(error)[:200]}") from None
+    if not isinstance(raw, dict):
+        raise Refusal(400, "the body is not a JSON object")
+    return cast("dict[str, Any]", raw)
+
+
+def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
+    """Return a request, or raise the Refusal that OpenAI would answer."""
+    raw = read_object(content)
+    for name, why in _UNREAD.items():
+        if raw.get(name) not in (None, [], {}, "", 0, False):
+            raise Refusal(400, why, "unsupported_parameter", name)
+    if raw.get("n") not in (None, 1) or raw.get("best_of") not in (None, 1):
+        raise Refusal(400, "one choice a request: n and best_of must be 1", "unsupported_parameter", "n")
+    form = raw.get("response_format")
+    if form is not None and form != {"type": "text"}:
+        raise Refusal(400, "only response_format {'type': 'text'} is offered", "unsupported_parameter", "response_format")
+    options = raw.get("stream_options")
+    user, model = raw.get("user"), raw.get("model")
+    if not isinstance(model, str):
+        raise Refusal(400, "you must provide a model parameter", None, "model")
+    if user is not None and not isinstance(user, str):
+        raise Refusal(400, "user must be a string", None, "user")
+    return Asked(
+        model,
+        chat,
+        _sampling(raw, default_tokens),
+        messages=_messages(raw.get("messages")) if chat else [],
+        prompt="" if chat else _prompt(raw.get("prompt")),
+        seeded=raw.get("seed") is not None,
+        stream=_flag(raw, "stream"),
+        usage=isinstance(options, dict) and cast("dict[str, Any]", options).get("include_usage") is True,
+        logprobs=_flag(raw, "logprobs") if chat else raw.get("logprobs") is not None,
+        token_ids=_flag(raw, "return_token_ids"),
+        prompt_logprobs=raw.get("prompt_logprobs") is not None,
+        prompt_temperature=_number(raw, "prompt_logprobs_temperature", 1.0, 0.0, 100.0),
+        user=user,
+        ignore_eos=_flag(raw, "ignore_eos"),
+    )
+
+
+def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
+    limit = "max_completion_tokens" if raw.get("max_completion_tokens") is not None else "max_tokens"
+    stops: Any = raw.get("stop_token_ids") or []
+    if not isinstance(stops, list) or not all(type(id) is int for id in cast("list[Any]", stops)):
+        raise Refusal(400, "stop_token_ids must be a list of integers", None, "stop_token_ids")
+    return Sampling(
+        temperature=_number(raw, "temperature", 1.0, 0.0, 100.0),
+        max_tokens=_integer(raw, limit, default_tokens, 1, 2**31),
+        stop_ids=tuple(cast("list[int]", stops)),
+        seed=_integer(raw, "seed", 0, -(2**63), 2**63 - 1) % 2**63,
+        top_p=_number(raw, "top_p", 1.0, 1e-9, 1.0),
+        top_k=max(_integer(raw, "top_k", 0, -1, 2**31), 0),
+        min_p=_number(raw, "min_p", 0.0, 0.0, 1.0),
+        repetition_penalty=_number(raw, "repetition_penalty", 1.0, 1e-3, 100.0),
+    )
+
+
+def _messages(raw: Any) -> list[dict[str, str]]:
+    if not isinstance(raw, list) or not raw:
+        raise Refusal(400, "messages must be a list of at least one message", None, "messages")
+    found: list[dict[str, str]] = []
+    for place, entry in enumerate(cast("list[Any]", raw)):
+        name = f"messages[{place}]"
+        message = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        role = message.get("role")
+        if not isinstance(role, str) or role not in _ROLES:
+            raise Refusal(400, f"{name}.role must be one of {', '.join(_ROLES)}", None, name)
+        if message.get("tool_calls"):
+            raise Refusal(400, _UNREAD["tools"], "unsupported_parameter", name)
+        found.append({"role": _ROLES[role], "content": _content(message.get("content"), name)})
+    if found[-1]["role"] == "assistant":
+        raise Refusal(400, "the last message is the assistant's own: nothing to answer", None, "messages")
+    return found
+
+
+def _content(raw: Any, name: str) -> str:
+    if isinstance(raw, str):
+        return raw
+    parts = cast("list[Any]", raw) if isinstance(raw, list) else []
+    texts = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
+    if not parts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
+        raise Refusal(400, f"{name}.content must be a string or a list of text parts", None, name)
+    return "".join(cast("list[str]", texts))
+
+
+def _prompt(raw: Any) -> list[int] | str:
+    if isinstance(raw, list) and len(cast("list[Any]", raw)) == 1 and isinstance(raw[0], list | str):
+        raw = cast("Any", raw[0])
+    if isinstance(raw, str) and raw:
+        return raw
+    if isinstance(raw, list) and raw and all(type(id) is int and id >= 0 for id in cast("list[Any]", raw)):
+        return cast("list[int]", raw)
+    raise Refusal(400, "prompt must be a text or a list of token ids, one a request", None, "prompt")
+
+
+def _number(raw: dict[str, Any], name: str, default: float, low: float, high: float) -> float:
+    value = raw.get(name)
+    if value is None:
+        return default
+    if type(value) not in (int, float) or not low <= value <= high or not math.isfinite(value):
+        raise Refusal(400, f"{name} must be a number from {low:g} to {high:g}", None, name)
+    return float(value)
+
+
+def _integer(raw: dict[str, Any], name: str, default: int, low: int, high: int) -> int:
+    value = raw.get(name)
+    if value is None:
+        return default
+    if type(value) is not int or not low <= value <= high:
+        raise Refusal(400, f"{name} must be an integer from {low} to {high}", None, name)
+    return value
+
+
+def _flag(raw: dict[str, Any], name: str) -> bool:
+    value = raw.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise Refusal(400, f"{name} must be true or false", None, name)
+    return bool(value)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def refusal_of(error: BadConfig) -> Refusal:
+    """Return how a request that an engine or a template does not take is answered."""
+    return Refusal(400, str(error)[:500])

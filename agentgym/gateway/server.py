@@ -1,0 +1,51 @@
+"""uvicorn around an application: one address, quiet, ended by Ctrl-C or by the caller."""
+
+import asyncio
+import importlib
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.errors import MissingExtra
+
+_GRACE = 5  # seconds that requests under way get when the server ends
+
+
+async def serve(app: Any, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
+    """Serve until Ctrl-C, or until `stop` is set; `ready` is told the address once it is bound.
+
+    Raises OSError where the address cannot be had, MissingExtra without uvicorn.
+    """
+    try:
+        uvicorn: Any = importlib.import_module("uvicorn")
+    except ImportError as error:
+        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'") from error
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE,
+            backlog=1024,
+        )
+        server = uvicorn.Server(config)
+        shown = f"[{host}]" if ":" in host else host
+        ready(f"http://{shown}:{bound.getsockname()[1]}")
+        watcher = None if stop is None else asyncio.ensure_future(_stop(server, stop))
+        try:
+            await server.serve(sockets=[bound])
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+
+
+async def _stop(server: Any, stop: asyncio.Event) -> None:
+    await stop.wait()
+    server.should_exit = True

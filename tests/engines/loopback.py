@@ -1,0 +1,113 @@
+"""Real servers on loopback, each in a thread: the gateway, and one that misbehaves as it is told."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from agentgym.gateway.app import App
+from agentgym.gateway.server import serve
+
+
+@contextlib.contextmanager
+def serving(app: App) -> Iterator[str]:
+    """Serve an application; yields its address without /v1."""
+    found: list[Any] = []
+    there = threading.Event()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+
+        def ready(address: str) -> None:
+            found.extend((address, asyncio.get_running_loop(), stop))
+            asyncio.get_running_loop().call_later(0.05, there.set)
+
+        await serve(app, "127.0.0.1", 0, ready, stop)
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert there.wait(30)
+    try:
+        yield found[0]
+    finally:
+        found[1].call_soon_threadsafe(found[2].set)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+GOOD = {"choices": [{"token_ids": [65, 66], "finish_reason": "length", "logprobs": {"token_logprobs": [-1.0, -2.0]}}]}
+
+
+def changed(**choice: Any) -> dict[str, Any]:
+    """Return a good answer with parts of its choice replaced."""
+    return {"choices": [{**GOOD["choices"][0], **choice}]}
+
+
+class Faulty(ThreadingHTTPServer):
+    """Answers each POST with the next word of a script: `429`, `500`, `half`, `nothing`, `silent`, bytes, or an object."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Sequence[Any], then: Any = GOOD) -> None:
+        super().__init__(("127.0.0.1", 0), _Faulty)
+        self.script, self.then, self.asked = list(script), then, 0
+        self.free = threading.Event()
+        self.lock = threading.Lock()
+
+    def next(self) -> Any:
+        with self.lock:
+            self.asked += 1
+            return self.script.pop(0) if self.script else self.then
+
+
+class _Faulty(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.answer(200, json.dumps({"data": [{"id": "m", "max_model_len": 512}]}).encode())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        what = self.server.next()  # type: ignore[attr-defined]
+        if what == "nothing":
+            self.close_connection = True
+        elif what == "silent":
+            self.server.free.wait(20)  # type: ignore[attr-defined]
+            self.close_connection = True
+        elif what == "half":
+            self.send_response(200)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [{"token_ids": [1, 2')
+            self.close_connection = True
+        elif isinstance(what, int):
+            self.answer(what, b'{"error": {"message": "no"}}', {"Retry-After": "0.01"} if what == 429 else {})
+        else:
+            self.answer(200, what if isinstance(what, bytes) else json.dumps(what).encode())
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextlib.contextmanager
+def faulty(script: Sequence[Any], then: Any = GOOD) -> Iterator[tuple[Faulty, str]]:
+    """Serve a script of faults; yields the server and its address."""
+    with Faulty(script, then) as server:
+        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02))
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.free.set()
+            server.shutdown()
+            thread.join(30)
