@@ -91,7 +91,7 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             ["guessnumber", "--model", "vllm:x", "--threads", "2"],
             "--threads is 2; expected at least 1, and a model that the hf",
         ),
-        (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Known: hf, scripted, vllm."),
+        (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Did you mean 'openai'?"),
         (["guessnumber", "--model", "."], "neither a model (config.json) nor a training run"),
     ],
 )
