@@ -44,7 +44,7 @@ def learning_curve(run_dir: str | Path) -> Path:
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(LINE)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", frameon=False, labelcolor=INK, fontsize=9)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, labelcolor=INK, fontsize=9)
     path = Path(run_dir) / "learning_curve.png"
     figure.savefig(path)
     return path
@@ -66,12 +66,13 @@ def _curves(axes: Any, run: RunFolder) -> None:
 def _levels(axes: Any, summary: dict[str, Any]) -> None:
     names = {"success_before": "before", "success_warm": "after warm start", "success_after": "after training"}
     found = [(summary.get(key), name) for key, name in names.items()]
-    free = 0.0  # names of levels close to one another are stacked upwards from here
+    free = -1.0  # names of levels close to one another are stacked upwards from here
     for value, name in sorted((float(v), n) for v, n in found if isinstance(v, (int, float)) and v == v):
         axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
-        free = max(free, value) + 0.045
-        corner = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "top"}
-        axes.text(0.998, free, f"{name} {100 * value:.1f} %", color=SOFT, fontsize=8.5, **corner)
+        free = max(free, value)
+        beside = {"transform": axes.get_yaxis_transform(), "ha": "left", "va": "center"}
+        axes.text(1.01, free, f"{100 * value:.1f} % {name}", color=SOFT, fontsize=8.5, **beside)
+        free += 0.045
 
 
 def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
