@@ -117,6 +117,7 @@ class _Run:
         config = self.config
         parameters = sum(p.numel() for p in self.model.parameters())
         start = {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps, "parameters": parameters}
+        start["correction"] = config.mismatch_cap if config.differs and config.steps else None
         self.show("start", start)
         if self.accelerator.num_processes > 1:  # processes stop together, at the end of a step
             signal.signal(signal.SIGINT, self._interrupt)
