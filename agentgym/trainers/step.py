@@ -1,8 +1,11 @@
 """One step of reinforcement learning: episodes in, updated weights and metrics out."""
 
+# accelerate is typed in parts only
+# pyright: reportMissingTypeStubs=false
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -187,7 +190,9 @@ def _everywhere(learner: Learner, number: int) -> int:
 
 def _all(learner: Learner, gaps: Gaps) -> Gaps:
     """Return the gaps of all processes: a quantile cannot be put together from quantiles."""
-    return gaps if learner.accelerator.num_processes == 1 else np.concatenate(gather_object([gaps]))
+    if learner.accelerator.num_processes == 1:
+        return gaps
+    return np.concatenate(cast("list[Gaps]", gather_object([gaps])))
 
 
 def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
