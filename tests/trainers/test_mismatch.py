@@ -142,3 +142,20 @@ def test_the_correction_is_announced_where_it_is_on():
         TrainConfig(mismatch_cap=0.5)
     with pytest.raises(UnknownName, match="Did you mean 'vllm'"):
         TrainConfig(engine="vlm")
+
+
+def rounded(moe):
+    """Return the mismatch of a bfloat16 copy that samples and the float32 model that trains."""
+    trainer, engine = tiny_model(moe=moe), tiny_model(moe=moe).bfloat16()
+    random = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, 61, (16, 256), generator=random)
+    with torch.no_grad():
+        ours, theirs = ((m(input_ids=ids).logits.float() / 2).log_softmax(-1) for m in (trainer, engine))
+    drawn = torch.multinomial(theirs.exp().flatten(0, 1), 1, generator=random).view(16, 256, 1)
+    return mismatch((ours - theirs).gather(-1, drawn).flatten().numpy())
+
+
+def test_routing_shows_in_the_tail():
+    dense, mixture = rounded(moe=False), rounded(moe=True)
+    assert mixture["mismatch_q999"] > 3 * dense["mismatch_q999"]
+    assert mixture["mismatch_mean"] < 3 * dense["mismatch_mean"]

@@ -10,12 +10,13 @@ import time
 import pytest
 import torch
 
+from agentgym.cli import main
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
 from agentgym.trainers.loop import _uninterrupted
 from agentgym.trainers.muon import orthogonal
-from agentgym.trainers.policy import PolicySize, init_policy, load_policy
+from agentgym.trainers.policy import load_policy
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 
@@ -257,8 +258,9 @@ def test_variants_run(tmp_path, changes):
 
 
 def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
-    size = PolicySize(width=64, layers=2, heads=2, feed_forward=64, vocabulary=400, experts=4)
-    folder = init_policy("rlvr/GuessNumber-v0", tmp_path / "moe", size=size, episodes=50)
+    folder = tmp_path / "moe"
+    shape = ["--width", "64", "--layers", "2", "--vocabulary", "400", "--episodes", "50"]
+    assert main(["init-policy", "rlvr/GuessNumber-v0", "--moe", *shape, "--out", str(folder)]) == 0
     train(small(tmp_path / "run", model=str(folder), steps=3, eval_every=0, test_tasks=0))
     assert "Qwen3MoeForCausalLM takes the generic path" in caplog.text
     rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
