@@ -2,6 +2,7 @@
 
 agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
+agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a mixture of four experts
 """
 
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import tyro
 from rich.console import Console
 
 from agentgym.options import Options
+
+EXPERTS = 4
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Config:
     """Hidden size; heads are 32 wide, half as many of them for keys and values, the feed-forward layer is twice as wide."""
     layers: int = 3
     """Number of layers."""
+    moe: bool = False
+    """Make a mixture of experts: four in each layer, two active for a token, each half as wide."""
     vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
     context: int = 2048
@@ -50,7 +55,8 @@ def run(config: Config) -> int:
         raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
-    size = PolicySize(config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
+    shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
+    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0)
     folder = init_policy(
         config.env, config.out, env_options=config.env_options, size=size, episodes=config.episodes, seed=config.seed
     )

@@ -116,6 +116,11 @@ class _Screen:
         where = f", going on after update {n['position']}" if n["position"] else ""
         self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters on {self.config.env}{where}")
         self._print(f"{n['warm_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
+        if n["correction"] is not None:
+            self._print(
+                f"engine {self.config.engine} is not the trainer's own model: the loss of every token is weighted by "
+                f"min(trainer / engine, {n['correction']:g})"
+            )
 
     def _eval(self, n: dict[str, Any]) -> None:
         what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
@@ -126,11 +131,12 @@ class _Screen:
 
     def _step(self, n: dict[str, Any]) -> None:
         valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
+        apart = f" ess {n.get('mismatch_ess', 1):.2f}" if self.config.differs else ""
         shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
         self._print(
             f"step {n['step']:>5}  success {n['success_train']:4.0%} held out {valid:>4}  reward {n['reward']:.2f}  "
             f"turns {n['turns']:4.1f}  {n['tokens_per_second']:5.0f} tok/s  roll/train/env {shares} %  "
-            f"kl {n.get('mismatch_kl', 0):.1e}  entropy {n.get('entropy', 0):.2f}  dropped {n['groups_dropped']:>2}  "
+            f"kl {n.get('mismatch_kl', 0):.1e}{apart}  entropy {n.get('entropy', 0):.2f}  dropped {n['groups_dropped']:>2}  "
             f"{_time(n['eta_seconds'])} left"
         )
 

@@ -34,10 +34,9 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, Any]]) -> None:
 
     Raises BadConfig for an unknown name or another shape, BadData for a folder without safetensors.
     """
-    pairs = read_folder(Path(weights)) if isinstance(weights, str | Path) else weights
     own: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
     own.update(model.named_buffers(remove_duplicate=False))
-    for name, value in pairs:
+    for name, value in _of_folder(Path(weights), own, model.dtype) if isinstance(weights, str | Path) else weights:
         mine = own.get(name)
         if mine is None:
             raise bad_option("weight of the model", name, own)
@@ -47,8 +46,32 @@ def update(model: Any, weights: str | Path | Iterable[tuple[str, Any]]) -> None:
             mine.copy_(value)
 
 
+def _of_folder(folder: Path, own: dict[str, Tensor], dtype: Any) -> Iterable[tuple[str, Tensor]]:
+    """Return the tensors of a folder under the model's names: files of a mixture hold apart what the model has fused."""
+    names = [name for tensors in _opened(folder) for name in tensors.keys()]  # noqa: SIM118 (not a mapping)
+    strange = [name for name in names if name not in own]
+    if not strange:
+        return read_folder(folder)
+    load: Any = transformers.AutoModelForCausalLM.from_pretrained
+    try:
+        model, info = load(str(folder), dtype=dtype, output_loading_info=True)
+    except (OSError, ValueError, RuntimeError):  # no configuration beside the tensors, or one of something else
+        raise bad_option("weight of the model", strange[0], own) from None
+    for name in sorted(info["unexpected_keys"]):
+        raise bad_option("weight of the model", name, own)
+    if info["missing_keys"]:
+        raise BadConfig(f"{folder} lacks the weight {min(info['missing_keys'])!r}; expected all of the model's")
+    return model.named_parameters()
+
+
 def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yield the named tensors of a model folder in safetensors, one file or many with an index."""
+    for tensors in _opened(folder):
+        for name in tensors.keys():  # noqa: SIM118 (not a mapping)
+            yield name, tensors.get_tensor(name)
+
+
+def _opened(folder: Path) -> Iterator[Any]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         files = sorted({folder / name for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})
@@ -62,5 +85,4 @@ def read_folder(folder: Path) -> Iterator[tuple[str, Tensor]]:
         except SafetensorError as error:
             raise BadData(f"{file}: damaged ({error}); expected whole safetensors") from error
         with opened as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (not a mapping)
-                yield name, tensors.get_tensor(name)
+            yield tensors

@@ -26,7 +26,7 @@ class TrainConfig:
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the world's own text."""
     engine: str = "hf"
-    """What samples: `hf` (in this process, the trainer's own weights) or `vllm`."""
+    """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     agent: str = "chat"
     """How turns become tokens: `chat` (full history) or `window` (the last turns, a fresh prompt each)."""
     prompt: str = "bare"
@@ -111,7 +111,7 @@ class TrainConfig:
     kl: float = 0.0
     """Weight of the KL penalty towards the policy at the start of reinforcement learning; 0 needs no reference."""
     mismatch_cap: float = 2.0
-    """Cap of the per-token weight that corrects the difference of an engine that is not the trainer's own model."""
+    """Cap of the per-token weight trainer / engine, which corrects every engine but `hf`, the trainer's own model."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
     batch_tokens: int = 4096
@@ -148,8 +148,29 @@ class TrainConfig:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected a multiple of processes, {self.processes}")
         if self.temperature <= 0:
             raise BadConfig(f"temperature is {self.temperature}; training samples and needs more than 0")
+        self._check_engine()
+
+    def _check_engine(self) -> None:
+        if self.engine not in ENGINES and not self.served:
+            raise unknown("value of engine", self.engine, (*ENGINES, "openai:URL"))
+        if self.served and (self.steps or self.warm_episodes):
+            raise BadConfig(
+                f"engine {self.engine!r} with {self.steps} steps and {self.warm_episodes} warm_episodes: new weights cannot "
+                "be sent to a server yet, so it would go on sampling from the old ones after the first update. Train with "
+                "hf or vllm; or set steps = 0 and warm_episodes = 0 to measure the model on that server"
+            )
         if self.engine != "hf" and self.model == "init":
             raise BadConfig(f"engine {self.engine!r} needs a model folder: make one with `agentgym init-policy {self.env}`")
+
+    @property
+    def served(self) -> bool:
+        """Whether a server samples, whose weights are changed where it runs."""
+        return self.engine.startswith("openai:") and self.engine != "openai:"
+
+    @property
+    def differs(self) -> bool:
+        """Whether the engine is not the trainer's own model, so that each token's loss is weighted for the mismatch."""
+        return self.engine != "hf"
 
     def horizon_at(self, step: int) -> int | None:
         """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
@@ -179,8 +200,8 @@ CHOICES = {
     "dynamic_sampling": ("keep", "drop", "refill"),
     "ratio": ("token", "turn", "sequence"),
     "weighing": ("token", "turn", "episode", "episode-sum", "constant"),
-    "engine": ("hf", "vllm"),
 }
+ENGINES = ("hf", "vllm")
 LEAST = {
     "processes": 1,
     "warm_episodes": 0,
@@ -195,6 +216,7 @@ LEAST = {
     "batch_tokens": 1,
     "checkpoint_every": 1,
     "horizon_steps": 1,
+    "mismatch_cap": 1,
 }
 
 

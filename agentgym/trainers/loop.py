@@ -116,7 +116,8 @@ class _Run:
         """Run to the end and return the summary."""
         config = self.config
         parameters = sum(p.numel() for p in self.model.parameters())
-        start = {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps, "parameters": parameters}
+        start: dict[str, Any] = {"position": self.position, "warm_steps": self.warm_steps, "steps": config.steps}
+        start |= {"parameters": parameters, "correction": config.mismatch_cap if config.differs and config.steps else None}
         self.show("start", start)
         if self.accelerator.num_processes > 1:  # processes stop together, at the end of a step
             signal.signal(signal.SIGINT, self._interrupt)
@@ -314,6 +315,10 @@ class _Run:
         if config.engine == "hf":
             context = config.context_tokens or None
             return HFEngine(self.model, self.tokenizer, slots=config.concurrency, context=context)
+        if config.served:
+            made = make_engine(config.engine, tokenizer=self.tokenizer, context=config.context_tokens or None)
+            asyncio.run(sync.prove(made, self.model, self.tokenizer))
+            return made
         return make_engine(f"{config.engine}:{folder}")
 
     def _agent(self, temperature: float | None = None) -> Any:
@@ -334,6 +339,8 @@ class _Run:
             optimizer.load_state_dict(state)
 
     def _sync(self) -> None:
+        if self.config.served:
+            return  # it was proved to serve these very weights, and the configuration allows no update
         self.loop.run(sync.push(self.model, self.tokenizer, self.engine, self.position, self.record.folder))
 
     def _reference(self) -> None:

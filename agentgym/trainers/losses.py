@@ -7,11 +7,11 @@ from torch import Tensor
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.logprobs import Scores
+from agentgym.trainers.metrics import LIMIT
 from agentgym.trainers.packing import Batch
 
 LEVELS = ("token", "turn", "sequence")
 KINDS = ("k1", "k2", "k3")
-LIMIT = 20.0  # log-ratios are held within it, so that exp stays finite
 
 Sums = dict[str, Tensor]
 """By metric: [2] = (sum, count), so that micro-batches and processes add up to the mean over all tokens."""
@@ -50,9 +50,6 @@ def policy_loss(
         weight = mismatch_weight(old, batch.logprobs, correction)
         losses = losses * weight
         sums["correction"] = _sum(weight)
-    if old is not None:
-        gap = torch.nan_to_num(old - batch.logprobs)
-        sums["engine_kl"] = _sum(gap.exp() - 1 - gap)
     if kl_weight:
         if reference is None:
             raise BadConfig(f"kl_weight is {kl_weight} but there are no log-probabilities of a reference model")

@@ -3,8 +3,12 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from agentgym.episode import Episode, Group
+
+LIMIT = 20.0
+"""Log-ratios are held within it, so that exp stays finite."""
 
 
 def played(episodes: list[Episode]) -> dict[str, Any]:
@@ -27,6 +31,27 @@ def shares(episodes: list[Episode], world: float, rollout: float, update: float)
         "share_env": world / whole,
         "share_rollout": (rollout - world) / whole,
         "share_train": update / whole,
+    }
+
+
+def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
+    """Return how far engine and trainer are apart under the same weights; {} of no tokens.
+
+    gaps: [tokens] log-probability of the trainer minus the engine's; NaN, where no engine sampled, is left out.
+    `mismatch_mean` and `mismatch_q999`: mean and 99.9 % quantile of |gap|. `mismatch_kl`: estimate k3 of
+    KL(engine || trainer). `mismatch_ess`: (sum w)^2 / (n * sum w^2) of the token weights w = exp(gap) before any
+    truncation, the share of the tokens that are as good as drawn by the trainer; 1 where nothing differs.
+    """
+    known = gaps[~np.isnan(gaps)].astype(np.float64)
+    if not len(known):
+        return {}
+    size, held = np.abs(known), np.clip(known, -LIMIT, LIMIT)
+    weights = np.exp(held)
+    return {
+        "mismatch_mean": float(size.mean()),
+        "mismatch_q999": float(np.quantile(size, 0.999)),
+        "mismatch_kl": float((np.expm1(held) - held).mean()),
+        "mismatch_ess": float(weights.sum() ** 2 / (len(weights) * (weights**2).sum())),
     }
 
 

@@ -12,13 +12,23 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 from agentgym import registry
 from agentgym.errors import BadData
 from agentgym.seeding import generator
 
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
+ACTIVE = 2
+"""Experts that a token goes through."""
 
 # Two control tokens a turn: what is not said by the assistant stands bare, and <|act|> opens the reply.
 TEMPLATE = (
@@ -48,6 +58,8 @@ class PolicySize:
     """Size of the vocabulary, 256 bytes included."""
     context: int = 2048
     """Longest sequence in tokens."""
+    experts: int = 0
+    """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
 
 
 def init_policy(
@@ -63,22 +75,30 @@ def init_policy(
     size = size or PolicySize()
     tokenizer = train_tokenizer(world_text(env, dict(env_options or {}), episodes, seed), size.vocabulary)
     torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=size.width,
-        intermediate_size=size.feed_forward,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=max(1, size.heads // 2),
-        head_dim=size.width // size.heads,
-        max_position_embeddings=size.context,
-        tie_word_embeddings=True,
-        initializer_range=1.0 / size.width**0.5,  # 0.04 learned far more slowly at width 128
-        eos_token_id=tokenizer.vocab[END],
-        pad_token_id=tokenizer.vocab[PAD],
-        bos_token_id=None,
-    )
-    return save_policy(Qwen3ForCausalLM(config), tokenizer, Path(out))
+    return save_policy(_model(size, tokenizer), tokenizer, Path(out))
+
+
+def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> Any:
+    """Return a random model shaped like Qwen3, or like Qwen3-30B-A3B where the size has experts."""
+    shape: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": size.width,
+        "intermediate_size": size.feed_forward,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "num_key_value_heads": max(1, size.heads // 2),
+        "head_dim": size.width // size.heads,
+        "max_position_embeddings": size.context,
+        "tie_word_embeddings": True,
+        "initializer_range": 1.0 / size.width**0.5,  # 0.04 learned far more slowly at width 128
+        "eos_token_id": tokenizer.vocab[END],
+        "pad_token_id": tokenizer.vocab[PAD],
+        "bos_token_id": None,
+    }
+    if not size.experts:
+        return Qwen3ForCausalLM(Qwen3Config(**shape))
+    routing: dict[str, Any] = {"num_experts": size.experts, "num_experts_per_tok": ACTIVE, "norm_topk_prob": True}
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**shape, **routing, moe_intermediate_size=size.feed_forward // ACTIVE))
 
 
 def save_policy(model: Any, tokenizer: Any, folder: Path) -> Path:

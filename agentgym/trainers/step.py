@@ -1,12 +1,16 @@
 """One step of reinforcement learning: episodes in, updated weights and metrics out."""
 
+# accelerate is typed in parts only
+# pyright: reportMissingTypeStubs=false
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from agentgym.episode import Episode, Group
@@ -15,8 +19,12 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.logprobs import Scores, policy_logprobs
 from agentgym.trainers.losses import Sums, add_sums, imitation_loss, means, policy_loss
+from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.packing import Batch, count, pack, token_weights, unpack
 from agentgym.trainers.segments import Segment, build
+
+Gaps = npt.NDArray[np.float32]
+"""Log-probabilities of the trainer minus the engine's, [tokens]."""
 
 
 class Scorer(nn.Module):
@@ -68,24 +76,31 @@ def credited(groups: Sequence[Group], credit: Credit, negative: float = 1.0) -> 
 
 
 def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config: TrainConfig, step: int) -> dict[str, float]:
-    """Update the policy on groups of episodes and return the mean metrics of all updates."""
+    """Update the policy on groups of episodes and return the mean metrics of all updates.
+
+    The mismatch of engine and trainer is measured before the first update, while both hold the same weights: over every
+    token where the engine differs from the trainer (a pass of its own, which the correction needs), else over the first
+    mini-batch, whose scores are at hand. It is over the tokens of all processes.
+    """
     segments = build(*credited(groups, credit, config.negative))
-    before = _scored(learner, segments, config) if config.engine != "hf" else None
+    before = _scored(learner, segments, config) if config.differs else None
     parts: list[Sums] = []
     norms: list[float] = []
+    apart: Gaps = np.empty(0, dtype=np.float32)
+    if before is not None:
+        apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
         for rows in _minibatches(segments, config, step, epoch):
             if rows or learner.accelerator.num_processes > 1:
-                sums, norm = _update(learner, segments, rows, before, config)
+                sums, norm, gaps = _update(learner, segments, rows, before, config)
+                apart = gaps if before is None and not parts else apart
                 parts.append(sums)
                 norms.append(norm)
     if not parts:
         return {}
     found = means(add_sums(parts))
     found["loss"] /= len(parts)
-    # Before the first update engine and trainer hold the same weights, so any difference is a mismatch of the two.
-    found["mismatch_kl"] = found.get("engine_kl", means(parts[0]).get("approx_kl", 0.0))
-    return {**found, "grad_norm": float(np.mean(norms))}
+    return {**found, **mismatch(_all(learner, apart)), "grad_norm": float(np.mean(norms))}
 
 
 def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> list[npt.NDArray[np.float32]]:
@@ -126,8 +141,8 @@ def _update(
     rows: list[int],
     before: list[npt.NDArray[np.float32]] | None,
     config: TrainConfig,
-) -> tuple[Sums, float]:
-    """Take one optimizer step on some of the rows."""
+) -> tuple[Sums, float, Gaps]:
+    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
     rows, spare = (rows, 1.0) if rows else ([0], 0.0)  # a process without rows of its own waits with an empty weight
     chosen = [segments[row] for row in rows]
     constant = config.constant if config.weighing == "constant" else None
@@ -137,6 +152,7 @@ def _update(
         keep = [i for i, segment in enumerate(chosen) if segment.advantages.any()] or [0]
         chosen, weights, rows = [chosen[i] for i in keep], [weights[i] for i in keep], [rows[i] for i in keep]
     parts: list[Sums] = []
+    gaps: list[Tensor] = []
     for batch in _even(learner, pack(chosen, weights, config.batch_tokens)):
         old = None
         if before is not None:
@@ -146,8 +162,10 @@ def _update(
         if config.kl:
             with torch.no_grad():
                 reference = learner.reference(batch).logprobs
+        scores = learner.scorer(batch)
+        gaps.append((scores.logprobs.detach() - batch.logprobs)[batch.weights > 0])  # not what only waits for others
         loss, sums = policy_loss(
-            learner.scorer(batch),
+            scores,
             batch,
             old=old,
             reference=reference,
@@ -159,7 +177,7 @@ def _update(
         )
         _backward(learner, loss)
         parts.append(sums)
-    return add_sums(parts), _apply(learner, config.grad_clip)
+    return add_sums(parts), _apply(learner, config.grad_clip), torch.cat(gaps).float().cpu().numpy()
 
 
 def _everywhere(learner: Learner, number: int) -> int:
@@ -168,6 +186,13 @@ def _everywhere(learner: Learner, number: int) -> int:
     if accelerator.num_processes == 1:
         return number
     return int(accelerator.reduce(torch.tensor(number, device=accelerator.device)))
+
+
+def _all(learner: Learner, gaps: Gaps) -> Gaps:
+    """Return the gaps of all processes: a quantile cannot be put together from quantiles."""
+    if learner.accelerator.num_processes == 1:
+        return gaps
+    return np.concatenate(cast("list[Gaps]", gather_object([gaps])))
 
 
 def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:

@@ -22,3 +22,9 @@ async def push(model: Any, tokenizer: Any, engine: Any, version: int, folder: Pa
         tokenizer.save_pretrained(path)
         await engine.load_weights(path, version)
     await engine.resume()
+
+
+async def prove(server: Any, model: Any, tokenizer: Any) -> None:
+    """Hold a server to the trainer's model: BadConfig unless it scores at temperature 0.7 as the model does."""
+    if not server.accepted:
+        await server.qualify(HFEngine(model, tokenizer, slots=1))

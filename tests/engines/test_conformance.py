@@ -18,6 +18,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return tiny.folder(tmp_path_factory.mktemp("a")), tiny.folder(tmp_path_factory.mktemp("b"), seed=1)
 
 
+@pytest.fixture(scope="module")
+def mixtures(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return (
+        tiny.folder(tmp_path_factory.mktemp("c"), kind="Qwen3Moe"),
+        tiny.folder(tmp_path_factory.mktemp("d"), seed=1, kind="Qwen3Moe"),
+    )
+
+
 def subject(kind: str, folders: tuple[Path, Path]) -> conformance.Subject:
     if kind == "scripted":
         made = ScriptedEngine(lambda prompt, turn: "go to the shelf, and look", context=512, pace=1)
@@ -31,3 +39,11 @@ def subject(kind: str, folders: tuple[Path, Path]) -> conformance.Subject:
 @pytest.mark.parametrize("kind", ["scripted", "hf", "hf one slot"])
 def test_conformance(kind: str, check: Any, folders: tuple[Path, Path]) -> None:
     asyncio.run(check(subject(kind, folders)))
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+def test_conformance_of_a_mixture_of_experts(
+    check: Any, mixtures: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(check(subject("hf", mixtures)))
+    assert "Qwen3MoeForCausalLM takes the generic path, one row at a time" in caplog.text

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,3 +258,19 @@ def test_what_cannot_be_loaded_is_said(tmp_path: Any) -> None:
         asyncio.run(HFEngine(MODEL).load_weights(tmp_path, 1))
     with pytest.raises(BadConfig, match="max_position_embeddings"):
         HFEngine(MODEL, context=10_000)
+
+
+def test_a_folder_with_weights_of_something_else_is_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = tiny.folder(tmp_path / "moe", kind="Qwen3Moe") / "model.safetensors"
+    engine, whole = HFEngine(tmp_path / "moe"), {key: value.clone() for key, value in load_file(file).items()}
+    expert = "model.layers.0.mlp.experts.0.down_proj.weight"
+    for name, weight, message in (
+        ("model.stranger", whole[expert].clone(), "no weight of the model 'model.stranger'"),
+        ("model.norm.weight", None, "lacks the weight 'model.norm.weight'"),
+    ):
+        changed = {key: value for key, value in {**whole, name: weight}.items() if value is not None}
+        save_file(changed, file, {"format": "pt"})
+        with pytest.raises(BadConfig, match=message):
+            asyncio.run(engine.load_weights(file.parent, 1))

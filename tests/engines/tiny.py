@@ -20,6 +20,7 @@ SHAPE = {
     "max_position_embeddings": 512,
     "initializer_range": 0.2,
 }
+MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48, "norm_topk_prob": True}
 HOSTILE = {
     "do_sample": True,
     "temperature": 0.01,
@@ -32,8 +33,8 @@ HOSTILE = {
 
 
 def model(kind: str = "Qwen3", seed: int = 0, **options: Any) -> Any:
-    """Return a random model of a kind (Qwen3, Qwen2, Llama, …) in float32."""
-    shape = {**SHAPE, **options}
+    """Return a random model of a kind (Qwen3, Qwen3Moe, Qwen2, Llama, …) in float32."""
+    shape = {**SHAPE, **(MIXTURE if kind == "Qwen3Moe" else {}), **options}
     if kind == "Qwen2":
         shape["hidden_size"] = shape["num_attention_heads"] * shape.pop("head_dim")
     torch.manual_seed(seed)
@@ -47,9 +48,10 @@ def model(kind: str = "Qwen3", seed: int = 0, **options: Any) -> Any:
     return made
 
 
-def folder(path: Path, seed: int = 0, hostile: bool = True) -> Path:
-    """Write a random Qwen3 model with a byte tokenizer."""
-    model(seed=seed, tie_word_embeddings=True, eos_token_id=258, pad_token_id=256, bos_token_id=None).save_pretrained(path)
+def folder(path: Path, seed: int = 0, hostile: bool = True, kind: str = "Qwen3") -> Path:
+    """Write a random model with a byte tokenizer."""
+    ids = {"eos_token_id": 258, "pad_token_id": 256, "bos_token_id": None}
+    model(kind, seed, tie_word_embeddings=True, **ids).save_pretrained(path)
     byte = ByteTokenizer()
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=byte.backend_tokenizer,

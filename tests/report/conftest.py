@@ -82,6 +82,8 @@ def metrics(steps: int) -> list[dict[str, float | str | None]]:
             "share_train": 0.35,
             "share_env": 0.15,
             "mismatch_kl": 1e-6 * rng.random(),
+            "mismatch_mean": 1e-4 * rng.random(),
+            "mismatch_q999": 1e-3 * rng.random(),
             "entropy": 0.9 - 0.6 * level,
             "groups_dropped": float(rng.integers(0, 6)),
             "loss": 0.02 * rng.normal(),

@@ -147,7 +147,7 @@ def test_the_address_of_an_episode_opens_it(browser: Any, report: Path):
 def test_curves_show_what_was_measured(watched: Watched):
     page = watched.page
     charts = page.locator("#curves figure")
-    assert charts.count() == 13
+    assert charts.count() == 14
     success = charts.first
     assert success.locator("path.line").count() == 2
     assert success.locator("circle").count() == 6

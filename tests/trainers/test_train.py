@@ -10,11 +10,13 @@ import time
 import pytest
 import torch
 
+from agentgym.cli import main
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
 from agentgym.trainers.loop import _uninterrupted
 from agentgym.trainers.muon import orthogonal
+from agentgym.trainers.policy import load_policy
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 
@@ -253,3 +255,21 @@ def test_muon_directions_have_singular_values_near_one():
 def test_variants_run(tmp_path, changes):
     summary = train(small(tmp_path / "run", warm_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
     assert summary["steps"] == 2
+
+
+def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
+    folder = tmp_path / "moe"
+    shape = ["--width", "64", "--layers", "2", "--vocabulary", "400", "--episodes", "50"]
+    assert main(["init-policy", "rlvr/GuessNumber-v0", "--moe", *shape, "--out", str(folder)]) == 0
+    train(small(tmp_path / "run", model=str(folder), steps=3, eval_every=0, test_tasks=0))
+    assert "Qwen3MoeForCausalLM takes the generic path" in caplog.text
+    rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert all(row["mismatch_q999"] < 1e-4 and row["mismatch_ess"] > 0.9999 for row in rows)
+    assert all(row["grad_norm"] > 0 for row in rows)
+    checkpoints = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))
+    before, after = (dict(load_policy(path)[0].named_parameters()) for path in (folder, checkpoints[-1]))
+    for part in ("mlp.gate.weight", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"):
+        name = f"model.layers.1.{part}"
+        moved = (before[name] - after[name]).abs().flatten(1).amax(1)
+        assert (moved > 0).all(), f"an expert of {part} did not learn"

@@ -13,9 +13,9 @@ from agentgym.trainers.packing import count, pack, spread, token_weights, unpack
 from agentgym.trainers.segments import build
 
 
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
+@pytest.fixture(scope="module", params=["dense", "mixture of experts"])
+def model(request):
+    return tiny_model(moe=request.param != "dense")
 
 
 def gradient(model, segments, *, tokens=64, weighing="token", constant=None, temperature=0.7, loss=policy_loss, **options):

@@ -1,21 +1,27 @@
-"""A tiny random Qwen3 and token episodes for tests of the training step."""
+"""A tiny random Qwen3, dense or a mixture of experts, and token episodes for tests of the training step."""
 
 import numpy as np
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from agentgym.episode import Episode, Turn
 
 VOCABULARY = 61
 
 
-def tiny_model(seed=0):
+SHAPE = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 48, "tie_word_embeddings": True,
+    "initializer_range": 0.2,
+}  # fmt: skip
+MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "norm_topk_prob": True}
+
+
+def tiny_model(seed=0, moe=False):
     torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        head_dim=8, intermediate_size=48, tie_word_embeddings=True, initializer_range=0.2,
-    )  # fmt: skip
-    return Qwen3ForCausalLM(config).eval()
+    if moe:
+        return Qwen3MoeForCausalLM(Qwen3MoeConfig(**SHAPE, **MIXTURE)).eval()
+    return Qwen3ForCausalLM(Qwen3Config(**SHAPE)).eval()
 
 
 def token_episode(rng, turns=3, window=False, task="t"):

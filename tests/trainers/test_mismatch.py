@@ -1,0 +1,161 @@
+"""How far engine and trainer are apart: by hand, before the first update, and over several processes."""
+
+import io
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from rich.console import Console
+from tiny_rows import tiny_model, token_episodes
+
+from agentgym.cli.train import _Screen
+from agentgym.episode import Group
+from agentgym.errors import BadConfig, UnknownName
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.logprobs import policy_logprobs
+from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.packing import pack, token_weights, unpack
+from agentgym.trainers.segments import build
+from agentgym.trainers.step import Learner, Scorer, reinforce
+
+
+def gaps(*values):
+    return np.array(values, dtype=np.float32)
+
+
+def test_by_hand():
+    found = mismatch(gaps(0.0, math.log(2), math.nan, -math.log(2)))  # weights 1, 2, 1/2
+    assert found["mismatch_mean"] == pytest.approx(2 * math.log(2) / 3)
+    assert found["mismatch_kl"] == pytest.approx((0 + (2 - 1 - math.log(2)) + (0.5 - 1 + math.log(2))) / 3)
+    assert found["mismatch_ess"] == pytest.approx(3.5**2 / (3 * (1 + 4 + 0.25)))
+    # of |0|, |0.1|, |-0.3| the quantile lies 0.999 * 2 = 1.998 places up: 0.1 + 0.998 * 0.2
+    assert mismatch(gaps(0.1, -0.3, 0.0))["mismatch_q999"] == pytest.approx(0.2996)
+    assert mismatch(gaps()) == mismatch(gaps(math.nan)) == {}
+    assert mismatch(gaps(0.0, 0.0))["mismatch_ess"] == 1.0
+    assert mismatch(gaps(1000.0, 0.0))["mismatch_ess"] == pytest.approx(0.5)  # exp stays finite
+
+
+RANK = """
+import json, sys
+import numpy as np
+from accelerate import Accelerator
+from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.step import Learner, _all
+accelerator = Accelerator(cpu=True)
+mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
+everyone = _all(Learner(accelerator, None, []), np.array(mine, dtype=np.float32))
+if accelerator.is_main_process:
+    print(json.dumps(mismatch(everyone)))
+"""
+
+
+def test_two_processes_are_one_sample():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = {**os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    texts = [process.communicate(timeout=120)[0] for process in ranks]
+    found = json.loads(texts[0])
+    # 1,501 tokens: two thirds of the 99.9 % quantiles of the parts would say 1.5
+    assert found["mismatch_mean"] == pytest.approx(4 / 1501)
+    assert found["mismatch_q999"] == pytest.approx(0.5)  # 0.999 * 1500 = 1498.5: halfway from 0 to 1
+    weights = [1.0] * 1499 + [math.e, math.exp(-3)]
+    assert found["mismatch_ess"] == pytest.approx(sum(weights) ** 2 / (1501 * sum(w * w for w in weights)))
+
+
+def learner(lr):
+    model = tiny_model()
+    return Learner(Accelerator(cpu=True), Scorer(model, 0.7), [torch.optim.SGD(model.parameters(), lr=lr)])
+
+
+def played(temperature=0.7, off=None):
+    """Return a group whose recorded log-probabilities are the model's own, `off` subtracted by token in turn."""
+    model, (episodes, _) = tiny_model(), token_episodes(n=8)
+    rows = build(episodes, merge=False)
+    batches = pack(rows, token_weights(rows), 10_000)
+    with torch.no_grad():
+        scored = unpack(batches, [policy_logprobs(model, batch, temperature).logprobs for batch in batches], rows)
+    values, number = [row[s.mask].tolist() for row, s in zip(scored, rows, strict=True)], 0
+    for turn, own in zip((t for e in episodes for t in e.turns), values, strict=True):
+        turn.logprobs = []
+        for value in own:
+            turn.logprobs.append(value - (off[number % len(off)] if off else 0.0))
+            number += 1
+    return Group("t", "agent", episodes), number
+
+
+def credit(groups):
+    return [[np.full(len(e.turns), 1.0 if i % 2 else -1.0) for i, e in enumerate(group.episodes)] for group in groups]
+
+
+def test_it_is_measured_before_the_first_update():
+    group, _ = played()
+    config = TrainConfig(temperature=0.7, minibatches=4, batch_tokens=40)
+    found = reinforce(learner(lr=5.0), [group], credit, config, 0)
+    assert found["approx_kl"] > 0.1  # the later mini-batches meet other weights
+    assert found["mismatch_mean"] < 1e-5 and found["mismatch_q999"] < 1e-4
+    assert found["mismatch_ess"] == pytest.approx(1.0, abs=1e-6)
+    assert "correction" not in found
+
+
+def test_an_engine_that_differs_is_measured_over_every_token_and_corrected():
+    off = [math.log(4.0), 0.0, -math.log(2.0)]  # the trainer says 4, 1 and 1/2 times what the engine said
+    group, number = played(off=off)
+    config = TrainConfig(temperature=0.7, engine="vllm", model="folder", minibatches=4, mismatch_cap=2.0)
+    found = reinforce(learner(lr=5.0), [group], credit, config, 0)
+    every = [off[i % 3] for i in range(number)]
+    weights = [math.exp(gap) for gap in every]
+    assert found["mismatch_mean"] == pytest.approx(sum(map(abs, every)) / number, rel=1e-4)
+    assert found["mismatch_q999"] == pytest.approx(math.log(4), rel=1e-4)
+    assert found["mismatch_ess"] == pytest.approx(sum(weights) ** 2 / (number * sum(w * w for w in weights)), rel=1e-4)
+    assert found["correction"] == pytest.approx(sum(min(w, 2.0) for w in weights) / number, rel=1e-4)
+
+
+def shown(config):
+    screen = io.StringIO()
+    start = {"position": 0, "warm_steps": 0, "steps": 5, "parameters": 1e6}
+    start["correction"] = config.mismatch_cap if config.differs else None
+    _Screen(Console(file=screen, width=300), config, "runs/a")("start", start)
+    return screen.getvalue()
+
+
+def test_the_correction_is_announced_where_it_is_on():
+    assert "min(trainer / engine, 3)" in shown(TrainConfig(engine="vllm", model="folder", mismatch_cap=3.0))
+    assert "trainer / engine" not in shown(TrainConfig())
+    with pytest.raises(BadConfig, match=r"mismatch_cap is 0\.5; expected at least 1"):
+        TrainConfig(mismatch_cap=0.5)
+    with pytest.raises(UnknownName, match="Did you mean 'vllm'"):
+        TrainConfig(engine="vlm")
+
+
+def rounded(moe):
+    """Return the mismatch of a bfloat16 copy that samples and the float32 model that trains."""
+    trainer, engine = tiny_model(moe=moe), tiny_model(moe=moe).bfloat16()
+    random = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, 61, (16, 256), generator=random)
+    with torch.no_grad():
+        ours, theirs = ((m(input_ids=ids).logits.float() / 2).log_softmax(-1) for m in (trainer, engine))
+    drawn = torch.multinomial(theirs.exp().flatten(0, 1), 1, generator=random).view(16, 256, 1)
+    return mismatch((ours - theirs).gather(-1, drawn).flatten().numpy())
+
+
+def test_routing_shows_in_the_tail():
+    dense, mixture = rounded(moe=False), rounded(moe=True)
+    assert mixture["mismatch_q999"] > 3 * dense["mismatch_q999"]
+    assert mixture["mismatch_mean"] < 3 * dense["mismatch_mean"]
