@@ -3,6 +3,7 @@
 agentgym eval household --model runs/demo                       the policy of a training run
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every world that makes its own tasks
 agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
+agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the world
 """
@@ -35,6 +36,7 @@ AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
 OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
 OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed")
+WINDOW = 2  # turns that the window agent remembers
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
@@ -45,7 +47,7 @@ class Config:
     worlds: tyro.conf.Positional[str]
     """World, or several with commas between; or a suite: `smoke`, `core`, or a TOML file of your own."""
     model: str | None = None
-    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH."""
+    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     player: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
@@ -111,6 +113,8 @@ def run(config: Config) -> int:
         *aggregates(summary),
         f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes",
     ]
+    if met := getattr(agent.engine, "met", None):  # of engines that talk to a server
+        notes.append(f"trouble met and retried: {', '.join(f'{count} x {what}' for what, count in met.items())}")
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
@@ -164,8 +168,10 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if sampling.temperature < 0:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    extra = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
-    make: Callable[..., Any] = getattr(agents, AGENTS[memory])
+    extra: dict[str, Any] = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
+    if kind == "chat" and memory == "window":
+        extra["window"] = WINDOW
+    make: Callable[..., Any] = getattr(agents, "MessageAgent" if kind == "chat" else AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
         raise BadConfig(
@@ -183,10 +189,12 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
         "agent": memory,
         "prompt": agent.prompt.name,
-        "prompt_hash": _hash(repr(agent.prompt), str(getattr(agent.tokenizer, "chat_template", None))),
+        "prompt_hash": _hash(repr(agent.prompt), str(getattr(made.tokenizer, "chat_template", None))),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
+    if kind == "chat" and made.omitted:
+        options["omitted"] = list(made.omitted)
     return agent, options
 
 
