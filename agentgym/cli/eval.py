@@ -11,7 +11,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the w
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from agentgym.cli.eval_screen import Bar, aggregates, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
+from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.evaluate.summary import summarize
@@ -45,7 +46,7 @@ class Config:
     """What to measure."""
 
     worlds: tyro.conf.Positional[str]
-    """World, or several with commas between; or a suite: `smoke`, `core`, or a TOML file of your own."""
+    """World, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     player: str | None = None
@@ -83,7 +84,9 @@ class Config:
 def run(config: Config) -> int:
     """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
     suite = resolve(config.worlds)
+    _keep_protocol(config, suite)
     agent, options = _agent(config, suite)
+    options |= _named(suite)
     plan = _plan(config, suite)
     folder = Path(config.out or default_folder(config))
     console, progress = Console(), Bar()
@@ -93,7 +96,7 @@ def run(config: Config) -> int:
                 agent,
                 plan,
                 folder,
-                options={**options, **({"suite": suite.name} if suite.name else {})},
+                options=options,
                 concurrency=config.concurrency,
                 retry_faults=config.retry_faults,
                 started=progress.start,
@@ -111,6 +114,7 @@ def run(config: Config) -> int:
     console.print(effort(summary))
     notes = [
         *aggregates(summary),
+        comparability(options, episodes),
         f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes",
     ]
     if met := getattr(agent.engine, "met", None):  # of engines that talk to a server
@@ -124,6 +128,29 @@ def run(config: Config) -> int:
     for note in notes:
         console.print(Text(note), soft_wrap=True)
     return 1 if len(faults) == len(episodes) else 0
+
+
+def _named(suite: Suite) -> dict[str, Any]:
+    """Return what the manifest says about a suite."""
+    if suite.name is None:
+        return {}
+    if suite.protocol is None:
+        return {"suite": suite.name}
+    tasks = sum(suite.own.get(world, {}).get("tasks", suite.tasks) for world in suite.worlds)
+    return {"suite": suite.name, "protocol": {"name": suite.name, "tasks": tasks, **asdict(suite.protocol)}}
+
+
+def _keep_protocol(config: Config, suite: Suite) -> None:
+    """Refuse flags that would change what a protocol fixes; `--env.data` says where its data lie."""
+    if suite.protocol is None:
+        return
+    flags = [f"--{name.replace('_', '-')}" for name in (*OF_PLANS, *OF_SUITES) if getattr(config, name) is not None]
+    flags += [f"--env.{name}" for name in config.env_options if name != "data"]
+    if flags:
+        raise BadConfig(
+            f"{suite.name} is a protocol and fixes what {', '.join(flags)} would change: leave it out, or copy the suite "
+            "into a file of your own, without its [protocol]"
+        )
 
 
 def default_folder(config: Config) -> str:
@@ -215,7 +242,7 @@ def _trained(model: str | None) -> TrainConfig | None:
 
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
     trained = _trained(config.model)
-    own = {trained.env: trained.env_options} if trained else {}
+    own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
     return {world: {**own.get(world, {}), **suite.env_options(world), **config.env_options} for world in suite.worlds}
 
 
