@@ -89,7 +89,7 @@ class ToolTemplate(ChatTemplate):
         return shown != PROBE
 
     def check_written(self, text: bool, calls: int) -> None:
-        """Raise BadConfig unless the template makes the same of a past reply's text, calls written in it, as of its calls."""
+        """Raise BadConfig unless the template makes the same of calls written as text in a past reply as of the calls."""
         made = [Call(self._names[0], {"x": "1"})] * calls
         said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in made)
         ids = [CALL_ID.format(place) for place in range(calls)]
