@@ -18,6 +18,7 @@ from agentgym.wrapper import TextWrapper
 if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
     from agentgym.agents.demonstrator import Demonstrator
+    from agentgym.agents.message_agent import MessageAgent
     from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
@@ -37,6 +38,7 @@ __all__ = [
     "Fault",
     "Group",
     "HumanAgent",
+    "MessageAgent",
     "MissingExtra",
     "Noise",
     "OracleAgent",

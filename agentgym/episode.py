@@ -54,7 +54,7 @@ class Turn:
     images: list[Any] = field(default_factory=list[Any])
     """Reserved for worlds that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays that a credit algorithm asked for."""
+    """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
 

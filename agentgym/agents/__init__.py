@@ -6,6 +6,7 @@ from typing import Any
 EXPORTS = {
     "ChatAgent": "agentgym.agents.chat",
     "WindowAgent": "agentgym.agents.window",
+    "MessageAgent": "agentgym.agents.message_agent",
     "OracleAgent": "agentgym.agents.players",
     "ExpertAgent": "agentgym.agents.players",
     "RandomAgent": "agentgym.agents.players",

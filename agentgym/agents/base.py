@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self
 
 from agentgym.actions import Tool
 from agentgym.core import Task, TextEnv
-from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines import ChatEngine, Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
 
 
@@ -43,7 +43,7 @@ class Agent(Protocol):
     """Immutable configuration from which every episode's conversation begins."""
 
     @property
-    def engine(self) -> TokenEngine | None:
+    def engine(self) -> TokenEngine | ChatEngine | None:
         """What turns prompts into replies; None for players that need no model."""
 
     @property

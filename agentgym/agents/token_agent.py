@@ -1,13 +1,13 @@
 """What agents with a language model share: their configuration, and one turn from prompt tokens to action."""
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
+from agentgym.agents.fields import field_values
 from agentgym.agents.prompt import load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_calls import FAMILIES
@@ -37,7 +37,10 @@ class TokenAgent:
     ) -> None:
         tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer
         if tokenizer is None:
-            raise BadConfig(f"{type(engine).__name__} brings no tokenizer: pass the model's own as the second argument")
+            raise BadConfig(
+                f"{type(engine).__name__} brings no tokenizer: pass the model's own as the second argument; "
+                "chat:URL has none, and goes with MessageAgent"
+            )
         if tools not in ("text", "native", *FAMILIES):
             raise bad_option("way to call tools", tools, ("text", "native", *FAMILIES))
         if observation_tokens < LEAST_OBSERVATION:
@@ -170,24 +173,8 @@ class TokenTalk:
 
     def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
         """Return the functions that make a prompt's fields, called for those it has."""
-        commands: list[str] | None = info.get("admissible")
-        return {
-            "observation": lambda: self.agent.cut(observation),
-            "task": lambda: self.task.instruction or self.first_observation,
-            "tools": lambda: "\n".join(describe(tool) for tool in self.tools.values()),
-            "admissible": lambda: "anything" if commands is None else ", ".join(f"'{c}'" for c in commands),
-            "history": lambda: "",
-            "window": lambda: "0",
-            "step": lambda: str(self.turns + 1),
-            "taken": lambda: str(self.turns),
-        }
 
+        def task() -> str:
+            return self.task.instruction or self.first_observation
 
-def describe(tool: Tool) -> str:
-    """Return one line about a tool: its name, its parameters and what it does."""
-    names = [f"{name}: {schema.get('type', 'any')}" for name, schema in tool.properties.items()]
-    line = f"- {tool.name}({', '.join(names)}): {tool.description}"
-    if len(tool.required) <= 1:
-        return line
-    call = {"name": tool.name, "arguments": dict.fromkeys(tool.required, "…")}  # the other spellings take one argument
-    return f"{line} Write {json.dumps(call, ensure_ascii=False)}"
+        return field_values(self.agent.cut, observation, info, task=task, tools=self.tools, turns=self.turns)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym.actions import Tool
+from agentgym.actions import Call, Tool
 from agentgym.agents.encode import Encoder, hide, mark
 from agentgym.agents.template import PROBE, ChatTemplate, Split
 from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
@@ -88,6 +88,32 @@ class ToolTemplate(ChatTemplate):
             raise BadConfig(f"the chat template writes {PROBE!r} in a tool's result as {shown!r}: use tools='text'")
         return shown != PROBE
 
+    def check_written(self, text: bool, calls: int) -> None:
+        """Raise BadConfig unless the template makes the same of calls written as text in a past reply as of the calls."""
+        made = [Call(self._names[0], {"x": "1"})] * calls
+        said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in made)
+        ids = [CALL_ID.format(place) for place in range(calls)]
+        before = [self.message(role, content) for role, content in self._first]
+        after = [
+            {**self.message("tool", mark(place)), "name": self._names[0], "tool_call_id": id} for place, id in enumerate(ids)
+        ]
+        functions = [
+            {"type": "function", "id": id, "function": {"name": call.name, "arguments": call.arguments}}
+            for call, id in zip(made, ids, strict=True)
+        ]
+        own = {"role": "assistant", "content": "t" if text else "", "tool_calls": functions}
+        try:
+            same = self.render_chat([*before, own, *after]) == self.render_chat(
+                [*before, self.message("assistant", said), *[{"role": "tool", "content": mark(n)} for n in range(calls)]]
+            )
+        except Exception:  # whatever the template's author or jinja raise
+            same = False
+        if not same:
+            raise BadConfig(
+                "the chat template writes past tool calls in a way that is not known here: send the conversation on as it "
+                "was, without leaving out or changing messages"
+            )
+
     def ends(self, ids: Sequence[int], called: bool) -> bool:
         """Whether sampled tokens end the turn, so that the bridge need not: the one to a result or to a user message."""
         if not ids or ids[-1] not in self.stop_ids:
@@ -112,6 +138,16 @@ class ToolTemplate(ChatTemplate):
         texts = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
         tokens = skeleton.fill(texts)
         return tokens if ended else [*end, *tokens]
+
+    def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
+        """Return messages with marks; unlike an observation, a result of a tool stays one."""
+        shown: list[tuple[str, str]] = []
+        for role, pieces in messages:
+            count = len(cores)
+            shown.append((role, hide(pieces, cores)))
+            if role == "tool" and self._escaped:
+                cores[count:] = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores[count:]]
+        return shown
 
     def _results(self, shown: Sequence[str], attempts: Sequence[Attempt] = ()) -> Split:
         tail = self._called(shown, attempts).partition(mark("a"))[2]

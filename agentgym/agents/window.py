@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.actions import Tool
+from agentgym.agents.fields import window_values
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task
 from agentgym.engines import Completion, Sampling, TokenEngine
@@ -69,18 +70,12 @@ class WindowTalk(TokenTalk):
         if not self.turns:
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
-        values = {**self.values(observation, info), "history": self._history, "window": lambda: str(len(self.pairs))}
+        values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
         system, user = form.system.fill(values), (form.turn if self.turns else form.first).fill(values)
         self.messages = [{"role": "system", "content": "".join(system)}] if system else []
         self.messages.append({"role": "user", "content": "".join(user)})
         self.prompt_ids = template.start(system, user)
         return self.prompt_ids
-
-    def _history(self) -> str:
-        first = self.turns - len(self.pairs) + 1
-        return "\n".join(
-            f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(self.pairs)
-        )
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the world."""

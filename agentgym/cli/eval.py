@@ -3,6 +3,7 @@
 agentgym eval household --model runs/demo                       the policy of a training run
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every world that makes its own tasks
 agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
+agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the world
 """
@@ -10,7 +11,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the w
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from agentgym.cli.eval_screen import Bar, aggregates, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.evaluate.manifest import fingerprint
+from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.evaluate.summary import summarize
@@ -35,6 +37,7 @@ AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
 OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
 OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed")
+WINDOW = 2  # turns that the window agent remembers
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
@@ -43,9 +46,9 @@ class Config:
     """What to measure."""
 
     worlds: tyro.conf.Positional[str]
-    """World, or several with commas between; or a suite: `smoke`, `core`, or a TOML file of your own."""
+    """World, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
-    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH."""
+    """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     player: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
@@ -81,7 +84,9 @@ class Config:
 def run(config: Config) -> int:
     """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
     suite = resolve(config.worlds)
+    _keep_protocol(config, suite)
     agent, options = _agent(config, suite)
+    options |= _named(suite)
     plan = _plan(config, suite)
     folder = Path(config.out or default_folder(config))
     console, progress = Console(), Bar()
@@ -91,7 +96,7 @@ def run(config: Config) -> int:
                 agent,
                 plan,
                 folder,
-                options={**options, **({"suite": suite.name} if suite.name else {})},
+                options=options,
                 concurrency=config.concurrency,
                 retry_faults=config.retry_faults,
                 started=progress.start,
@@ -109,8 +114,11 @@ def run(config: Config) -> int:
     console.print(effort(summary))
     notes = [
         *aggregates(summary),
+        comparability(options, episodes),
         f"{folder}: manifest.json, episodes.jsonl, summary.json; `agentgym view {folder}` shows the episodes",
     ]
+    if met := getattr(agent.engine, "met", None):  # of engines that talk to a server
+        notes.append(f"trouble met and retried: {', '.join(f'{count} x {what}' for what, count in met.items())}")
     faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
@@ -120,6 +128,29 @@ def run(config: Config) -> int:
     for note in notes:
         console.print(Text(note), soft_wrap=True)
     return 1 if len(faults) == len(episodes) else 0
+
+
+def _named(suite: Suite) -> dict[str, Any]:
+    """Return what the manifest says about a suite."""
+    if suite.name is None:
+        return {}
+    if suite.protocol is None:
+        return {"suite": suite.name}
+    tasks = sum(suite.own.get(world, {}).get("tasks", suite.tasks) for world in suite.worlds)
+    return {"suite": suite.name, "protocol": {"name": suite.name, "tasks": tasks, **asdict(suite.protocol)}}
+
+
+def _keep_protocol(config: Config, suite: Suite) -> None:
+    """Refuse flags that would change what a protocol fixes; `--env.data` says where its data lie."""
+    if suite.protocol is None:
+        return
+    flags = [f"--{name.replace('_', '-')}" for name in (*OF_PLANS, *OF_SUITES) if getattr(config, name) is not None]
+    flags += [f"--env.{name}" for name in config.env_options if name != "data"]
+    if flags:
+        raise BadConfig(
+            f"{suite.name} is a protocol and fixes what {', '.join(flags)} would change: leave it out, or copy the suite "
+            "into a file of your own, without its [protocol]"
+        )
 
 
 def default_folder(config: Config) -> str:
@@ -164,8 +195,10 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if sampling.temperature < 0:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    extra = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
-    make: Callable[..., Any] = getattr(agents, AGENTS[memory])
+    extra: dict[str, Any] = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
+    if kind == "chat" and memory == "window":
+        extra["window"] = WINDOW
+    make: Callable[..., Any] = getattr(agents, "MessageAgent" if kind == "chat" else AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
         raise BadConfig(
@@ -183,10 +216,12 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
         "agent": memory,
         "prompt": agent.prompt.name,
-        "prompt_hash": _hash(repr(agent.prompt), str(getattr(agent.tokenizer, "chat_template", None))),
+        "prompt_hash": _hash(repr(agent.prompt), str(getattr(made.tokenizer, "chat_template", None))),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
+    if kind == "chat" and made.omitted:
+        options["omitted"] = list(made.omitted)
     return agent, options
 
 
@@ -207,7 +242,7 @@ def _trained(model: str | None) -> TrainConfig | None:
 
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
     trained = _trained(config.model)
-    own = {trained.env: trained.env_options} if trained else {}
+    own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
     return {world: {**own.get(world, {}), **suite.env_options(world), **config.env_options} for world in suite.worlds}
 
 

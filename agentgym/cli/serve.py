@@ -55,6 +55,8 @@ def run(config: Config) -> int:
     """Serve until Ctrl-C."""
     if config.what != "gateway":
         raise unknown("server", config.what, ["gateway"])
+    if config.engine == "chat":
+        raise BadConfig("the gateway records exact tokens, and plain chat has none: use --engine hf, vllm or openai")
     if not config.model:
         raise BadConfig("say which model: --model FOLDER, or the hub name of one")
     key = config.key or os.environ.get("AGENTGYM_KEY") or None

@@ -12,6 +12,7 @@ ENGINES = {
     "hf": "agentgym.engines.hf:HFEngine",
     "vllm": "agentgym.engines.vllm:VLLMEngine",
     "openai": "agentgym.engines.openai:OpenAIEngine",
+    "chat": "agentgym.engines.openai_chat:OpenAIChatEngine",
     "scripted": "agentgym.engines.scripted:ScriptedEngine",
 }
 
@@ -48,10 +49,12 @@ class Completion:
     ids: list[int]
     logprobs: list[float]
     finish: str
-    """`stop`, `length` or `abort`."""
+    """`stop`, `length` or `abort`; `context` from engines that know no tokens."""
     policy_version: int = 0
     text: str | None = None
     """Set only by engines that know no tokens."""
+    usage: tuple[int, int] | None = None
+    """Tokens of prompt and reply as such an engine's server counted them."""
 
 
 class TokenEngine(Protocol):
@@ -102,14 +105,22 @@ class ChatEngine(Protocol):
     """A model without token access: messages in, text out. Good for evaluation, never for training."""
 
     async def chat(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply."""
+        """Return one reply; `session` names the episode. Raises `Fault(reason="engine")` when the engine fails."""
+        ...
+
+    def abort(self, session: str) -> None:
+        """End the session's request, if one is running."""
+        ...
+
+    def close(self) -> None:
+        """Free everything."""
         ...
 
 
 def engine(name: str, **options: Any) -> Any:
-    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL` or `scripted:FILE`."""
+    """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
     kind, colon, target = name.partition(":")
     if not colon or not target:
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.engines.openai_http import Garbage, Servers
+from agentgym.engines.openai_http import Garbage, Servers, only_choice
 from agentgym.errors import BadConfig
 
 KNOWN = (
@@ -106,7 +106,7 @@ class OpenAIEngine:
                     f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was asked. "
                     "Score with the hf engine"
                 )
-            table = _choice(answer).get("prompt_logprobs")
+            table = only_choice(answer).get("prompt_logprobs")
             if not isinstance(table, list) or len(cast("list[Any]", table)) != len(ids):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
             return [_scored(entry, id) for entry, id in zip(cast("list[Any]", table)[1:], ids[1:], strict=True)]
@@ -200,7 +200,7 @@ def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> d
 
 def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version: int) -> Completion:
     """Read an answer that nobody vouches for."""
-    choice = _choice(answer)
+    choice = only_choice(answer)
     ids, finish = choice.get("token_ids"), choice.get("finish_reason")
     table: Any = choice.get("logprobs")
     values: Any = cast("dict[str, Any]", table).get("token_logprobs") if isinstance(table, dict) else None
@@ -220,13 +220,6 @@ def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version:
         )
     given = answer.get("policy_version")
     return Completion(list(ids), [float(v) for v in values], finish, given if type(given) is int else version)
-
-
-def _choice(answer: dict[str, Any]) -> dict[str, Any]:
-    choices = answer.get("choices")
-    if isinstance(choices, list) and len(cast("list[Any]", choices)) == 1 and isinstance(choices[0], dict):
-        return cast("dict[str, Any]", choices[0])
-    raise Garbage("expected one choice")
 
 
 def _all(values: Any, *kinds: type) -> bool:

@@ -24,6 +24,14 @@ class Garbage(ValueError):
     """An answer that is not what was asked for."""
 
 
+class Refused(BadConfig):
+    """A refusal that asking again would not change."""
+
+    def __init__(self, message: str, status: int, content: bytes) -> None:
+        super().__init__(message)
+        self.status, self.content = status, content
+
+
 @dataclass(slots=True, eq=False)
 class Server:
     """One address, and how many requests are under way there."""
@@ -39,7 +47,8 @@ class Servers:
 
     A request that met 429, 5xx, garbage, a cut answer or none is sent again, elsewhere if there is an elsewhere, after
     `backoff * 2**n` seconds or what `Retry-After` says, at most `longest`; after `retries` of them it is a Fault that
-    says what was met. `met` counts everything met. Any other refusal (401, 404, …) is a BadConfig at once.
+    says what was met. `met` counts everything met. Any other refusal (401, 404, …) is a BadConfig at once. Where a
+    server repeats `key` in an answer, `[key]` is read.
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class Servers:
             raise BadConfig(f"retries {retries}, backoff {backoff}, timeout {timeout}: expected 0 or more, timeout above 0")
         self.servers = [Server(url.rstrip("/")) for url in urls]
         self.met: Counter[str] = Counter()
+        self._key = (key or "").encode()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._retries, self._backoff, self._longest, self._timeout = retries, backoff, longest, timeout
         self._client: httpx2.AsyncClient | None = None
@@ -89,7 +99,7 @@ class Servers:
                 if status == 200:
                     return read(_object(content))
                 if status < 500 and status not in _TRANSIENT:
-                    raise BadConfig(f"{server.url}{path} refused with status {status}: {_quote(content)}")
+                    raise Refused(f"{server.url}{path} refused with status {status}: {_quote(content)}", status, content)
             except (
                 httpx2.TimeoutException,
                 httpx2.ConnectError,
@@ -119,7 +129,8 @@ class Servers:
                 content += part
                 if len(content) > LARGEST:
                     raise Garbage(f"more than {LARGEST >> 20} MiB")
-            return answer.status_code, _seconds(answer.headers.get("retry-after")), bytes(content)
+            told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
+            return answer.status_code, _seconds(answer.headers.get("retry-after")), told
 
     def _choose(self, session: str) -> Server:
         """Return the least loaded healthy server; where a session was last, its prefix is cached, which breaks ties."""
@@ -138,6 +149,14 @@ class Servers:
             timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, 30.0), pool=None)
             self._client, self._loop = httpx2.AsyncClient(limits=limits, timeout=timeout), loop
         return self._client
+
+
+def only_choice(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the one choice of an answer; raises Garbage where there is none, or several."""
+    choices = answer.get("choices")
+    if isinstance(choices, list) and len(cast("list[Any]", choices)) == 1 and isinstance(choices[0], dict):
+        return cast("dict[str, Any]", choices[0])
+    raise Garbage("expected one choice")
 
 
 def _object(content: bytes) -> dict[str, Any]:

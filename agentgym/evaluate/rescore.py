@@ -12,6 +12,7 @@ from agentgym.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
+from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import load, make
 from agentgym.tasks import Task
@@ -38,7 +39,8 @@ def rescore_folder(folder: str | Path, verifier: str, out: str | Path | None = N
     scored = rescore(episodes, cast("Verifier", function), Tasks(options))
     manifest.start(target, {**options, "rescored": {"folder": str(folder), "verifier": verifier}})
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
-    manifest.write_json(target / "summary.json", summarize(scored))
+    summary = {**summarize(scored), "comparable": f"another verifier: {NOT_COMPARABLE}"}
+    manifest.write_json(target / "summary.json", summary)
     return target, scored
 
 

@@ -10,6 +10,7 @@ from agentgym.core import TextEnv
 from agentgym.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.evaluate import manifest
+from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import make
 from agentgym.rollout import collect
@@ -67,7 +68,7 @@ def evaluate(
             raise bad_option("world of the plan's options", world, plan.worlds)
     plans = {world: plan.of(world) for world in plan.worlds}
     chosen = {world: _tasks(world, own) for world, own in plans.items()}  # every name is checked before anything is written
-    described = {
+    described: dict[str, Any] = {
         "worlds": {
             world: {
                 "split": tasks[0].split,
@@ -80,7 +81,8 @@ def evaluate(
         "attempts": plan.attempts,
         "seed": plan.seed,
     }
-    manifest.start(folder, {**described, **(options or {})})
+    described |= options or {}
+    manifest.start(folder, described)
     path = folder / "episodes.jsonl"
     kept = _kept(path, drop_faults=retry_faults)
     if started:
@@ -100,7 +102,8 @@ def evaluate(
             progress=progress,
         )
     episodes = read_episodes(path) if path.exists() else []
-    manifest.write_json(folder / "summary.json", summarize(episodes))
+    summary = {**summarize(episodes), "comparable": comparability(described, episodes)}
+    manifest.write_json(folder / "summary.json", summary)
     return episodes
 
 

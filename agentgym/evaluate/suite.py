@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
+from agentgym.evaluate.protocol import Protocol, read_protocol
 from agentgym.registry import DESCRIPTIONS
 
 OF_WORLDS: Mapping[str, type] = {"split": str, "tasks": int, "attempts": int, "horizon": int}
@@ -42,6 +43,8 @@ class Suite:
     turn_tokens: int | None = None
     agent: str | None = None
     prompt: str | None = None
+    protocol: Protocol | None = None
+    """What makes the suite a protocol, of which no flag may change anything."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """By world, what it has of its own: `split`, `tasks`, `attempts`, `horizon` and `options` of its constructor."""
 
@@ -104,9 +107,12 @@ def read_suite(path: Path) -> Suite:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadData(f"{path}: not TOML ({error})") from error
     listed: object = raw.pop("worlds", None)
-    values = _values(path.name, raw, OF_SUITES, ("worlds",))
+    fixed: object = raw.pop("protocol", None)
+    values = _values(path.name, raw, OF_SUITES, ("worlds", "protocol"))
     if "prompt" in values and (path.parent / values["prompt"]).is_file():
         values["prompt"] = str(path.parent / values["prompt"])
+    if fixed is not None:
+        values["protocol"] = read_protocol(path.name, fixed, values)
     if isinstance(listed, list) and listed and all(isinstance(name, str) for name in cast("list[object]", listed)):
         return Suite(worlds(",".join(cast("list[str]", listed))), path.stem, **values)
     if not isinstance(listed, dict) or not listed:
@@ -117,6 +123,8 @@ def read_suite(path: Path) -> Suite:
         if more or world in own:
             raise BadConfig(f"{path.name}: {name!r} in worlds; expected one world, and each only once")
         own[world] = _own(f"{path.name}: {name}", table)
+    if "protocol" in values and any("shaping" in table.get("options", {}) for table in own.values()):
+        raise BadConfig(f"{path.name}: [protocol] reward is 'outcome', and shaping would pay for more: leave it out")
     return Suite(tuple(own), path.stem, **values, own=own)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentgym.episode import Episode
+from agentgym.episode import Episode, Turn
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,
@@ -47,7 +47,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
         "success": {name: _finite(value) for name, value in asdict(success(episodes)).items()},
         "reward": _mean(episode.reward for episode in counted),
         "turns": _mean(len(episode.turns) for episode in counted),
-        "tokens": _mean(sum(len(turn.output_ids) for turn in episode.turns) for episode in counted),
+        "tokens": _mean(sum(map(_sampled, episode.turns)) for episode in counted),
         "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
@@ -55,6 +55,12 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},
     }
+
+
+def _sampled(turn: Turn) -> int:
+    """Return the tokens of a reply; of an engine that shows none, as many as its server counted."""
+    counted = turn.extra.get("completion_tokens", 0)
+    return len(turn.output_ids) or (counted if type(counted) is int else 0)
 
 
 def _by_k(found: Outcomes) -> dict[str, dict[str, float]]:

@@ -4,18 +4,22 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
+from agentgym.agents.tool_template import ToolTemplate
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.requests import Asked, Refusal, refusal_of
-from agentgym.gateway.sessions import Held, Message, Session, Sessions
+from agentgym.gateway.sessions import Held, Session, Sessions
+from agentgym.gateway.tools import Message, past, read_reply, refused, results, tools_key
 from agentgym.seeding import derive
+
+_KEPT = 64  # sets of tools whose templates are kept
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class Answer:
     text: str
     prompt_logprobs: list[float] | None = None
     """Of every prompt token after the first."""
+    calls: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """The tool calls of the reply: id, name and arguments."""
 
 
 class Gateway:
@@ -57,6 +63,8 @@ class Gateway:
         self.sessions = Sessions(out)
         self._temperature, self._seed = temperature, seed
         self._running: Counter[str] = Counter()
+        self._tokenizer = tokenizer
+        self._tool_templates: dict[str, ToolTemplate] = {}
 
     async def answer(self, asked: Asked, name: str) -> Answer:
         """Answer a request of a session and record it; raises Refusal. Cancelled, it ends its request in the engine."""
@@ -68,7 +76,8 @@ class Gateway:
         session.requests += 1
         number = session.requests
         try:
-            prompt, held, known = self._prompt(asked, session)
+            template = self._template(asked)
+            prompt, held, known = self._prompt(asked, session, template)
             if len(prompt) >= self.engine.context:
                 raise Refusal(
                     400,
@@ -79,35 +88,63 @@ class Gateway:
                 )
             if asked.prompt_logprobs:
                 return await self._score(asked, prompt)
-            sampling = self._sampling(asked, name, number)
+            sampling = self._sampling(asked, name, number, template)
             cache = held.cache if held else f"{name}/{number}"
             completion = await self._generate(prompt, sampling, cache)
         except BadConfig as error:
-            raise refusal_of(error) from error
+            raise refusal_of(refused(error)) from error
         except Fault as error:
             raise Refusal(503, f"the engine failed: {str(error)[:300]}", "engine_failed") from error
         if completion.finish == "abort" or not completion.ids:
             raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
         answer = Answer(prompt, completion, "")
         turn = self._turn(asked, known, answer, sampling)
-        session.record(turn, held, cache, asked.messages, self.template.ended(completion.ids))
+        after = Held(prompt + completion.ids, True, 0, cache)
+        if isinstance(template, ToolTemplate):
+            answer.text, after.attempts, after.said = read_reply(template, asked.tools, answer.text, number)
+            answer.calls = after.said.get("calls", [])
+            after.ended = template.ends(completion.ids, called=bool(answer.calls))
+        else:
+            after.said = {"role": "assistant", "content": answer.text}
+            after.ended = template.ended(completion.ids)
+        session.record(turn, held, after, asked.messages, tools_key(asked.tools))
         return answer
 
-    def _prompt(self, asked: Asked, session: Session) -> tuple[list[int], Held | None, int]:
+    def _template(self, asked: Asked) -> ChatTemplate:
+        """Return the chat template with the tools of a request in it."""
+        if not asked.tools:
+            return self.template
+        name = tools_key(asked.tools)
+        if name not in self._tool_templates:
+            if len(self._tool_templates) >= _KEPT:
+                self._tool_templates.clear()
+            made = ToolTemplate(self._tokenizer, None, asked.tools, encoder=self.template.encoder)
+            self._tool_templates[name] = made
+        return self._tool_templates[name]
+
+    def _prompt(self, asked: Asked, session: Session, template: ChatTemplate) -> tuple[list[int], Held | None, int]:
         """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
         if not asked.chat:
             prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
             return prompt, session.find_ids(prompt), 0
-        held, count = session.find(asked.messages)
+        held, count = session.find(asked.messages, tools_key(asked.tools))
         if held is not None:
+            added = asked.messages[count:]
             try:
-                return held.ids + self.template.extension(_pieces(asked.messages[count:]), held.ended), held, count
+                if held.attempts and isinstance(template, ToolTemplate):
+                    told = results(added, held.said["calls"])
+                    if told is not None:
+                        return held.ids + template.results(told, held.attempts, held.ended), held, count
+                else:
+                    return held.ids + template.extension(_pieces(added), held.ended), held, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
                 pass
-        return self.template.whole(_pieces(asked.messages)), None, 0
+        if isinstance(template, ToolTemplate):
+            return template.whole(past(template, asked.messages)), None, 0
+        return template.whole(_pieces(asked.messages)), None, 0
 
-    def _sampling(self, asked: Asked, name: str, number: int) -> Sampling:
-        sampling, stops = asked.sampling, () if asked.ignore_eos else self.template.stop_ids
+    def _sampling(self, asked: Asked, name: str, number: int, template: ChatTemplate) -> Sampling:
+        sampling, stops = asked.sampling, () if asked.ignore_eos else template.stop_ids
         if self._temperature is not None:
             sampling = Sampling(self._temperature, sampling.max_tokens, sampling.stop_ids, sampling.seed)
         seed = sampling.seed if asked.seeded else derive(self._seed, name, number)

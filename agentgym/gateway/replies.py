@@ -7,14 +7,15 @@ from typing import Any
 
 from agentgym.gateway.gateway import Answer, Gateway
 from agentgym.gateway.requests import Asked
+from agentgym.gateway.tools import shown
 
 
 def whole(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, Any]:
     """Return one JSON object; ids and `policy_version` stand where vLLM's server puts ids."""
-    choice: dict[str, Any] = {"index": 0, "finish_reason": answer.completion.finish, "stop_reason": None}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": _finish(answer), "stop_reason": None}
     choice["logprobs"] = _logprobs(gateway, asked, answer)
     if asked.chat:
-        choice["message"] = {"role": "assistant", "content": answer.text}
+        choice["message"] = _message(answer)
     else:
         choice["text"] = answer.text
     if asked.token_ids:
@@ -37,9 +38,9 @@ def events(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> Iterator[
     if asked.token_ids:
         part["token_ids"] = answer.completion.ids
         (head if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
-    end: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": answer.completion.finish}
+    end: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": _finish(answer)}
     if asked.chat:
-        part["delta"], end["delta"] = {"role": "assistant", "content": answer.text}, {}
+        part["delta"], end["delta"] = _message(answer, stream=True), {}
     else:
         part["text"], end["text"] = answer.text, ""
     yield event({**head, "choices": [part]})
@@ -48,6 +49,16 @@ def events(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> Iterator[
     if asked.usage:
         yield event({**head, "choices": [], "usage": usage(answer)})
     yield b"data: [DONE]\n\n"
+
+
+def _finish(answer: Answer) -> str:
+    return "tool_calls" if answer.calls and answer.completion.finish == "stop" else answer.completion.finish
+
+
+def _message(answer: Answer, *, stream: bool = False) -> dict[str, Any]:
+    if not answer.calls:
+        return {"role": "assistant", "content": answer.text}
+    return {"role": "assistant", "content": answer.text or None, "tool_calls": shown(answer.calls, stream=stream)}
 
 
 def event(body: dict[str, Any]) -> bytes:

@@ -5,14 +5,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from agentgym.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig
+from agentgym.gateway.tools import Message, check_results, read_calls, read_tools
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 _UNREAD = {  # what would change the reply and is not done here, with the value that asks for nothing
     "stop": "stop strings do not fit exact tokens: a reply ends at a stop token (stop_token_ids names more)",
-    "tools": "tool calls are read as text by this version: describe the tools in the prompt",
-    "functions": "tool calls are read as text by this version: describe the tools in the prompt",
+    "functions": "functions are what tools were called once: use tools",
     "logit_bias": "logit_bias is not offered",
     "frequency_penalty": "frequency_penalty is not offered",
     "presence_penalty": "presence_penalty is not offered",
@@ -41,8 +42,9 @@ class Asked:
     model: str
     chat: bool
     sampling: Sampling
-    messages: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    """Role and content, for chat."""
+    messages: list[Message] = field(default_factory=list[Message])
+    """For chat: role, content and, with tools, `calls` or `tool_call_id`."""
+    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     prompt: list[int] | str = ""
     """For completions."""
     seeded: bool = False
@@ -80,6 +82,7 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
     form = raw.get("response_format")
     if form is not None and form != {"type": "text"}:
         raise Refusal(400, "only response_format {'type': 'text'} is offered", "unsupported_parameter", "response_format")
+    messages, tools = _conversation(raw) if chat else ([], {})
     options = raw.get("stream_options")
     user, model = raw.get("user"), raw.get("model")
     if not isinstance(model, str):
@@ -90,7 +93,8 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
         model,
         chat,
         _sampling(raw, default_tokens),
-        messages=_messages(raw.get("messages")) if chat else [],
+        messages=messages,
+        tools=tools,
         prompt="" if chat else _prompt(raw.get("prompt")),
         seeded=raw.get("seed") is not None,
         stream=_flag(raw, "stream"),
@@ -121,19 +125,39 @@ def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
     )
 
 
-def _messages(raw: Any) -> list[dict[str, str]]:
+def _conversation(raw: dict[str, Any]) -> tuple[list[Message], dict[str, Tool]]:
+    """Return messages and tools, in agreement with each other."""
+    if raw.get("tool_choice") not in (None, "auto") or raw.get("parallel_tool_calls") is False:
+        why = "the model decides whether and how often it calls: tool_choice must be auto, parallel_tool_calls true"
+        raise Refusal(400, why, "unsupported_parameter", "tool_choice")
+    try:
+        tools, messages = read_tools(raw.get("tools")), _messages(raw.get("messages"))
+        check_results(messages)
+    except ValueError as error:
+        raise Refusal(400, str(error), None, "messages") from None
+    if not tools and any("calls" in message for message in messages):
+        raise Refusal(400, "messages hold tool_calls: send the tools too", None, "tools")
+    return messages, tools
+
+
+def _messages(raw: Any) -> list[Message]:
     if not isinstance(raw, list) or not raw:
         raise Refusal(400, "messages must be a list of at least one message", None, "messages")
-    found: list[dict[str, str]] = []
+    found: list[Message] = []
     for place, entry in enumerate(cast("list[Any]", raw)):
         name = f"messages[{place}]"
         message = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         role = message.get("role")
         if not isinstance(role, str) or role not in _ROLES:
             raise Refusal(400, f"{name}.role must be one of {', '.join(_ROLES)}", None, name)
-        if message.get("tool_calls"):
-            raise Refusal(400, _UNREAD["tools"], "unsupported_parameter", name)
-        found.append({"role": _ROLES[role], "content": _content(message.get("content"), name)})
+        content, calls, id = message.get("content"), message.get("tool_calls"), message.get("tool_call_id")
+        if calls and role == "assistant":
+            said = "" if content is None else _content(content, name)
+            found.append({"role": role, "content": said, "calls": read_calls(calls, name)})
+            continue
+        found.append({"role": _ROLES[role], "content": _content(content, name)})
+        if role == "tool" and isinstance(id, str):
+            found[-1]["tool_call_id"] = id
     if found[-1]["role"] == "assistant":
         raise Refusal(400, "the last message is the assistant's own: nothing to answer", None, "messages")
     return found

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentgym.agents.tool_calls import Attempt
 from agentgym.engines.slots import common_prefix
 from agentgym.episode import Episode, Turn, append_episodes
-
-Message = dict[str, str]
+from agentgym.gateway.tools import Message, canonical
 
 
 @dataclass(slots=True)
@@ -24,6 +24,10 @@ class Held:
     row: int
     cache: str
     """What the engine knows the row as."""
+    said: Message = field(default_factory=dict[str, Any])
+    """The last reply as its client was told it."""
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    """The calls in it, as the model's family has them."""
 
 
 @dataclass(slots=True)
@@ -38,9 +42,9 @@ class Session:
     _known: dict[bytes, Held] = field(default_factory=dict[bytes, Held])
     _ends: list[Held] = field(default_factory=list[Held])
 
-    def find(self, messages: Sequence[Message]) -> tuple[Held | None, int]:
-        """Return the longest held conversation that messages extend, and how many messages it has."""
-        digests = _digests(messages)
+    def find(self, messages: Sequence[Message], tools: str = "") -> tuple[Held | None, int]:
+        """Return the longest held conversation that messages extend, and how many messages it has; `tools` names them."""
+        digests = _digests(messages, tools)
         for count in range(len(messages) - 1, 0, -1):
             held = self._known.get(digests[count - 1])
             if held is not None:
@@ -53,10 +57,15 @@ class Session:
         return max(fits, key=lambda end: len(end.ids), default=None)
 
     def record(
-        self, turn: Turn, base: Held | None, cache: str, messages: Sequence[Message] = (), ended: bool = True
+        self,
+        turn: Turn,
+        base: Held | None,
+        held: Held,
+        messages: Sequence[Message] = (),
+        tools: str = "",
     ) -> None:
-        """Keep a turn: at the end of the row it extends, else at the beginning of a new one."""
-        held = Held(turn.prompt_ids + turn.output_ids, ended, len(self.rows), cache)
+        """Keep a turn and how the conversation stands after it: at the end of the row it extends, else of a new one."""
+        held.row = len(self.rows)
         if base is not None:
             self.drifted += len(base.ids) - common_prefix(base.ids, turn.prompt_ids)
         if base is not None and self._ends[base.row] is base:
@@ -67,8 +76,7 @@ class Session:
             self.rows.append([turn])
             self._ends.append(held)
         if messages:
-            said = {"role": "assistant", "content": turn.action}
-            self._known[_digests([*messages, said])[-1]] = held
+            self._known[_digests([*messages, held.said], tools)[-1]] = held
 
     def counts(self) -> dict[str, int]:
         """Return how much was recorded."""
@@ -143,15 +151,14 @@ class Sessions:
             self._file = None
 
 
-def _digests(messages: Sequence[Message]) -> list[bytes]:
+def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
     """Return for every message the hash of the conversation up to it.
 
     White space around a content does not count: clients trim replies, and what is held is the truth anyway.
     """
     found: list[bytes] = []
-    digest = b""
+    digest = tools.encode()
     for message in messages:
-        content: Any = [message["role"], message["content"].strip()]
-        digest = hashlib.blake2b(digest + json.dumps(content).encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(digest + json.dumps(canonical(message)).encode(), digest_size=16).digest()
         found.append(digest)
     return found

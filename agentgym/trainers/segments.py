@@ -124,7 +124,7 @@ def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[
 
 def _refuse_text(episode: Episode, k: int) -> None:
     turn: Turn = episode.turns[k]
-    if not turn.prompt_ids and (turn.text or turn.action):
+    if not turn.prompt_ids and (turn.text or turn.action or turn.finish != "context"):
         raise BadData(
             f"{_where(episode, k)} has text but no token ids: it came from an engine without token access; "
             "collect training episodes with hf: or vllm:"

@@ -17,7 +17,7 @@ def test_names_of_worlds():
     assert resolve("household") == Suite(("rlvr/Household-v0",))
 
 
-@pytest.mark.parametrize("name", suites())
+@pytest.mark.parametrize("name", [name for name in suites() if "@" not in name])
 def test_suites_of_the_package_have_all_embedded_worlds_and_what_they_say_can_be_made(name: str):
     suite = resolve(name)
     assert set(suite.worlds) == EMBEDDED

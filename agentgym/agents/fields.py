@@ -1,0 +1,47 @@
+"""What stands in the gaps of a prompt: task, observation, tools, what may be done, what was done."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentgym.actions import Tool
+
+
+def field_values(
+    cut: Callable[[str], str],
+    observation: str,
+    info: Mapping[str, Any],
+    *,
+    task: Callable[[], str],
+    tools: Mapping[str, Tool],
+    turns: int,
+) -> dict[str, Callable[[], str]]:
+    """Return the functions that make a prompt's fields, called for those it has; `turns` were taken so far."""
+    commands: list[str] | None = info.get("admissible")
+    return {
+        "observation": lambda: cut(observation),
+        "task": task,
+        "tools": lambda: "\n".join(describe(tool) for tool in tools.values()),
+        "admissible": lambda: "anything" if commands is None else ", ".join(f"'{c}'" for c in commands),
+        "history": lambda: "",
+        "window": lambda: "0",
+        "step": lambda: str(turns + 1),
+        "taken": lambda: str(turns),
+    }
+
+
+def window_values(pairs: Sequence[tuple[str, str]], turns: int) -> dict[str, Callable[[], str]]:
+    """Return the fields that tell the last (observation, action) pairs of `turns`, oldest first."""
+    first = turns - len(pairs) + 1
+    lines = [f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(pairs)]
+    return {"history": lambda: "\n".join(lines), "window": lambda: str(len(pairs))}
+
+
+def describe(tool: Tool) -> str:
+    """Return one line about a tool: its name, its parameters and what it does."""
+    names = [f"{name}: {schema.get('type', 'any')}" for name, schema in tool.properties.items()]
+    line = f"- {tool.name}({', '.join(names)}): {tool.description}"
+    if len(tool.required) <= 1:
+        return line
+    call = {"name": tool.name, "arguments": dict.fromkeys(tool.required, "…")}  # the other spellings take one argument
+    return f"{line} Write {json.dumps(call, ensure_ascii=False)}"

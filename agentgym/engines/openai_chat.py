@@ -1,0 +1,151 @@
+"""Models behind plain chat: messages in, text out, no token ids. For evaluation only."""
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.openai_http import Garbage, Refused, Servers, only_choice
+from agentgym.errors import BadConfig
+
+KEY = "AGENTGYM_API_KEY"
+OMITTABLE = ("temperature", "top_p", "seed")
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
+_ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
+
+
+class OpenAIChatEngine:
+    """One model of an OpenAI-compatible server, asked over `/chat/completions`; `target` is `URL#MODEL`.
+
+    The key is read from the environment variable `key_env` and goes nowhere but into the header of requests. `omit`
+    names with commas between what the server refuses to be told (`temperature`, `top_p`, `seed`); `limit` is what it
+    calls the most tokens of a reply. Without `#MODEL` the server must list exactly one. Raises BadConfig when refused.
+    """
+
+    tokenizer = None
+    """There is none: an agent over tokens refuses this engine."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        key_env: str | None = None,
+        omit: str = "",
+        limit: str = "max_tokens",
+        retries: int = 6,
+        backoff: float = 0.5,
+        timeout: float = 600.0,
+    ) -> None:
+        url, _, model = target.partition("#")
+        urls = [part.strip() for part in url.split(",") if part.strip()]
+        self.omitted = tuple(name for name in (part.strip() for part in omit.split(",")) if name)
+        if limit not in _LIMITS or not set(self.omitted) <= set(OMITTABLE):
+            raise BadConfig(
+                f"limit is {limit!r}, omit {omit!r}; expected limit to be one of {', '.join(_LIMITS)}, and omit some of "
+                f"{', '.join(OMITTABLE)}"
+            )
+        if any("@" in part or "?" in part for part in urls):
+            raise BadConfig(
+                "the address holds an @ or a ?: addresses are recorded, so no key or password may stand in one; "
+                f"put the key into the environment variable {KEY}, or name another with key_env"
+            )
+        self._limit = limit
+        self.servers = Servers(urls, key=_key(key_env), retries=retries, backoff=backoff, timeout=timeout)
+        self.model = model or _only_model(self.servers)
+        self._running: dict[asyncio.Task[Completion], str] = {}
+
+    @property
+    def met(self) -> dict[str, int]:
+        """How often each kind of trouble was met and retried: `status 429`, `garbage`, `a cut answer`, ….."""
+        return dict(self.servers.met)
+
+    async def chat(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
+    ) -> Completion:
+        """Return one reply as text; finish is `context` where the server says that the messages are too long.
+
+        Raises BadConfig when the request is refused, Fault after the last retry.
+        """
+        if tools:
+            raise BadConfig("the chat engine offers no tools natively: describe them in the prompt")
+        if not sampling.plain() or sampling.stop_ids:
+            raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
+        task = asyncio.get_running_loop().create_task(self._ask(self._request(messages, sampling), session))
+        self._running[task] = session
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+        return Completion([], [], "abort", text="") if task.cancelled() else task.result()
+
+    def _request(self, messages: Sequence[dict[str, Any]], sampling: Sampling) -> dict[str, Any]:
+        said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
+        body = {"model": self.model, "messages": list(messages), self._limit: sampling.max_tokens, "n": 1, "stream": False}
+        return {**body, **{name: value for name, value in said.items() if name not in self.omitted}}
+
+    async def _ask(self, body: dict[str, Any], session: str) -> Completion:
+        try:
+            return await self.servers.post("/chat/completions", body, session, _completion)
+        except Refused as refusal:
+            if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
+                return Completion([], [], "context", text="")
+            raise
+
+    def abort(self, session: str) -> None:
+        """Hang up on the session's requests."""
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
+
+    def close(self) -> None:
+        """Hang up on every request."""
+        for task in self._running:
+            task.cancel()
+
+
+def _key(name: str | None) -> str | None:
+    """Return the key from the environment; no error ever shows it."""
+    key = os.environ.get(name or KEY, "").strip()
+    if name is not None and not key:
+        raise BadConfig(f"key_env is {name!r}, and there is no such environment variable, or it is empty")
+    if not re.fullmatch(r"[!-~]*", key):
+        raise BadConfig(f"the key in the environment variable {name or KEY} holds characters that no key has")
+    return key or None
+
+
+def _only_model(servers: Servers) -> str:
+    names = [str(entry.get("id")) for entry in servers.models()]
+    if len(names) != 1:
+        raise BadConfig(f"say which model: chat:URL#MODEL. The server lists {', '.join(names[:20]) or 'none'}")
+    return names[0]
+
+
+def _completion(answer: dict[str, Any]) -> Completion:
+    """Read an answer that nobody vouches for."""
+    choice = only_choice(answer)
+    message: Any = choice.get("message")
+    if not isinstance(message, dict):
+        raise Garbage("expected a message")
+    said = cast("dict[str, Any]", message)
+    finish: Any = choice.get("finish_reason")
+    text: Any = said.get("content")
+    if text is None and isinstance(finish, str):  # a refusal, or a reply that was all thought
+        text = said.get("refusal") or ""
+    if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
+        raise Garbage("expected text and a finish_reason")
+    return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")))
+
+
+def _sound(text: str) -> str:
+    """Return the text without halves of surrogate pairs, which no file could hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _usage(raw: Any) -> tuple[int, int] | None:
+    counts = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    asked, made = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    return (asked, made) if type(asked) is int and type(made) is int and asked >= 0 and made >= 0 else None

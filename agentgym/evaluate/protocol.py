@@ -1,0 +1,91 @@
+"""Protocols: suites that fix all that decides a number, so that numbers made under one can be compared."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.agents.prompt import FOLDER, load_prompt
+from agentgym.episode import Episode
+from agentgym.errors import BadConfig, bad_option
+
+NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
+HISTORY = {"chat": "all", "window": "last 2"}
+"""What each agent remembers of an episode."""
+REWARDS = ("outcome",)
+NOT_COMPARABLE = "not comparable with published numbers"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a protocol says beyond its suite: each is checked against what would be played."""
+
+    prompt_hash: str
+    """`text_hash` of the prompt file."""
+    admissible: bool
+    """Whether the prompt shows the admissible commands."""
+    history: str
+    """What the agent remembers: `all`, or `last 2` turns."""
+    reward: str
+    """`outcome`: 1 for success, else 0, and nothing is shaped."""
+
+
+def text_hash(text: str) -> str:
+    """Return 16 hexadecimal digits that name a text."""
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
+
+
+def read_protocol(where: str, raw: object, suite: Mapping[str, Any]) -> Protocol:
+    """Return a suite file's `[protocol]`; BadConfig for what is missing, or not so.
+
+    `suite` are the file's own values; a protocol leaves none of them to others.
+    """
+    table: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    known: dict[str, type] = {"prompt_hash": str, "admissible": bool, "history": str, "reward": str}
+    for key in table:
+        if key not in known:
+            raise bad_option(f"key in {where}: [protocol]:", key, known)
+    odd = [key for key, kind in known.items() if type(table.get(key)) is not kind]
+    missing = [key for key in NEEDED if key not in suite]
+    if odd or missing:
+        raise BadConfig(f"{where}: a protocol leaves nothing open; missing or of the wrong type: {', '.join(missing + odd)}")
+    found = Protocol(**table)
+    _check(where, found, suite)
+    return found
+
+
+def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
+    path = Path(suite["prompt"])
+    prompt = load_prompt(path)
+    text = (path if path.suffix == ".txt" else FOLDER / f"{path}.txt").read_text(encoding="utf-8")
+    shown = any("admissible" in section.fields for section in (prompt.system, prompt.first, prompt.turn))
+    for name, said, true in (
+        ("prompt_hash", protocol.prompt_hash, text_hash(text)),
+        ("admissible", protocol.admissible, shown),
+        ("history", protocol.history, HISTORY.get(suite["agent"])),
+    ):
+        if said != true:
+            raise BadConfig(f"{where}: [protocol] {name} is {said!r}, and what would be played has {true!r}")
+    if protocol.reward not in REWARDS:
+        raise bad_option(f"reward in {where}: [protocol]", protocol.reward, REWARDS)
+
+
+def comparability(options: Mapping[str, Any], episodes: Sequence[Episode]) -> str:
+    """Return the sentence that says with what the numbers of an evaluation may be compared.
+
+    `options` are those of its manifest.
+    """
+    protocol = options.get("protocol")
+    if not isinstance(protocol, dict):
+        return f"no protocol: {NOT_COMPARABLE}"
+    name, tasks = str(protocol["name"]), int(protocol["tasks"])  # pyright: ignore[reportUnknownArgumentType]
+    if "model" not in options:
+        return f"protocol {name}, played without a model: {NOT_COMPARABLE}"
+    found = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
+    if len(found) != tasks:
+        return f"protocol {name}, with {len(found)} of its {tasks} tasks: {NOT_COMPARABLE}"
+    faults = sum(episode.fault for episode in episodes)
+    if faults:
+        return f"protocol {name}, with {faults} episodes left out as faults: {NOT_COMPARABLE} until they are played"
+    return f"protocol {name}, task ids {text_hash(chr(10).join(found))}: comparable with numbers that state the same two"

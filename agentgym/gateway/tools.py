@@ -1,0 +1,168 @@
+"""Tool calls in the API's form: the tools of a request, calls and results in its messages, calls read from a reply."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from agentgym.actions import Call, Tool
+from agentgym.agents.encode import Foreign
+from agentgym.agents.native import key
+from agentgym.agents.parse import split_thought
+from agentgym.agents.tool_calls import CALL_ID, Attempt
+from agentgym.agents.tool_template import ToolTemplate
+from agentgym.errors import BadConfig
+
+Message = dict[str, Any]
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OPENERS = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>")
+MOST = 128
+
+
+def read_tools(raw: Any) -> dict[str, Tool]:
+    """Return the tools of a request by name; ValueError says what is wrong."""
+    if raw in (None, []):
+        return {}
+    if not isinstance(raw, list) or len(cast("list[Any]", raw)) > MOST:
+        raise ValueError(f"tools must be a list of at most {MOST} functions")
+    found: dict[str, Tool] = {}
+    for place, entry in enumerate(cast("list[Any]", raw)):
+        function = _table(_table(entry).get("function"))
+        name, about = function.get("name"), function.get("description") or ""
+        schema: Any = function.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in found or not isinstance(about, str):
+            raise ValueError(f"tools[{place}] must be a function with a name of its own (letters, digits, _ and -)")
+        properties = _table(schema).get("properties", {})
+        if not isinstance(properties, dict) or not all(isinstance(one, dict) for one in _table(properties).values()):
+            raise ValueError(f"tools[{place}].function.parameters must be a JSON Schema of an object")
+        found[name] = Tool(name, about, {"properties": {}, **_table(schema)})
+    return found
+
+
+def read_calls(raw: Any, name: str) -> list[dict[str, str]]:
+    """Return the calls of an assistant message as id, name and arguments; ValueError says what is wrong."""
+    found: list[dict[str, str]] = []
+    for entry in cast("list[Any]", raw) if isinstance(raw, list) else [None]:
+        function = _table(_table(entry).get("function"))
+        call = {"id": _table(entry).get("id"), "name": function.get("name"), "arguments": function.get("arguments")}
+        if not all(isinstance(value, str) for value in call.values()) or not _NAME.fullmatch(cast("str", call["name"])):
+            raise ValueError(f"{name}.tool_calls must be calls of functions, each with id, name and arguments as a string")
+        found.append(cast("dict[str, str]", call))
+    return found
+
+
+def check_results(messages: Sequence[Message]) -> None:
+    """Refuse a conversation in which a call is not answered at once by a tool message with its id."""
+    waiting: set[str] = set()
+    for place, message in enumerate(messages):
+        if message["role"] == "tool" and "tool_call_id" in message:
+            if message["tool_call_id"] not in waiting:
+                raise ValueError(f"messages[{place}] answers a tool_call_id that no open call before it has")
+            waiting.discard(message["tool_call_id"])
+            continue
+        if waiting:
+            break
+        waiting = {call["id"] for call in message.get("calls", ())}
+    if waiting:
+        raise ValueError("an assistant message with tool_calls must be followed by a tool message for each tool_call_id")
+
+
+def canonical(message: Message) -> Any:
+    """Return what makes two messages the same: JSON in arguments may be spaced anew by a client."""
+    content = message["content"].strip()
+    calls = [[call["id"], call["name"], _respaced(call["arguments"])] for call in message.get("calls", ())]
+    return [message["role"], content, *([calls] if calls else ()), *([i] if (i := message.get("tool_call_id")) else ())]
+
+
+def tools_key(tools: Mapping[str, Tool]) -> str:
+    """Return what tells the tools of one request from another's; empty without tools."""
+    return hashlib.blake2b(key(tools).encode(), digest_size=16).hexdigest() if tools else ""
+
+
+def read_reply(
+    template: ToolTemplate, tools: Mapping[str, Tool], text: str, number: int
+) -> tuple[str, list[Attempt], Message]:
+    """Return what a reply says besides its calls, its calls as the family has them, and the message that a client gets.
+
+    A reply with a call that cannot be read is text as a whole: the API has no form for it. `number` makes ids unique.
+    """
+    _, unfinished, rest = split_thought(text, bool(template.opened))
+    attempts = [] if unfinished else template.family.read(rest, tools)
+    calls: list[dict[str, str]] = []
+    for place, attempt in enumerate(attempts):
+        raw = _loaded(attempt.action)
+        name, arguments = raw.get("name"), raw.get("arguments")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(arguments, dict):
+            calls = []
+            break
+        id = attempt.id or CALL_ID.format((number * 16 + place) % 100_000)
+        calls.append({"id": id, "name": name, "arguments": json.dumps(arguments, ensure_ascii=False)})
+    if not calls or len({call["id"] for call in calls}) < len(calls):
+        return text, [], {"role": "assistant", "content": text}
+    start = text.rindex(rest)
+    opener = _OPENERS.search(text, start)
+    content = text[: opener.start() if opener else start].strip()
+    return content, attempts, {"role": "assistant", "content": content, "calls": calls}
+
+
+def results(messages: Sequence[Message], calls: Sequence[Mapping[str, str]]) -> list[list[str]] | None:
+    """Return the results of calls in the calls' order; None where other messages come with them."""
+    told = {message.get("tool_call_id"): message["content"] for message in messages}
+    if len(messages) != len(calls) or set(told) != {call["id"] for call in calls}:
+        return None
+    return [[Foreign(told[call["id"]])] for call in calls]
+
+
+def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
+    """Return a conversation as (role, pieces), past calls written the family's way; BadConfig where it cannot be."""
+    found: list[tuple[str, list[str]]] = []
+    for message in messages:
+        pieces: list[str] = [Foreign(message["content"])] if message["content"] or "calls" not in message else []
+        for call in message.get("calls", ()):
+            arguments = _loaded(call["arguments"])
+            if call["arguments"].strip() != "{}" and not arguments:
+                raise BadConfig(f"the arguments of the past call {call['id'][:40]!r} are no JSON object")
+            if not all(_NAME.fullmatch(name) for name in arguments):  # some families write them as they are
+                raise BadConfig(f"the past call {call['id'][:40]!r} has an argument whose name is no plain word")
+            pieces += [*(["\n"] if pieces else []), *template.family.write(Call(call["name"], arguments))]
+        if "calls" in message:
+            template.check_written(bool(message["content"]), len(message["calls"]))
+        found.append((message["role"], pieces))
+    return found
+
+
+def shown(calls: Sequence[Mapping[str, str]], *, stream: bool = False) -> list[dict[str, Any]]:
+    """Return calls in the API's form; a stream's have an index."""
+    return [
+        {
+            **({"index": place} if stream else {}),
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+        }
+        for place, call in enumerate(calls)
+    ]
+
+
+def refused(error: BadConfig) -> BadConfig:
+    """Return an error about a template in words for a client."""
+    return BadConfig(str(error).replace("use tools='text'", "describe the tools in the prompt instead"))
+
+
+def _table(raw: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return _table(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _respaced(text: str) -> Any:
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,216 @@
+"""The chat engine against the gateway over a real engine, and against servers that misbehave."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+import loopback
+import tiny
+
+import agentgym
+from agentgym.cli import main
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.hf import HFEngine
+from agentgym.engines.openai_chat import OpenAIChatEngine
+from agentgym.engines.scripted import ScriptedEngine
+from agentgym.episode import read_episodes
+from agentgym.errors import BadConfig, Fault
+from agentgym.gateway import App, Gateway
+
+KEY = "sk-secret-0123456789"
+ASKED = [{"role": "user", "content": "hello"}]
+
+
+def reply(text: Any = "hi", finish: Any = "stop", **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **more}
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
+
+
+def client(url: str, **options: Any) -> OpenAIChatEngine:
+    return OpenAIChatEngine(f"{url}#m", **{"backoff": 0.01, "timeout": 1.0, **options})
+
+
+def one(engine: OpenAIChatEngine, **sampling: Any) -> Completion:
+    return asyncio.run(engine.chat(ASKED, (), Sampling(**{"max_tokens": 8, **sampling}), "s"))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    engine = HFEngine(tiny.folder(tmp_path_factory.mktemp("a")), slots=4)
+    with loopback.serving(App(Gateway(engine, "tiny"), key=KEY)) as url:
+        yield f"{url}/v1"
+
+
+@pytest.mark.parametrize("agent", ["chat", "window"])
+def test_eval_over_the_gateway_ends_complete_and_the_key_is_nowhere(
+    agent: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AGENTGYM_API_KEY", KEY)
+    command = ["eval", "guessnumber", "--model", f"chat:{address}#tiny", "--tasks", "3", "--attempts", "2"]
+    command += ["--turn-tokens", "6", "--agent", agent, "--out", str(tmp_path / "e")]
+    assert main(command) == 0
+    episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
+    assert len(episodes) == 6 and not any(episode.fault for episode in episodes)
+    assert all(turn.extra["completion_tokens"] <= 6 and not turn.output_ids for e in episodes for turn in e.turns)
+    summary = json.loads((tmp_path / "e" / "summary.json").read_text())
+    assert summary["tokens"] > 0
+    shown = capsys.readouterr()
+    written = "".join(path.read_text() for path in (tmp_path / "e").iterdir())
+    assert KEY not in written + shown.out + shown.err
+    assert json.loads((tmp_path / "e" / "manifest.json").read_text())["options"]["model"] == f"chat:{address}#tiny"
+
+
+def test_a_wrong_key_is_said_once_and_never_shown(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-wrong-key")
+    command = ["eval", "guessnumber", "--model", f"chat:{address}#tiny", "--tasks", "1", "--out", str(tmp_path / "e")]
+    assert main([*command, "--engine.key_env", "MY_KEY"]) == 1
+    shown = capsys.readouterr()
+    assert "status 401" in shown.out and "sk-wrong-key" not in shown.out + shown.err
+    assert "sk-wrong-key" not in "".join(path.read_text() for path in (tmp_path / "e").iterdir())
+
+
+def test_scripted_replies_come_back_word_for_word() -> None:
+    engine = ScriptedEngine(lambda prompt, turn: "7" if "from 1 to" in prompt and turn < 3 else "é\n8")
+    with loopback.serving(App(Gateway(engine, "policy"))) as url:
+        agent = agentgym.MessageAgent(agentgym.engine(f"chat:{url}/v1"), prompt="bare")  # the only model served
+        (episode,) = agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=1, horizon=5)
+    assert {turn.action for turn in episode.turns} <= {"7", "é\n8"} and not episode.fault
+
+
+TROUBLES = {
+    "status 429": 429,
+    "status 500": 500,
+    "no answer in time": "silent",
+    "a cut answer": "half",
+}
+GARBAGE: dict[str, Any] = {
+    "html": b"<html>Bad gateway</html>",
+    "empty": b"",
+    "a list": [],
+    "nested": b"[" * 100_000,
+    "no choice": {"choices": []},
+    "two choices": {"choices": reply()["choices"] * 2},
+    "no message": {"choices": [{"finish_reason": "stop"}]},
+    "a number": reply(7),
+    "parts": reply([{"type": "text", "text": "x"}]),
+    "no end": reply("half", None),
+    "another end": reply("x", "because"),
+    "nothing": reply(None, None),
+}
+
+
+@pytest.mark.parametrize("name", [*TROUBLES, *GARBAGE])
+def test_trouble_is_met_counted_and_retried(name: str) -> None:
+    with loopback.faulty([TROUBLES.get(name, GARBAGE.get(name))], then=reply()) as (server, url):
+        engine = client(url)
+        assert one(engine) == Completion([], [], "stop", text="hi", usage=(9, 2))
+    assert engine.met == {name if name in TROUBLES else "garbage": 1}
+    assert server.asked == 2
+
+
+def test_a_run_beside_every_trouble_ends_complete_and_says_what_it_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = [429, 500, b"garbage", "half", "nothing", reply("7"), reply("")] * 6
+    with loopback.faulty(script, then=reply("7")) as (_, url):
+        command = ["eval", "guessnumber", "--model", f"chat:{url}#m", "--prompt", "bare", "--tasks", "4"]
+        command += ["--engine.backoff", "0.01", "--engine.retries", "40", "--out", str(tmp_path / "e")]
+        assert main(command) == 0
+    episodes = read_episodes(tmp_path / "e" / "episodes.jsonl")
+    assert len(episodes) == 4 and not any(episode.fault for episode in episodes)
+    shown = capsys.readouterr().out
+    assert "trouble met and retried: " in shown and "6 x status 429" in shown and "6 x status 500" in shown
+
+
+def test_after_the_last_retry_the_fault_says_what_was_met() -> None:
+    with loopback.faulty([429, b"?"], then=500) as (server, url):
+        with pytest.raises(Fault, match=r"3 attempts: status 429, garbage .*, status 500") as found:
+            one(client(url, retries=2))
+        assert found.value.reason == "engine" and server.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (reply("", "length"), Completion([], [], "length", text="", usage=(9, 2))),
+        (reply(None, "stop", refusal="I will not"), Completion([], [], "stop", text="I will not", usage=(9, 2))),
+        (reply(None, "content_filter"), Completion([], [], "stop", text="", usage=(9, 2))),
+        ({**reply("\ud800x"), "usage": {"prompt_tokens": -1}}, Completion([], [], "stop", text="?x")),
+    ],
+)
+def test_odd_answers_that_are_answers(answer: Any, expected: Completion) -> None:
+    with loopback.faulty([], then=answer) as (server, url):
+        assert one(client(url)) == expected and server.asked == 1
+
+
+def test_a_server_that_repeats_the_key_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTGYM_API_KEY", KEY)
+    with loopback.faulty([], then=reply(f"your key is {KEY}")) as (_, url):
+        assert one(client(url)).text == "your key is [key]"
+    with loopback.faulty([f"<{KEY}>".encode()] * 2, then=500) as (_, url), pytest.raises(Fault) as found:
+        one(client(url, retries=1))
+    assert KEY not in str(found.value) and "[key]" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"limit": "tokens"}, {"omit": "model"}, {"key_env": "NO_SUCH_VARIABLE"}, {"retries": -1}],
+)
+def test_bad_options(options: dict[str, Any]) -> None:
+    with pytest.raises(BadConfig):
+        OpenAIChatEngine("http://127.0.0.1:1/v1#m", **options)
+
+
+@pytest.mark.parametrize("target", ["http://me:word@h/v1#m", "http://h/v1?key=x#m", "localhost#m", "http://127.0.0.1:1/v1"])
+def test_an_address_that_is_none(target: str) -> None:
+    with pytest.raises(BadConfig):
+        OpenAIChatEngine(target)
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTGYM_API_KEY", "sk one\ntwo")
+    with pytest.raises(BadConfig, match="characters that no key has") as found:
+        OpenAIChatEngine("http://127.0.0.1:1/v1#m")
+    assert "sk one" not in str(found.value)
+
+
+def test_what_is_asked_and_what_is_left_out() -> None:
+    engine = OpenAIChatEngine("http://127.0.0.1:1/v1#m", omit="temperature,seed", limit="max_completion_tokens")
+    body = engine._request(ASKED, Sampling(temperature=0.4, max_tokens=5, seed=3))
+    assert body == {
+        "model": "m",
+        "messages": ASKED,
+        "max_completion_tokens": 5,
+        "n": 1,
+        "stream": False,
+        "top_p": 1.0,
+    }
+    for bad in (Sampling(top_k=2), Sampling(stop_ids=(1,))):
+        with pytest.raises(BadConfig, match="temperature and max_tokens only"):
+            asyncio.run(engine.chat(ASKED, (), bad, "s"))
+
+
+def test_an_aborted_request_hangs_up() -> None:
+    with loopback.faulty(["silent"]) as (_, url):
+
+        async def run() -> Completion:
+            engine = client(url, timeout=20.0)
+            task = asyncio.create_task(engine.chat(ASKED, (), Sampling(), "gone"))
+            await asyncio.sleep(0.1)
+            engine.abort("gone")
+            return await task
+
+        assert asyncio.run(run()).finish == "abort"
+
+
+def test_the_gateway_refuses_to_stand_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "gateway", "--engine", "chat", "--model", "http://127.0.0.1:1/v1#m"]) == 2
+    assert "plain chat has none" in capsys.readouterr().err
