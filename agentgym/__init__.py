@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
     from agentgym.agents.demonstrator import Demonstrator
     from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+    from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
 
@@ -44,6 +45,7 @@ __all__ = [
     "RandomAgent",
     "Sampling",
     "Snapshot",
+    "SummaryAgent",
     "Task",
     "TextEnv",
     "TextWrapper",

@@ -6,6 +6,7 @@ from typing import Any
 EXPORTS = {
     "ChatAgent": "agentgym.agents.chat",
     "WindowAgent": "agentgym.agents.window",
+    "SummaryAgent": "agentgym.agents.summary",
     "OracleAgent": "agentgym.agents.players",
     "ExpertAgent": "agentgym.agents.players",
     "RandomAgent": "agentgym.agents.players",

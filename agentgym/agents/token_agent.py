@@ -42,6 +42,8 @@ class TokenAgent:
     """Configuration of an agent whose turns are exact tokens; its subclasses say what it remembers."""
 
     default_prompt = "react"
+    demonstrable = True
+    """Whether an expert can play this agent's part: it acts, and writes nothing else."""
 
     def __init__(self, engine: TokenEngine, tokenizer: Any = None, **options: Unpack[AgentOptions]) -> None:
         for name in options:

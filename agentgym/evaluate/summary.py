@@ -47,7 +47,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
         "success": {name: _finite(value) for name, value in asdict(success(episodes)).items()},
         "reward": _mean(episode.reward for episode in counted),
         "turns": _mean(len(episode.turns) for episode in counted),
-        "tokens": _mean(sum(len(turn.output_ids) for turn in episode.turns) for episode in counted),
+        "tokens": _mean(sum(turn.sampled for turn in episode.turns) for episode in counted),
         "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
