@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentgym.agents.demonstrator import Demonstrator
     from agentgym.agents.message_agent import MessageAgent
     from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+    from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
 
@@ -46,6 +47,7 @@ __all__ = [
     "RandomAgent",
     "Sampling",
     "Snapshot",
+    "SummaryAgent",
     "Task",
     "TextEnv",
     "TextWrapper",

@@ -15,7 +15,7 @@ FAULTS = ("timeout", "crash", "engine")
 
 @dataclass(slots=True)
 class Turn:
-    """One call of the model: what it acted on, what it did, and what that brought."""
+    """One action in the world: what the agent acted on, what it did, and what that brought."""
 
     observation: str
     """The text the agent acted on."""
@@ -57,6 +57,18 @@ class Turn:
     """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
+    notes: list["Turn"] = field(default_factory=list["Turn"])
+    """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the world."""
+
+    @property
+    def calls(self) -> list["Turn"]:
+        """Every call of the model in this turn, in order: its notes, then the turn itself."""
+        return [*self.notes, self]
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens the model sampled in this turn, notes included."""
+        return sum(len(call.output_ids) for call in self.calls)
 
 
 @dataclass(slots=True)
@@ -104,10 +116,12 @@ class Episode:
         turns: list[dict[str, Any]] = []
         for turn in self.turns:
             entry = asdict(turn)
-            shared = _common_prefix(held, turn.prompt_ids)
-            entry["prompt_ids"] = [shared, turn.prompt_ids[shared:]]
-            held = turn.prompt_ids + turn.output_ids
-            turns.append(entry)
+            notes = entry.pop("notes")
+            for call, written in zip(turn.calls, [*notes, entry], strict=True):
+                shared = _common_prefix(held, call.prompt_ids)
+                written["prompt_ids"] = [shared, call.prompt_ids[shared:]]
+                held = call.prompt_ids + call.output_ids
+            turns.append({**entry, "notes": notes} if notes else entry)
         line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
         try:
             line.encode()
@@ -125,10 +139,13 @@ class Episode:
             held: list[int] = []
             turns: list[Turn] = []
             for entry in raw.pop("turns"):
-                shared, added = entry.pop("prompt_ids")
-                turn = Turn(prompt_ids=held[:shared] + added, **entry)
-                held = turn.prompt_ids + turn.output_ids
-                turns.append(turn)
+                calls: list[Turn] = []
+                for written in (*entry.pop("notes", ()), entry):
+                    shared, added = written.pop("prompt_ids")
+                    calls.append(Turn(prompt_ids=held[:shared] + added, **written))
+                    held = calls[-1].prompt_ids + calls[-1].output_ids
+                turns.append(calls.pop())
+                turns[-1].notes = calls
             return Episode(turns=turns, **raw)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if isinstance(error, BadData):

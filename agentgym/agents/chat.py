@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import hide
 from agentgym.agents.native import NativeTalk, key, offered
 from agentgym.agents.template import ChatTemplate
-from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
 from agentgym.agents.tool_template import ToolTemplate
 from agentgym.core import Task
-from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines import Completion, TokenEngine
 from agentgym.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
@@ -29,34 +28,13 @@ class ChatAgent(TokenAgent):
     """
 
     def __init__(
-        self,
-        engine: TokenEngine,
-        tokenizer: Any = None,
-        *,
-        prompt: str | Path | None = None,
-        history: str = "keep",
-        sampling: Sampling | None = None,
-        tools: str = "text",
-        turn_tokens: int | None = None,
-        observation_tokens: int = 2048,
-        context_tokens: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
+        self, engine: TokenEngine, tokenizer: Any = None, *, history: str = "keep", **options: Unpack[AgentOptions]
     ) -> None:
-        super().__init__(
-            engine,
-            tokenizer,
-            prompt=("react" if tools == "text" else "tools") if prompt is None else prompt,
-            sampling=sampling,
-            tools=tools,
-            turn_tokens=turn_tokens,
-            observation_tokens=observation_tokens,
-            context_tokens=context_tokens,
-            template_options=template_options,
-        )
+        super().__init__(engine, tokenizer, **options)
         if history not in _HISTORY:
             raise bad_option("history", history, _HISTORY)
         self.history = history
-        if tools != "text":
+        if self.tools != "text":
             self._check_native()
 
     def _check_native(self) -> None:
@@ -97,7 +75,7 @@ class ChatAgent(TokenAgent):
 class ChatTalk(TokenTalk):
     """A conversation whose held tokens are authoritative: they are never encoded again."""
 
-    def __init__(self, agent: ChatAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
         super().__init__(agent, task, tools)
         self.held: list[int] = []
         """Every token so far, prompts and replies."""

@@ -24,6 +24,8 @@ class Demonstrator:
     engine = None
 
     def __init__(self, agent: TokenAgent, noise: Noise | None = None, *, thought: str = "") -> None:
+        if not agent.demonstrable:
+            raise BadConfig(f"{type(agent).__name__} has no expert to write its memory: demonstrate with ChatAgent")
         self.agent, self.noise = agent, noise or Noise()
         self.sampling = agent.sampling
         form, opened = agent.prompt.reply, agent.template.opened

@@ -24,6 +24,7 @@ def field_values(
         "tools": lambda: "\n".join(describe(tool) for tool in tools.values()),
         "admissible": lambda: "anything" if commands is None else ", ".join(f"'{c}'" for c in commands),
         "history": lambda: "",
+        "summary": lambda: "",
         "window": lambda: "0",
         "step": lambda: str(turns + 1),
         "taken": lambda: str(turns),

@@ -78,8 +78,7 @@ class NativeTalk(TokenTalk):
         """Take in the model's tokens and return the action for the world."""
         agent, ids = self.agent, completion.ids
         self.held = self.prompt_ids + ids
-        ended = bool(ids) and ids[-1] in agent.sampling.stop_ids
-        self.said_ids = ids[:-1] if ended else ids
+        self.said_ids = self.without_stop(ids)
         self.text = self.template.encoder.decode(self.said_ids)
         opened = bool(self.template.opened)
         thought, unfinished, rest = split_thought(self.text, opened)

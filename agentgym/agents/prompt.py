@@ -10,10 +10,10 @@ from agentgym.agents.parse import Reply
 from agentgym.errors import BadConfig, bad_option, unknown
 
 FOLDER = Path(__file__).parent / "prompts"
-FIELDS = ("task", "observation", "tools", "admissible", "history", "step", "taken", "window")
+FIELDS = ("task", "observation", "tools", "admissible", "history", "step", "taken", "window", "summary")
 _SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{([a-z_]+)\}")
-_SECTIONS = ("system", "first", "turn", "reply")
+_SECTIONS = ("system", "first", "turn", "reply", "summary", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,17 @@ class Prompt:
     first: Section
     turn: Section
     reply: Reply
+    summary: Section | None = None
+    """What `SummaryAgent` asks for when its memory is full; None: that of the prompt `summary`."""
+    resume: Section | None = None
+    """What stands for the observation in the first message after a summary; None: that of the prompt `summary`."""
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """Read a prompt by its short name (`bare`, `act`, `react`, `search`, `window`) or from a file.
+    """Read a prompt by its short name (`bare`, `react`, …) or from a file.
 
-    A file has sections headed `[system]`, `[first]`, `[turn]` and `[reply]`; in the first three `{field}` is replaced.
+    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]` and `[resume]`; `{field}` is
+    replaced in all but `[reply]`.
     Raises UnknownName, or BadConfig naming the file and what is wrong with it.
     """
     path = Path(name)
@@ -81,11 +86,13 @@ def parse_prompt(text: str, name: str) -> Prompt:
         bodies[title] = body.strip("\n")
     if "turn" not in bodies or "reply" not in bodies:
         raise BadConfig(f"prompt {name}: the sections [turn] and [reply] are needed; found {sorted(bodies)}")
-    sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS[:3]}
+    sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS if title != "reply"}
     if "first" not in bodies:
         sections["first"] = sections["turn"]
     for section in sections.values():
         for field in section.fields:
             if field not in FIELDS:
                 raise bad_option(f"field of prompt {name}", field, FIELDS)
-    return Prompt(name, sections["system"], sections["first"], sections["turn"], Reply.read(bodies["reply"], name))
+    optional = {title: sections[title] for title in ("summary", "resume") if title in bodies}
+    reply = Reply.read(bodies["reply"], name)
+    return Prompt(name, sections["system"], sections["first"], sections["turn"], reply, **optional)

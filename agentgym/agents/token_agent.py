@@ -1,9 +1,10 @@
 """What agents with a language model share: their configuration, and one turn from prompt tokens to action."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
@@ -19,22 +20,37 @@ from agentgym.errors import BadConfig, bad_option
 LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut would not fit
 
 
-class TokenAgent:
-    """Configuration of an agent whose turns are exact tokens; `ChatAgent` and `WindowAgent` say what it remembers."""
+class AgentOptions(TypedDict, total=False):
+    """The keywords that every agent with a language model takes; docs/agents.md says what they mean."""
 
-    def __init__(
-        self,
-        engine: TokenEngine,
-        tokenizer: Any = None,
-        *,
-        prompt: str | Path = "react",
-        sampling: Sampling | None = None,
-        tools: str = "text",
-        turn_tokens: int | None = None,
-        observation_tokens: int = 2048,
-        context_tokens: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
-    ) -> None:
+    prompt: str | Path | None
+    sampling: Sampling | None
+    tools: str
+    turn_tokens: int | None
+    observation_tokens: int
+    context_tokens: int | None
+    template_options: Mapping[str, Any] | None
+
+
+def option_names(kind: "type[TokenAgent]") -> list[str]:
+    """Return the keywords that an agent's class takes: its own, and those of all."""
+    own = inspect.signature(kind).parameters.values()
+    return [*(one.name for one in own if one.kind is one.KEYWORD_ONLY), *AgentOptions.__annotations__]
+
+
+class TokenAgent:
+    """Configuration of an agent whose turns are exact tokens; its subclasses say what it remembers."""
+
+    default_prompt = "react"
+    demonstrable = True
+    """Whether an expert can play this agent's part: it acts, and writes nothing else."""
+
+    def __init__(self, engine: TokenEngine, tokenizer: Any = None, **options: Unpack[AgentOptions]) -> None:
+        for name in options:
+            if name not in option_names(type(self)):
+                raise bad_option(f"option of {type(self).__name__}", name, option_names(type(self)))
+        tools = options.get("tools", "text")
+        observation_tokens = options.get("observation_tokens", 2048)
         tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer
         if tokenizer is None:
             raise BadConfig(
@@ -45,9 +61,10 @@ class TokenAgent:
             raise bad_option("way to call tools", tools, ("text", "native", *FAMILIES))
         if observation_tokens < LEAST_OBSERVATION:
             raise BadConfig(f"observation_tokens is {observation_tokens}; at least {LEAST_OBSERVATION} are needed")
-        sampling = sampling or Sampling()
+        sampling = options.get("sampling") or Sampling()
+        turn_tokens = options.get("turn_tokens")
         limit = sampling.max_tokens if turn_tokens is None else turn_tokens
-        limits = [n for n in (context_tokens, getattr(engine, "context", None)) if n is not None]
+        limits = [n for n in (options.get("context_tokens"), getattr(engine, "context", None)) if n is not None]
         context: int | None = min(limits, default=None)
         for name, value in (("turn_tokens", limit), ("context_tokens", context)):
             if value is not None and value < 1:
@@ -55,8 +72,9 @@ class TokenAgent:
         self.engine = engine
         self.tokenizer = tokenizer
         self.tools = tools
-        self.prompt = load_prompt(prompt)
-        self.template = self.make_template(template_options)
+        prompt = options.get("prompt")
+        self.prompt = load_prompt((self.default_prompt if tools == "text" else "tools") if prompt is None else prompt)
+        self.template = self.make_template(options.get("template_options"))
         self.sampling = dataclasses.replace(
             sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
         )
@@ -114,16 +132,20 @@ class TokenTalk:
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The world itself is never touched."""
-        agent, ids = self.agent, self.prompt(observation, info)
-        sampling = dataclasses.replace(agent.sampling, seed=seed)
-        if agent.context_tokens is not None:
-            room = agent.context_tokens - len(ids)
-            if room < 1:
-                return Turn(observation, prompt_ids=ids, messages=self.messages, parsed=False, finish="context")
-            if room < sampling.max_tokens:
-                sampling = dataclasses.replace(sampling, max_tokens=room)
-        completion = await agent.engine.generate(ids, sampling, session)
+        ids = self.prompt(observation, info)
+        completion = await self.complete(ids, dataclasses.replace(self.agent.sampling, seed=seed), session)
+        if completion is None:
+            return Turn(observation, prompt_ids=ids, messages=self.messages, parsed=False, finish="context")
         return self.turn(observation, completion)
+
+    async def complete(self, ids: list[int], sampling: Sampling, session: str) -> Completion | None:
+        """Return the model's reply, no longer than the context has room for; None where it has none."""
+        if self.agent.context_tokens is not None:
+            room = self.agent.context_tokens - len(ids)
+            if room < 1:
+                return None
+            sampling = dataclasses.replace(sampling, max_tokens=min(room, sampling.max_tokens))
+        return await self.agent.engine.generate(ids, sampling, session)
 
     def turn(self, observation: str, completion: Completion) -> Turn:
         """Take in a completion of the last prompt and return the turn it makes."""
@@ -147,9 +169,8 @@ class TokenTalk:
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the world."""
-        agent, ids = self.agent, completion.ids
-        ended = bool(ids) and ids[-1] in agent.sampling.stop_ids
-        self.said_ids = ids[:-1] if ended else ids
+        agent = self.agent
+        self.said_ids = self.without_stop(completion.ids)
         self.text = agent.template.encoder.decode(self.said_ids)
         self.action, self.parsed = agent.prompt.reply.parse(
             agent.template.final(self.text),
@@ -159,6 +180,10 @@ class TokenTalk:
         )
         self.turns += 1
         return self.action
+
+    def without_stop(self, ids: list[int]) -> list[int]:
+        """Return sampled tokens without the stop token at their end."""
+        return ids[:-1] if ids and ids[-1] in self.agent.sampling.stop_ids else ids
 
     def written(self, action: str) -> list[str]:
         """Return the pieces of a reply, after its thought, that takes an action: the other way round from `reply`."""

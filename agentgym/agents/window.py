@@ -1,14 +1,13 @@
 """The agent that remembers the last few turns: one fresh prompt each time, as in the GiGPO paper's ALFWorld setting."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from agentgym.actions import Tool
 from agentgym.agents.fields import window_values
-from agentgym.agents.token_agent import TokenAgent, TokenTalk
+from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
 from agentgym.core import Task
-from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines import Completion, TokenEngine
 from agentgym.errors import BadConfig
 
 
@@ -18,33 +17,14 @@ class WindowAgent(TokenAgent):
     Source: Feng et al. 2025, Group-in-Group Policy Optimization (arXiv 2505.10978), where `turns` is 2.
     """
 
+    default_prompt = "window"
+
     def __init__(
-        self,
-        engine: TokenEngine,
-        tokenizer: Any = None,
-        *,
-        turns: int = 2,
-        prompt: str | Path = "window",
-        sampling: Sampling | None = None,
-        tools: str = "text",
-        turn_tokens: int | None = None,
-        observation_tokens: int = 2048,
-        context_tokens: int | None = None,
-        template_options: Mapping[str, Any] | None = None,
+        self, engine: TokenEngine, tokenizer: Any = None, *, turns: int = 2, **options: Unpack[AgentOptions]
     ) -> None:
-        super().__init__(
-            engine,
-            tokenizer,
-            prompt=prompt,
-            sampling=sampling,
-            tools=tools,
-            turn_tokens=turn_tokens,
-            observation_tokens=observation_tokens,
-            context_tokens=context_tokens,
-            template_options=template_options,
-        )
-        if tools != "text":
-            raise BadConfig(f"tools is {tools!r}: WindowAgent writes the past as text; use ChatAgent, or tools='text'")
+        super().__init__(engine, tokenizer, **options)
+        if self.tools != "text":
+            raise BadConfig(f"tools is {self.tools!r}: WindowAgent writes the past as text; use ChatAgent, or tools='text'")
         if turns < 0:
             raise BadConfig(f"turns is {turns}; expected 0 or more")
         self.turns = turns

@@ -33,7 +33,7 @@ from agentgym.options import Options
 from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
-AGENTS = {"chat": "ChatAgent", "window": "WindowAgent"}
+AGENTS = {"chat": "ChatAgent", "window": "WindowAgent", "summary": "SummaryAgent"}
 OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
 OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
 OF_PLANS = ("split", "tasks", "attempts", "seed")
@@ -62,7 +62,8 @@ class Config:
     temperature: float | None = None
     """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
     agent: str | None = None
-    """`chat` (full history) or `window` (the last turns); without it, the training run's own, else chat."""
+    """`chat` (full history), `window` (the last turns) or `summary` (the model writes its memory);
+    without it, the training run's own, else chat."""
     prompt: str | None = None
     """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
     turn_tokens: int | None = None

@@ -60,7 +60,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
 def _sampled(turn: Turn) -> int:
     """Return the tokens of a reply; of an engine that shows none, as many as its server counted."""
     counted = turn.extra.get("completion_tokens", 0)
-    return len(turn.output_ids) or (counted if type(counted) is int else 0)
+    return turn.sampled or (counted if type(counted) is int else 0)
 
 
 def _by_k(found: Outcomes) -> dict[str, dict[str, float]]:

@@ -126,7 +126,7 @@ def _episode(row: Row, episode: Episode) -> dict[str, Any]:
         "roles": episode.final_rewards if len(episode.final_rewards) > 1 else {},
         "error": cut(episode.error or ""),
         "final": cut(episode.final_observation),
-        "turns": [_turn(turn, first=i == 0) for i, turn in enumerate(episode.turns)],
+        "turns": [_turn(turn, first=i == 0 or bool(turn.notes)) for i, turn in enumerate(episode.turns)],
     }
 
 
@@ -144,7 +144,7 @@ def _turn(turn: Turn, *, first: bool) -> dict[str, Any]:
         "reward": turn.reward,
         "rewards": turn.rewards,
         "advantage": _advantage(turn),
-        "tokens": len(turn.output_ids),
+        "tokens": turn.sampled,
         "prompt": len(turn.prompt_ids),
         "logprob": float(np.mean(turn.logprobs)) if turn.logprobs else None,
         "version": turn.policy_version,

@@ -28,7 +28,8 @@ class TrainConfig:
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     agent: str = "chat"
-    """How turns become tokens: `chat` (full history) or `window` (the last turns, a fresh prompt each)."""
+    """How turns become tokens: `chat` (full history), `window` (the last turns, a fresh prompt each) or `summary`
+    (the model sums up what no longer fits; without a warm start)."""
     prompt: str = "bare"
     """Prompt of the agent: a name from agents/prompts or a file."""
     out: str = "runs/train"
@@ -148,6 +149,10 @@ class TrainConfig:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected a multiple of processes, {self.processes}")
         if self.temperature <= 0:
             raise BadConfig(f"temperature is {self.temperature}; training samples and needs more than 0")
+        if self.agent == "summary" and self.warm_episodes:
+            raise BadConfig(
+                "warm_episodes goes with agent chat or window: no expert writes the summaries that summary needs"
+            )
         self._check_engine()
 
     def _check_engine(self) -> None:
@@ -196,7 +201,7 @@ class TrainConfig:
 
 
 CHOICES = {
-    "agent": ("chat", "window"),
+    "agent": ("chat", "window", "summary"),
     "dynamic_sampling": ("keep", "drop", "refill"),
     "ratio": ("token", "turn", "sequence"),
     "weighing": ("token", "turn", "episode", "episode-sum", "constant"),

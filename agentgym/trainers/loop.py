@@ -18,6 +18,7 @@ from accelerate.utils import gather_object
 
 from agentgym import registry
 from agentgym.agents.chat import ChatAgent
+from agentgym.agents.summary import SummaryAgent
 from agentgym.agents.window import WindowAgent
 from agentgym.core import Task
 from agentgym.engines import Sampling
@@ -323,7 +324,7 @@ class _Run:
 
     def _agent(self, temperature: float | None = None) -> Any:
         config = self.config
-        kind = ChatAgent if config.agent == "chat" else WindowAgent
+        kind = {"chat": ChatAgent, "window": WindowAgent, "summary": SummaryAgent}[config.agent]
         sampling = Sampling(temperature=config.temperature if temperature is None else temperature)
         return kind(self.engine, self.tokenizer, prompt=config.prompt, sampling=sampling, turn_tokens=config.turn_tokens)
 

@@ -27,7 +27,7 @@ def shares(episodes: list[Episode], world: float, rollout: float, update: float)
     """Return throughput and where the time of a step went."""
     whole = rollout + update
     return {
-        "tokens_per_second": sum(len(t.output_ids) for e in episodes for t in e.turns) / whole,
+        "tokens_per_second": sum(t.sampled for e in episodes for t in e.turns) / whole,
         "share_env": world / whole,
         "share_rollout": (rollout - world) / whole,
         "share_train": update / whole,

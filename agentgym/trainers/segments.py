@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ class Segment:
     logprobs: npt.NDArray[np.float32]  # [tokens]
     """What the engine recorded; NaN where nothing was (prompts, demonstrations)."""
     turns: npt.NDArray[np.int32]  # [tokens]
-    """Index of the turn in its episode for every sampled token; -1 for prompt tokens."""
+    """Index of the model's call in its episode (notes count) for every sampled token; -1 for prompt tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -47,7 +48,8 @@ def build(
 
     A turn whose prompt starts with exactly the tokens held so far (earlier prompts and outputs) is appended to its row;
     any other starts a new row: nothing is ever realigned. `advantages` has an array per episode, a number per turn or
-    one per output token of all turns in order; None means 1 everywhere (demonstrations). Turns with
+    one per output token of all turns in order; None means 1 everywhere (demonstrations). A turn's notes get its number,
+    of numbers per token the mean, and are laid out like turns that come before it. Turns with
     `extra["train"] = False` are context only, turns without output (`finish="context"`) are left out, and so are rows in
     which nothing is trained. `merge=False` gives every turn its own row. Raises BadData for turns without token ids.
     """
@@ -56,29 +58,36 @@ def build(
         raise ValueError(f"{len(advantages)} arrays of advantages for {len(episodes)} episodes; expected one each")
     for index, episode in enumerate(episodes):
         per_turn = _per_turn(episode, None if advantages is None else np.asarray(advantages[index], dtype=np.float32))
-        current: list[int] = []  # turns of the row being filled
+        current: list[Call] = []  # calls of the row being filled
         held: list[int] = []
-        for k, turn in enumerate(episode.turns):
-            if not turn.output_ids:
-                _refuse_text(episode, k)
+        for number, (k, call, note) in enumerate((k, c, c is not t) for k, t in enumerate(episode.turns) for c in t.calls):
+            if not call.output_ids:
+                _refuse_text(episode, k, call)
                 continue
-            if not turn.prompt_ids:
+            if not call.prompt_ids:
                 raise BadData(
                     f"{_where(episode, k)} has output ids but no prompt ids: its tokens have no context to train on"
                 )
-            if current and not (merge and turn.prompt_ids[: len(held)] == held):
-                rows.append(_row(index, episode, current, held, per_turn))
+            if current and not (merge and call.prompt_ids[: len(held)] == held):
+                rows.append(_row(index, episode, current, held))
                 current = []
-            current.append(k)
-            held = turn.prompt_ids + turn.output_ids
+            current.append(Call(number, k, call, per_turn[k].mean() if note else per_turn[k]))
+            held = call.prompt_ids + call.output_ids
         if current:
-            rows.append(_row(index, episode, current, held, per_turn))
+            rows.append(_row(index, episode, current, held))
     return [row for row in rows if row.mask.any()]
 
 
-def _row(
-    index: int, episode: Episode, turns: list[int], held: list[int], per_turn: list[npt.NDArray[np.float32]]
-) -> Segment:
+class Call(NamedTuple):
+    """A call of the model: a turn, or one of its notes."""
+
+    number: int
+    turn: int
+    made: Turn
+    advantage: npt.NDArray[np.float32] | np.float32  # a number, or one per output token
+
+
+def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Segment:
     ids = np.array(held, dtype=np.int32)
     n = len(ids)
     row = Segment(
@@ -89,10 +98,9 @@ def _row(
         logprobs=np.full(n, np.nan, dtype=np.float32),
         turns=np.full(n, -1, dtype=np.int32),
     )
-    for k in turns:
-        turn = episode.turns[k]
+    for number, k, turn, advantage in calls:
         span = slice(len(turn.prompt_ids), len(turn.prompt_ids) + len(turn.output_ids))
-        row.turns[span] = k
+        row.turns[span] = number
         if turn.logprobs:
             if len(turn.logprobs) != len(turn.output_ids):
                 raise BadData(
@@ -102,7 +110,7 @@ def _row(
             row.logprobs[span] = turn.logprobs
         if turn.extra.get("train") is not False:
             row.mask[span] = True
-            row.advantages[span] = per_turn[k]
+            row.advantages[span] = advantage
     return row
 
 
@@ -122,8 +130,7 @@ def _per_turn(episode: Episode, values: npt.NDArray[np.float32] | None) -> list[
     return np.split(values, np.cumsum(lengths)[:-1])
 
 
-def _refuse_text(episode: Episode, k: int) -> None:
-    turn: Turn = episode.turns[k]
+def _refuse_text(episode: Episode, k: int, turn: Turn) -> None:
     if not turn.prompt_ids and (turn.text or turn.action or turn.finish != "context"):
         raise BadData(
             f"{_where(episode, k)} has text but no token ids: it came from an engine without token access; "

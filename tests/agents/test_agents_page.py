@@ -1,6 +1,5 @@
 """What docs/agents.md says is so."""
 
-import inspect
 import re
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 import agentgym
 from agentgym.agents.prompt import FIELDS, FOLDER, load_prompt
+from agentgym.agents.token_agent import option_names
 from agentgym.agents.tool_calls import FAMILIES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -25,8 +25,7 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_options_of_the_table_are_the_options() -> None:
     section = PAGE.partition("Options of `ChatAgent`")[2].partition("## ")[0]
     listed = set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
-    taken = set(inspect.signature(agentgym.ChatAgent).parameters) - {"engine"}
-    assert listed == taken
+    assert listed == {"tokenizer", *option_names(agentgym.ChatAgent)}
 
 
 def test_prompts_fields_and_reply_forms_are_listed() -> None:

@@ -1,0 +1,146 @@
+"""The agent whose memory the model itself writes: when it is full, a summary takes the place of what was held."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from agentgym.actions import Tool
+from agentgym.agents.chat import ChatTalk
+from agentgym.agents.parse import split_thought
+from agentgym.agents.prompt import load_prompt
+from agentgym.agents.token_agent import AgentOptions, TokenAgent
+from agentgym.core import Task, TextEnv
+from agentgym.engines import Completion, TokenEngine
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig
+from agentgym.seeding import derive
+
+MEMORY = 4096  # tokens, where the context has no limit
+
+
+class SummaryAgent(TokenAgent):
+    """Full history up to `memory_tokens`; then the model writes a summary and goes on from task, summary, observation.
+
+    A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096
+    where that has no limit), or after `turns` turns of the world, whichever comes first; at least one turn lies between
+    two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of the turn
+    that follows: it is trained with that turn's advantage, and the world never hears of it.
+    """
+
+    default_prompt = "summary"
+    demonstrable = False
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        tokenizer: Any = None,
+        *,
+        memory_tokens: int | None = None,
+        summary_tokens: int = 512,
+        turns: int | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        super().__init__(engine, tokenizer, **options)
+        if self.tools != "text":
+            raise BadConfig(f"tools is {self.tools!r}: SummaryAgent asks for text; use ChatAgent, or tools='text'")
+        if memory_tokens is None:
+            memory_tokens = MEMORY if self.context_tokens is None else max(self.context_tokens // 2, 1)
+        for name, value in (("memory_tokens", memory_tokens), ("summary_tokens", summary_tokens), ("turns", turns)):
+            if value is not None and value < 1:
+                raise BadConfig(f"{name} is {value}; expected at least 1")
+        own = load_prompt("summary")
+        request, resume = self.prompt.summary or own.summary, self.prompt.resume or own.resume
+        assert request and resume
+        self.prompt = dataclasses.replace(self.prompt, summary=request, resume=resume)
+        self.request, self.resume = request, resume
+        self.memory_tokens, self.summary_tokens, self.turns = memory_tokens, summary_tokens, turns
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryTalk":
+        """Start the conversation of one episode."""
+        return SummaryTalk(self, task, tools)
+
+
+class SummaryTalk(ChatTalk):
+    """A conversation that begins anew from the model's own summary whenever its memory is full."""
+
+    def __init__(self, agent: SummaryAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, tools)
+        self.settings = agent
+        self.summary = ""
+        """The last summary, without its thought."""
+        self.since = 0
+        """Turns of the world since then."""
+        self._fresh = False  # whether the next prompt begins from the summary
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation, after a summary where one is due; see `Conversation.take`."""
+        notes: list[Turn] = []
+        if self.due(observation, info):
+            note = await self.summarize(observation, info, seed=seed, session=session)
+            if note.finish in ("context", "abort"):
+                return note
+            notes.append(note)
+        turn = await super().take(observation, info, env=env, seed=seed, session=session)
+        turn.notes = notes
+        return turn
+
+    def due(self, observation: str, info: Mapping[str, Any]) -> bool:
+        """Return whether a summary comes before the next action."""
+        limit = self.settings.turns
+        if not self.since or self._fresh:
+            return False
+        return (limit is not None and self.since >= limit) or (
+            len(self.prompt(observation, info)) > self.settings.memory_tokens
+        )
+
+    async def summarize(self, observation: str, info: Mapping[str, Any], *, seed: int, session: str) -> Turn:
+        """Ask for a summary of what is held, take it in, and return the call as a turn of its own.
+
+        The new observation is not part of what is summed up: it follows the summary whole.
+        """
+        agent, template = self.settings, self.agent.template
+        pieces = agent.request.fill(self.values(observation, info))
+        prompt = self.held + template.extension([("user", pieces)], self.ended)
+        messages = [{"role": "user", "content": "".join(pieces)}]
+        sampling = dataclasses.replace(agent.sampling, seed=derive("summary", seed), max_tokens=agent.summary_tokens)
+        completion = await self.complete(prompt, sampling, session)
+        if completion is None:
+            return Turn(observation, prompt_ids=prompt, messages=messages, parsed=False, finish="context")
+        text = template.encoder.decode(self.without_stop(completion.ids))
+        _, unfinished, rest = split_thought(template.final(text), bool(template.opened))
+        self.summary = "" if unfinished else rest
+        self._fresh = True
+        return Turn(
+            observation,
+            prompt_ids=prompt,
+            output_ids=completion.ids,
+            logprobs=completion.logprobs,
+            messages=messages,
+            text=text,
+            parsed=bool(self.summary),
+            finish=completion.finish,
+            policy_version=completion.policy_version,
+        )
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return all that is held and the bridge, or, after a summary, task, summary and observation."""
+        if not self._fresh:
+            return super().prompt(observation, info)
+        form, values = self.agent.prompt, self.values(observation, info)
+        resumed = "".join(self.settings.resume.fill(values))
+        system, user = form.system.fill(values), form.first.fill({**values, "observation": lambda: resumed})
+        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
+        self.messages.append({"role": "user", "content": "".join(user)})
+        self.prompt_ids = self.agent.template.start(system, user)
+        return self.prompt_ids
+
+    def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the functions that make a prompt's fields, the summary among them."""
+        return {**super().values(observation, info), "summary": lambda: self.summary}
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        action = super().reply(completion)
+        self.since = 1 if self._fresh else self.since + 1
+        self._fresh = False
+        return action
