@@ -1,6 +1,6 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -110,7 +110,7 @@ def evaluate(
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path) -> Generator[None]:
     """Hold a folder for one evaluation at a time; the system lets go of it when the process ends, killed or not."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a") as file:
