@@ -136,6 +136,7 @@ class Episode:
             raw = cast("dict[str, Any]", json.loads(line))
             if raw.get("format") != FORMAT:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
+            _check(raw)
             held: list[int] = []
             turns: list[Turn] = []
             for entry in raw.pop("turns"):
@@ -147,7 +148,7 @@ class Episode:
                 turns.append(calls.pop())
                 turns[-1].notes = calls
             return Episode(turns=turns, **raw)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             if isinstance(error, BadData):
                 raise
             raise BadData(f"not an episode: {error}") from error
@@ -229,6 +230,17 @@ def _end_of_lines(file: IO[bytes]) -> int:
             return begin + found + 1
         end = begin
     return 0
+
+
+def _check(raw: dict[str, Any]) -> None:
+    """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
+    texts: list[Any] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
+    labels = raw.get("labels", {})
+    success: Any = raw.get("success")
+    if not all(isinstance(text, str) for text in [*texts, *labels.values()]):
+        raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
+    if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:
+        raise TypeError("success must be true, false or null, and attempt an integer")
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -81,3 +81,18 @@ def test_groups_are_by_group_and_role_and_leave_faults_out():
 )
 def test_faults(reason, fault):
     assert episode("g", reason=reason).fault is fault
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"success": "yes"}, {"success": 7}, {"env": 5}, {"labels": None}, {"labels": {"type": 1}}, {"attempt": "0"}],
+)
+def test_values_of_another_kind_are_refused_with_their_line(change: dict[str, object]):
+    raw = json.loads(Episode("w", "t", "g", 0).to_json())
+    with pytest.raises(BadData, match="not an episode"):
+        Episode.from_json(json.dumps({**raw, **change}))
+
+
+def test_endless_nesting_is_no_episode():
+    with pytest.raises(BadData, match="not an episode"):
+        Episode.from_json('{"format": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")

@@ -12,7 +12,7 @@ from agentgym.agents.encode import Foreign
 CALL_ID = "call{:05d}"
 """The id of a call that has none of its own: nine characters, as Mistral's templates demand."""
 _ID = re.compile(r"[A-Za-z0-9]{9}")
-_PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+_PAIR = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
 
@@ -39,7 +39,10 @@ class Family:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # reading takes deeper nesting than writing: no call, or its episode would end as a fault
+        return '"nested too deeply"'
 
 
 def _value(text: str) -> tuple[Any, int] | None:

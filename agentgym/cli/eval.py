@@ -104,7 +104,8 @@ def run(config: Config) -> int:
                 progress=progress.add,
             )
     except KeyboardInterrupt:
-        console.print(Text(f"interrupted: {progress.done} of {progress.total} episodes are kept; the same command goes on"))
+        kept = f"{progress.done} of {progress.total} episodes are" if progress.total else "what was on file is"
+        console.print(Text(f"interrupted: {kept} kept; the same command goes on"))
         return 130
     finally:
         if agent.engine is not None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +10,8 @@ from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.engines.openai_http import Garbage, Servers, only_choice
 from agentgym.errors import BadConfig
 
+_LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
+_LARGEST_ID = 2**31 - 1  # no vocabulary comes near; tokenizers and tensors take no more
 KNOWN = (
     "The quick brown fox jumps over the lazy dog.",
     "You are in the middle of a room. You see a desk 1, a shelf 2 and a drawer 10.",
@@ -206,9 +207,9 @@ def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version:
     values: Any = cast("dict[str, Any]", table).get("token_logprobs") if isinstance(table, dict) else None
     if ids is None:
         raise BadConfig("the server returns no token ids: it must know return_token_ids (vllm serve does, 0.10.2 or later)")
-    if not _all(ids, int) or not 1 <= len(ids) <= limit or min(ids) < 0:
+    if not _all(ids, int) or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
         raise Garbage(f"expected 1 to {limit} token_ids")
-    if not _all(values, float, int) or len(values) != len(ids) or not all(math.isfinite(v) and v < 1e-3 for v in values):
+    if not _all(values, float, int) or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
         raise Garbage("expected a log-probability for each of token_ids")
     ended = ids[-1] in sampling.stop_ids
     if finish not in ("stop", "length") or (finish == "stop") != ended:
@@ -229,7 +230,7 @@ def _all(values: Any, *kinds: type) -> bool:
 def _scored(entry: Any, id: int) -> float:
     found: Any = cast("dict[str, Any]", entry).get(str(id)) if isinstance(entry, dict) else None
     value: Any = cast("dict[str, Any]", found).get("logprob") if isinstance(found, dict) else None
-    if type(value) not in (float, int) or not math.isfinite(value):
+    if type(value) not in (float, int) or not -_LARGEST < value < 1e-3:
         raise Garbage(f"no log-probability for token {id}")
     return float(value)
 

@@ -103,7 +103,7 @@ def read(path: Path) -> dict[str, Any]:
         found = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
         if found["format"] == FORMAT and isinstance(found["options"], dict) and isinstance(found["sessions"], list):
             return found
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         pass
     raise BadData(f"{path} is not a manifest of format {FORMAT}: delete it to begin anew, or choose another --out")
 

@@ -1,6 +1,7 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from agentgym.evaluate.summary import summarize
 from agentgym.registry import make
 from agentgym.rollout import collect
 from agentgym.tasks import Task
+
+MOST = 1_000_000
+"""Of tasks, and of attempts: more is a slip, and would not end."""
 
 
 @dataclass(frozen=True)
@@ -82,35 +86,54 @@ def evaluate(
         "seed": plan.seed,
     }
     described |= options or {}
-    manifest.start(folder, described)
-    path = folder / "episodes.jsonl"
-    kept = _kept(path, drop_faults=retry_faults)
-    if started:
-        started(len(kept), sum(len(tasks) * plans[world].attempts for world, tasks in chosen.items()))
-    for world, tasks in chosen.items():
-        collect(
-            agent,
-            world,
-            split=tasks[0].split or None,
-            tasks=tasks,
-            attempts=plans[world].attempts,
-            seed=plan.seed,
-            concurrency=concurrency,
-            out=path,
-            env_options=plan.options(world),
-            skip={(e.task_id, e.attempt) for e in kept if e.env == world.rpartition(":")[2]},
-            progress=progress,
-        )
-    episodes = read_episodes(path) if path.exists() else []
-    summary = {**summarize(episodes), "comparable": comparability(described, episodes)}
-    manifest.write_json(folder / "summary.json", summary)
-    return episodes
+    with _alone(folder):
+        manifest.start(folder, described)
+        path = folder / "episodes.jsonl"
+        kept = _kept(path, drop_faults=retry_faults)
+        if started:
+            started(len(kept), sum(len(tasks) * plans[world].attempts for world, tasks in chosen.items()))
+        for world, tasks in chosen.items():
+            collect(
+                agent,
+                world,
+                split=tasks[0].split or None,
+                tasks=tasks,
+                attempts=plans[world].attempts,
+                seed=plan.seed,
+                concurrency=concurrency,
+                out=path,
+                env_options=plan.options(world),
+                skip={(e.task_id, e.attempt) for e in kept if e.env == world.rpartition(":")[2]},
+                progress=progress,
+            )
+        episodes = read_episodes(path) if path.exists() else []
+        summary = {**summarize(episodes), "comparable": comparability(described, episodes)}
+        manifest.write_json(folder / "summary.json", summary)
+        return episodes
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Hold a folder for one evaluation at a time; the system lets go of it when the process ends, killed or not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadConfig(
+                f"another evaluation is writing to {folder}: wait for its end, or choose another --out"
+            ) from None
+        except (ImportError, OSError):  # Windows, and file systems without locks: a user's own care has to do
+            pass
+        yield
 
 
 def _tasks(world: str, plan: Plan) -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer."""
-    if plan.tasks < 1 or plan.attempts < 1:
-        raise BadConfig(f"tasks is {plan.tasks} and attempts is {plan.attempts}; both must be at least 1")
+    if not 1 <= plan.tasks <= MOST or not 1 <= plan.attempts <= MOST:
+        raise BadConfig(f"tasks is {plan.tasks} and attempts is {plan.attempts}; expected each from 1 to {MOST:,}")
     env: TextEnv = make(world, **plan.options(world))
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:

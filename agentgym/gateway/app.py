@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym.gateway.gateway import Answer, Gateway
 from agentgym.gateway.replies import event, events, whole
-from agentgym.gateway.requests import Asked, Refusal, read_object, read_request
+from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
@@ -119,16 +119,14 @@ class App:
             raise Refusal(408, f"the body did not arrive within {_BODY_SECONDS:.0f} seconds") from None
 
     def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, Any]:
-        reward, success = raw.get("reward", 0.0), raw.get("success")
-        if type(reward) not in (int, float):
-            raise Refusal(400, "reward must be a number", None, "reward")
+        reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
         success = reward > 0 if success is None else success
         labels = [raw.get("task_id") or "", raw.get("group_id") or ""]
         if not isinstance(success, bool) or not all(isinstance(label, str) for label in labels):
             raise Refusal(400, "success must be true or false, task_id and group_id strings")
         if name not in self.gateway.sessions.open:
             raise Refusal(404, f"there is no open session {name[:200]!r}", "unknown_session")
-        episode = self.gateway.sessions.finish(name, float(reward), success, *labels)
+        episode = self.gateway.sessions.finish(name, reward, success, *labels)
         return {"id": name, "reward": episode.reward, "success": episode.success, **episode.metrics}
 
     async def _complete(self, asked: Asked, name: str, receive: Receive, send: Send) -> None:

@@ -63,7 +63,7 @@ class Asked:
 def read_object(content: bytes) -> dict[str, Any]:
     """Return a body's JSON object; refuses everything else, NaN and endless nesting included."""
     try:
-        raw = json.loads(content, parse_constant=_refuse_constant)
+        raw = json.loads(content, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(raw, dict):
@@ -102,7 +102,7 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
         logprobs=_flag(raw, "logprobs") if chat else raw.get("logprobs") is not None,
         token_ids=_flag(raw, "return_token_ids"),
         prompt_logprobs=raw.get("prompt_logprobs") is not None,
-        prompt_temperature=_number(raw, "prompt_logprobs_temperature", 1.0, 0.0, 100.0),
+        prompt_temperature=read_number(raw, "prompt_logprobs_temperature", 1.0, 0.0, 100.0),
         user=user,
         ignore_eos=_flag(raw, "ignore_eos"),
     )
@@ -114,14 +114,14 @@ def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
     if not isinstance(stops, list) or not all(type(id) is int for id in cast("list[Any]", stops)):
         raise Refusal(400, "stop_token_ids must be a list of integers", None, "stop_token_ids")
     return Sampling(
-        temperature=_number(raw, "temperature", 1.0, 0.0, 100.0),
+        temperature=read_number(raw, "temperature", 1.0, 0.0, 100.0),
         max_tokens=_integer(raw, limit, default_tokens, 1, 2**31),
         stop_ids=tuple(cast("list[int]", stops)),
         seed=_integer(raw, "seed", 0, -(2**63), 2**63 - 1) % 2**63,
-        top_p=_number(raw, "top_p", 1.0, 1e-9, 1.0),
+        top_p=read_number(raw, "top_p", 1.0, 1e-9, 1.0),
         top_k=max(_integer(raw, "top_k", 0, -1, 2**31), 0),
-        min_p=_number(raw, "min_p", 0.0, 0.0, 1.0),
-        repetition_penalty=_number(raw, "repetition_penalty", 1.0, 1e-3, 100.0),
+        min_p=read_number(raw, "min_p", 0.0, 0.0, 1.0),
+        repetition_penalty=read_number(raw, "repetition_penalty", 1.0, 1e-3, 100.0),
     )
 
 
@@ -183,7 +183,8 @@ def _prompt(raw: Any) -> list[int] | str:
     raise Refusal(400, "prompt must be a text or a list of token ids, one a request", None, "prompt")
 
 
-def _number(raw: dict[str, Any], name: str, default: float, low: float, high: float) -> float:
+def read_number(raw: dict[str, Any], name: str, default: float, low: float, high: float) -> float:
+    """Return a number of a request; raises Refusal for any other value, and outside of the bounds."""
     value = raw.get(name)
     if value is None:
         return default
@@ -210,6 +211,13 @@ def _flag(raw: dict[str, Any], name: str) -> bool:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is too large")
+    return value
 
 
 def refusal_of(error: BadConfig) -> Refusal:

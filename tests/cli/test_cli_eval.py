@@ -196,3 +196,15 @@ def test_a_full_disk_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixtu
     (out / "summary.json.part").symlink_to("/dev/full")
     assert main(["eval", "guessnumber", "--player", "oracle", "--tasks", "2", "--out", str(out)]) == 2
     assert "error: No space left on device. What was written before is kept: make room" in capsys.readouterr().err
+
+
+def test_an_evaluation_interrupted_before_it_counted_does_not_say_that_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentgym.evaluate.run._tasks", interrupted)
+    command = ["eval", "guessnumber", "--player", "expert", "--out", str(tmp_path)]
+    assert main(command) == 130
+    assert "what was on file is kept" in capsys.readouterr().out

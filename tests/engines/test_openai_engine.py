@@ -137,6 +137,8 @@ GARBAGE = {
     "too few logprobs": loopback.changed(logprobs={"token_logprobs": [-1.0]}),
     "no logprobs": loopback.changed(logprobs=None),
     "not finite": loopback.changed(logprobs={"token_logprobs": [-1.0, float("nan")]}),
+    "no float": loopback.changed(logprobs={"token_logprobs": [-1.0, -(10**400)]}),
+    "no id": loopback.changed(token_ids=[65, 10**30]),
     "above one": loopback.changed(logprobs={"token_logprobs": [-1.0, 0.5]}),
     "false stop": loopback.changed(finish_reason="stop"),
 }

@@ -186,3 +186,22 @@ def test_half_a_character_is_written_and_read_back(tmp_path: Path):
     episodes = evaluate(BrokenAgent(), plan(tasks=2, attempts=1), tmp_path)
     assert {turn.text for e in episodes for turn in e.turns} == {"\ud800 \u00e9"}
     assert not any(e.success for e in episodes)
+
+
+def test_two_evaluations_do_not_share_a_folder(tmp_path: Path):
+    class Second(Agent):
+        def begin(self, task: Any, tools: Any) -> Bisecting:
+            with pytest.raises(BadConfig, match="another evaluation is writing"):
+                evaluate(Agent(), plan(), tmp_path)
+            met.append(task.id)
+            return Bisecting()
+
+    met: list[str] = []
+    assert len(evaluate(Second(), plan(tasks=2, attempts=1), tmp_path)) == len(met) == 2
+    assert len(evaluate(Agent(), plan(tasks=2, attempts=1), tmp_path)) == 2  # and it is let go
+
+
+@pytest.mark.parametrize("name", ["tasks", "attempts"])
+def test_a_plan_that_would_not_end_is_refused(name: str, tmp_path: Path):
+    with pytest.raises(BadConfig, match="from 1 to 1,000,000"):
+        evaluate(Agent(), plan(**{name: 10**26}), tmp_path)

@@ -266,6 +266,9 @@ def test_a_finished_session_is_an_episode_on_file(gateway: Gateway, client: http
     talk(client, "won", 3, random.Random(2))
     talk(client, "open", 1, random.Random(3))
     assert client.post("/v1/sessions/won/finish", json={"reward": "1"}).status_code == 400
+    for reward in (b"1e400", b"-1e400", b"9" * 400):  # JSON, but no number that a file of episodes may hold
+        content, kind = b'{"reward": ' + reward + b"}", {"Content-Type": "application/json"}
+        assert client.post("/v1/sessions/won/finish", content=content, headers=kind).status_code == 400
     told = client.post("/v1/sessions/won/finish", json={"reward": 1, "task_id": "t", "group_id": "g"}).json()
     assert told["reward"] == 1.0 and told["success"] is True and told["turns"] == 3
     assert client.get("/v1/sessions").json()["total"]["sessions"] == 1

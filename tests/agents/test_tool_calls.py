@@ -1,0 +1,33 @@
+"""Replies of a hostile model: whatever is sampled is read, and fast."""
+
+import time
+
+import pytest
+
+from agentgym.actions import Call, parse_call
+from agentgym.agents.native import ACT
+from agentgym.agents.tool_calls import FAMILIES
+
+TOOLS = {ACT.name: ACT}
+FORMS = {
+    "hermes": "<tool_call>{}</tool_call>",
+    "llama3": "{}",
+    "mistral": "[TOOL_CALLS][{}]",
+    "mistral-args": "[TOOL_CALLS]act[ARGS]{}",
+    "mistral-ids": "[TOOL_CALLS]act[CALL_ID]abcdefghi[ARGS]{}",
+    "glm": "<tool_call>act\n<arg_key>command</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>",
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_endless_nesting_is_a_bad_call_and_no_fault(name: str) -> None:
+    for depth in (*range(850, 1010), 5_000):  # some of these can be read and not be written
+        body = '{"name": "act", "arguments": {"command": ' + "[" * depth + "]" * depth + "}}"
+        for attempt in FAMILIES[name].read(FORMS[name].replace("{}", body), TOOLS):
+            assert name == "glm" or not isinstance(parse_call(attempt.action, TOOLS), Call)
+
+
+def test_unfinished_pairs_take_no_cubic_time() -> None:
+    began = time.process_time()
+    FAMILIES["glm"].read("<tool_call>act\n" + "<arg_key></arg_key><arg_value>" * 600, TOOLS)
+    assert time.process_time() - began < 10  # 0.2 s; half a minute where every key is tried with every later end
