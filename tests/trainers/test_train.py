@@ -253,3 +253,14 @@ def test_muon_directions_have_singular_values_near_one():
 def test_variants_run(tmp_path, changes):
     summary = train(small(tmp_path / "run", warm_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
     assert summary["steps"] == 2
+
+
+def test_a_policy_learns_to_write_its_own_memory(tmp_path):
+    out = tmp_path / "run"
+    changes = {"warm_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}
+    train(small(out, agent="summary", **changes))
+    notes = [note for row in episodes(out) for turn in row["turns"] for note in turn.get("notes", ())]
+    assert notes and all(len(note["logprobs"]) == len(note["output_ids"]) > 0 for note in notes)
+    assert all(len(row["turns"]) <= 6 for row in episodes(out))
+    with pytest.raises(BadConfig, match="no expert writes the summaries"):
+        small(out, agent="summary")
