@@ -273,3 +273,14 @@ def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
         name = f"model.layers.1.{part}"
         moved = (before[name] - after[name]).abs().flatten(1).amax(1)
         assert (moved > 0).all(), f"an expert of {part} did not learn"
+
+
+def test_a_run_with_summaries(tmp_path):
+    out = tmp_path / "run"
+    changes = {"warm_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}
+    train(small(out, agent="summary", **changes))
+    notes = [note for row in episodes(out) for turn in row["turns"] for note in turn.get("notes", ())]
+    assert notes and all(len(note["logprobs"]) == len(note["output_ids"]) > 0 for note in notes)
+    assert all(len(row["turns"]) == row["horizon"] for row in episodes(out) if row["reason"] == "horizon")
+    with pytest.raises(BadConfig, match="no expert writes the summaries"):
+        small(out, agent="summary")
