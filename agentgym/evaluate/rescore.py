@@ -76,12 +76,13 @@ class Tasks:
 
 def _judged(episode: Episode, verifier: Verifier, task: Task) -> Episode:
     judged = copy.deepcopy(episode)
-    verdict: Any = verifier(copy.deepcopy(episode), task)
+    where = f"{episode.env} {episode.task_id}, attempt {episode.attempt}"
+    try:
+        verdict: Any = verifier(copy.deepcopy(episode), task)
+    except Exception as error:  # a user's own code
+        raise BadConfig(f"the verifier raised {type(error).__name__} for {where}: {error}") from error
     if not isinstance(verdict, bool | int | float | np.bool_ | np.number) or not 0 <= verdict <= 1:
-        raise BadConfig(
-            f"the verifier returned {verdict!r} for {episode.env} {episode.task_id}, attempt {episode.attempt}; "
-            "expected True, False, or a reward from 0 to 1"
-        )
+        raise BadConfig(f"the verifier returned {verdict!r} for {where}; expected True, False, or a reward from 0 to 1")
     reward = float(cast("float", verdict))
     judged.success = reward == 1.0
     if judged.success != episode.success:

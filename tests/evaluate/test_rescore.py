@@ -26,6 +26,10 @@ def near(episode, task):
     episode.turns.clear()
     return 1 - abs(last - task.data["secret"]) / 100
 
+def fails(episode, task):
+    return 1 / 0
+
+
 def nothing(episode, task):
     return None
 
@@ -78,6 +82,7 @@ def test_a_verifier_knows_the_task_and_may_grade(played: Path):
         ("my_verifirs:quick", "no module 'my_verifirs' to take the verifier from"),
         ("quick", "Or give your own as MODULE:NAME"),
         ("my_verifiers:SCORE", "SCORE is 3; expected a function"),
+        ("my_verifiers:fails", "raised ZeroDivisionError for rlvr/GuessNumber-v0 test/.*, attempt 0: division by zero"),
         ("my_verifiers:nothing", "returned None for rlvr/GuessNumber-v0 test/.*, attempt 0; expected True, False"),
     ],
 )
