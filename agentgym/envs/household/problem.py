@@ -74,12 +74,13 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
     section = text[start:end]
     if "=" in section:
         section = _EQUALITY.sub(_blank, section)
-    for name, arguments in _ATOM.findall(section):
+    parts = _ATOM.split(section)  # what stands before an atom, its name, its arguments, and so on; one pass over the text
+    for name, arguments in zip(parts[1::3], parts[2::3], strict=True):
         if name in facts:
             facts[name].append(tuple(arguments.split()))
         else:
             facts[name] = [tuple(arguments.split())]
-    if not _ATOM.sub("", section).lstrip().startswith(")"):
+    if not "".join(parts[0::3]).lstrip().startswith(")"):
         rest = _ATOM.sub(_blank, section)
         position = len(rest) - len(rest.lstrip())
         shown = section[position : position + 30].split("\n")[0]
