@@ -135,8 +135,7 @@ class ToolTemplate(ChatTemplate):
         key = ("results", "\0".join(shown), calls)
         known = self.known(key)
         end, skeleton = known if known is not None else self.keep(key, self._results(shown, attempts))
-        texts = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
-        tokens = skeleton.fill(texts)
+        tokens = skeleton.fill(self._as_written(cores))
         return tokens if ended else [*end, *tokens]
 
     def _shown(self, messages: Sequence[tuple[str, Sequence[str]]], cores: list[str]) -> list[tuple[str, str]]:
@@ -145,9 +144,13 @@ class ToolTemplate(ChatTemplate):
         for role, pieces in messages:
             count = len(cores)
             shown.append((role, hide(pieces, cores)))
-            if role == "tool" and self._escaped:
-                cores[count:] = [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores[count:]]
+            if role == "tool":
+                cores[count:] = self._as_written(cores[count:])
         return shown
+
+    def _as_written(self, cores: list[str]) -> list[str]:
+        """Return texts as the template writes them in a tool's result."""
+        return [json.dumps(core, ensure_ascii=False)[1:-1] for core in cores] if self._escaped else cores
 
     def _results(self, shown: Sequence[str], attempts: Sequence[Attempt] = ()) -> Split:
         tail = self._called(shown, attempts).partition(mark("a"))[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.engines.openai_http import Garbage, Servers, only_choice
+from agentgym.engines.openai_http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
 
 _LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
@@ -20,7 +20,7 @@ KNOWN = (
 )
 
 
-class OpenAIEngine:
+class OpenAIEngine(ServedEngine):
     """Tokens in, tokens and log-probabilities out, over `/completions` of one server or of several with the same model.
 
     `url` is an address that ends in `/v1`, or several separated by commas. `model`, `tokenizer` and `context` default to
@@ -42,7 +42,7 @@ class OpenAIEngine:
         timeout: float = 600.0,
     ) -> None:
         urls = [part.strip() for part in url.split(",") if part.strip()]
-        self.servers = Servers(urls, key=key, retries=retries, backoff=backoff, timeout=timeout)
+        super().__init__(Servers(urls, key=key, retries=retries, backoff=backoff, timeout=timeout))
         entry = _entry(self.servers.models(), model)
         self.model = str(entry["id"])
         served = entry.get("max_model_len")
@@ -53,14 +53,8 @@ class OpenAIEngine:
         self.policy_version = 0
         self.accepted = False
         """Whether `qualify` found that its log-probabilities are fit for training."""
-        self._running: dict[asyncio.Task[Completion], str] = {}
         self._open = asyncio.Event()
         self._open.set()
-
-    @property
-    def met(self) -> dict[str, int]:
-        """How often each kind of trouble was met and retried: `status 429`, `garbage`, `a cut answer`, ….."""
-        return dict(self.servers.met)
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
@@ -75,14 +69,8 @@ class OpenAIEngine:
         limit = min(sampling.max_tokens, self.context - len(prompt))
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
-        task = asyncio.get_running_loop().create_task(self._complete(prompt, sampling, limit, session))
-        self._running[task] = session
-        try:
-            await asyncio.wait([task])
-        finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del self._running[task]
-        return Completion([], [], "abort", self.policy_version) if task.cancelled() else task.result()
+        done = await self.asked(self._complete(prompt, sampling, limit, session), session)
+        return done or Completion([], [], "abort", self.policy_version)
 
     async def _complete(self, prompt: list[int], sampling: Sampling, limit: int, session: str) -> Completion:
         body = {**_request(self.model, prompt, sampling, limit), "logprobs": 0, "return_token_ids": True}
@@ -150,12 +138,6 @@ class OpenAIEngine:
             )
         return off
 
-    def abort(self, session: str) -> None:
-        """Hang up on the session's requests; a server that notices frees what they hold."""
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
-
     async def pause(self) -> None:
         """Let running requests finish and start no new ones."""
         self._open.clear()
@@ -170,11 +152,6 @@ class OpenAIEngine:
     async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
         """Refuse: a server's weights are changed where it runs."""
         raise BadConfig("the openai engine cannot change a server's weights: train with hf or vllm, or restart the server")
-
-    def close(self) -> None:
-        """Hang up on every request."""
-        for task in self._running:
-            task.cancel()
 
     def _check(self, ids: list[int]) -> None:
         if not ids or min(ids) < 0:

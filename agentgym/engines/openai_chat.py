@@ -1,13 +1,12 @@
 """Models behind plain chat: messages in, text out, no token ids. For evaluation only."""
 
-import asyncio
 import os
 import re
 from collections.abc import Sequence
 from typing import Any, cast
 
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.openai_http import Garbage, Refused, Servers, only_choice
+from agentgym.engines.openai_http import Garbage, Refused, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
 
 KEY = "AGENTGYM_API_KEY"
@@ -17,7 +16,7 @@ _TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt 
 _ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
 
 
-class OpenAIChatEngine:
+class OpenAIChatEngine(ServedEngine):
     """One model of an OpenAI-compatible server, asked over `/chat/completions`; `target` is `URL#MODEL`.
 
     The key is read from the environment variable `key_env` and goes nowhere but into the header of requests. `omit`
@@ -53,14 +52,8 @@ class OpenAIChatEngine:
                 f"put the key into the environment variable {KEY}, or name another with key_env"
             )
         self._limit = limit
-        self.servers = Servers(urls, key=_key(key_env), retries=retries, backoff=backoff, timeout=timeout)
+        super().__init__(Servers(urls, key=_key(key_env), retries=retries, backoff=backoff, timeout=timeout))
         self.model = model or _only_model(self.servers)
-        self._running: dict[asyncio.Task[Completion], str] = {}
-
-    @property
-    def met(self) -> dict[str, int]:
-        """How often each kind of trouble was met and retried: `status 429`, `garbage`, `a cut answer`, ….."""
-        return dict(self.servers.met)
 
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
@@ -73,14 +66,8 @@ class OpenAIChatEngine:
             raise BadConfig("the chat engine offers no tools natively: describe them in the prompt")
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
-        task = asyncio.get_running_loop().create_task(self._ask(self._request(messages, sampling), session))
-        self._running[task] = session
-        try:
-            await asyncio.wait([task])
-        finally:
-            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
-            del self._running[task]
-        return Completion([], [], "abort", text="") if task.cancelled() else task.result()
+        done = await self.asked(self._ask(self._request(messages, sampling), session), session)
+        return done or Completion([], [], "abort", text="")
 
     def _request(self, messages: Sequence[dict[str, Any]], sampling: Sampling) -> dict[str, Any]:
         said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
@@ -94,17 +81,6 @@ class OpenAIChatEngine:
             if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
                 return Completion([], [], "context", text="")
             raise
-
-    def abort(self, session: str) -> None:
-        """Hang up on the session's requests."""
-        for task, owner in self._running.items():
-            if owner == session:
-                task.cancel()
-
-    def close(self) -> None:
-        """Hang up on every request."""
-        for task in self._running:
-            task.cancel()
 
 
 def _key(name: str | None) -> str | None:

@@ -4,10 +4,11 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from agentgym.engines import Completion
 from agentgym.errors import BadConfig, Fault, MissingExtra
 
 try:
@@ -187,3 +188,38 @@ def _seconds(text: str | None) -> float:
     except ValueError:  # a date: the back-off decides
         return 0.0
     return value if math.isfinite(value) and value > 0 else 0.0
+
+
+class ServedEngine:
+    """What engines over servers share: their requests by session, which hang up when they are aborted."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self._running: dict[asyncio.Task[Completion], str] = {}
+
+    @property
+    def met(self) -> dict[str, int]:
+        """How often each kind of trouble was met and retried: `status 429`, `garbage`, `a cut answer`, ….."""
+        return dict(self.servers.met)
+
+    async def asked(self, request: Coroutine[Any, Any, Completion], session: str) -> Completion | None:
+        """Run a session's request and return its completion; None where it was aborted."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running[task] = session
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+        return None if task.cancelled() else task.result()
+
+    def abort(self, session: str) -> None:
+        """Hang up on the session's requests; a server that notices frees what they hold."""
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
+
+    def close(self) -> None:
+        """Hang up on every request."""
+        for task in self._running:
+            task.cancel()

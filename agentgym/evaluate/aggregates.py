@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentgym.episode import Episode
 from agentgym.errors import BadConfig
+from agentgym.evaluate.statistics import CHUNK, Floats
 from agentgym.seeding import generator
 
-Floats = NDArray[np.float64]
 THRESHOLDS = tuple(i / 10 for i in range(10))
-CHUNK = 1 << 21  # numbers drawn at a time, which bounds memory
 
 
 @dataclass(frozen=True, slots=True)

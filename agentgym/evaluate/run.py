@@ -72,20 +72,7 @@ def evaluate(
             raise bad_option("world of the plan's options", world, plan.worlds)
     plans = {world: plan.of(world) for world in plan.worlds}
     chosen = {world: _tasks(world, own) for world, own in plans.items()}  # every name is checked before anything is written
-    described: dict[str, Any] = {
-        "worlds": {
-            world: {
-                "split": tasks[0].split,
-                "tasks": len(tasks),
-                "options": plan.options(world),
-                **({"attempts": plans[world].attempts} if plans[world].attempts != plan.attempts else {}),
-            }
-            for world, tasks in chosen.items()
-        },
-        "attempts": plan.attempts,
-        "seed": plan.seed,
-    }
-    described |= options or {}
+    described = {**_described(plan, plans, chosen), **(options or {})}
     with _alone(folder):
         manifest.start(folder, described)
         path = folder / "episodes.jsonl"
@@ -110,6 +97,16 @@ def evaluate(
         summary = {**summarize(episodes), "comparable": comparability(described, episodes)}
         manifest.write_json(folder / "summary.json", summary)
         return episodes
+
+
+def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
+    """Return the plan as the manifest tells it; attempts of a world only where they are its own."""
+    worlds: dict[str, dict[str, Any]] = {}
+    for world, tasks in chosen.items():
+        worlds[world] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(world)}
+        if plans[world].attempts != plan.attempts:
+            worlds[world]["attempts"] = plans[world].attempts
+    return {"worlds": worlds, "attempts": plan.attempts, "seed": plan.seed}
 
 
 @contextmanager
