@@ -128,7 +128,8 @@ def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool
     schemas: Mapping[str, Any] = tools[name].properties if name in tools else {}
     arguments: dict[str, Any] = {}
     for key, text in pairs:
-        value = None if schemas.get(key, {}).get("type", "string") == "string" else _value(text)
+        kind = schemas.get(key, {}).get("type", "string")
+        value = None if kind == "string" else _value(text.lower() if kind == "boolean" else text)  # some write `True`
         arguments[key] = value[0] if value is not None and value[1] == len(text) else text
     return Attempt(_json({"name": name, "arguments": arguments}), name)
 
@@ -147,7 +148,7 @@ def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     while opened := _OPEN.search(text, place):  # models leave out the outer tag now and then
         call, place = _read_xml_call(text, opened.end(), tools) if opened[0].endswith("=") else (None, opened.end())
         if call is None:
-            stop = text.find("</tool_call>", place)
+            stop = text.find("</tool_call>", opened.end())
             call, place = Attempt(text[opened.start() : stop if stop >= 0 else None].strip()), max(stop, place)
         found.append(call)
     return found
@@ -162,7 +163,7 @@ def _read_xml_call(text: str, place: int, tools: Mapping[str, Tool]) -> tuple[At
     while key := _KEY.match(text, place):
         close = _CLOSE.search(text, key.end())
         if close is None:
-            return None, key.end()
+            return None, len(text)  # no later one can be closed either
         pairs.append((key[1], text[key.end() : close.start()]))
         place = close.end()
     end = _END.match(text, place)

@@ -30,7 +30,8 @@ def readable(module: Any) -> bool:
     """Return whether `read` knows all that a module computes: a linear layer, or plain LoRA (no DoRA, …) over one."""
     if type(module) is torch.nn.Linear:
         return True
-    return _adapted(module) and type(module.base_layer) is torch.nn.Linear and not module.lora_variant
+    plain = _adapted(module) and type(module.base_layer) is torch.nn.Linear and not module.lora_variant
+    return plain and all(part.bias is None for part in module.lora_B.values())
 
 
 def read(module: Any) -> Linear:

@@ -93,9 +93,10 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, ids, totals = ctx.saved_tensors
-        by_hidden, by_weight, by_bias = (
-            torch.zeros_like(tensor) if needed else None
-            for tensor, needed in zip((hidden, weight, bias), ctx.needs_input_grad[:3], strict=True)
+        by_hidden = torch.zeros_like(hidden) if ctx.needs_input_grad[0] else None
+        by_weight, by_bias = (  # sums over many parts: in fp32
+            torch.zeros_like(tensor, dtype=torch.float32) if needed else None
+            for tensor, needed in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
         )
         for part in _parts(len(ids), len(weight)):
             share = gradients[0][part, None] / ctx.temperature  # [tokens, 1]
@@ -105,10 +106,14 @@ class _Chunked(torch.autograd.Function):
             if by_hidden is not None:
                 torch.mm(moved, weight, out=by_hidden[part])
             if by_weight is not None:
-                by_weight.addmm_(moved.T, hidden[part])
+                by_weight.add_(moved.T @ hidden[part])
             if by_bias is not None:
                 by_bias.add_(moved.sum(0))
-        return by_hidden, by_weight, by_bias, None, None
+        return by_hidden, _like(by_weight, weight), _like(by_bias, bias), None, None
+
+
+def _like(gradient: Tensor | None, weight: Tensor | None) -> Tensor | None:
+    return None if gradient is None or weight is None else gradient.to(weight.dtype)
 
 
 def _parts(tokens: int, vocabulary: int) -> list[slice]:

@@ -131,7 +131,8 @@ class _Run:
         start["parameters"] = sum(p.numel() for p in self.model.parameters())
         start["trained"] = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         start["correction"] = config.mismatch_cap if config.differs and config.steps else None
-        start |= {"attention": self.accelerator.unwrap_model(self.learner.scorer).method, "precision": config.precision}
+        method = self.accelerator.unwrap_model(self.learner.scorer).method
+        start |= {"attention": method, "precision": config.precision}
         self.show("start", start)
         if self.accelerator.num_processes > 1:  # processes stop together, at the end of a step
             signal.signal(signal.SIGINT, self._interrupt)
@@ -142,7 +143,7 @@ class _Run:
                 while self.position < self.warm_steps:
                     self._timed(self._warm_step, every=20 * config.checkpoint_every)
                 self._measure("success_warm")
-                self.learner.reference = parts.reference(self.accelerator, self.record, self.model, self.tokenizer)
+                self.learner.reference = parts.reference(self.accelerator, self.record, self.model, self.tokenizer, method)
                 while self.position < self.warm_steps + config.steps:
                     self._timed(self._step, every=config.checkpoint_every)
                 self._measure("success_after")

@@ -101,13 +101,16 @@ async def episodes(
     return await acollect(agent, config.env, horizon=horizon, env_options=config.env_options, timings=timings, **options)
 
 
-def reference(accelerator: Accelerator, record: Record, model: Any, tokenizer: Any) -> Scorer | None:
-    """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
+def reference(accelerator: Accelerator, record: Record, model: Any, tokenizer: Any, method: str) -> Scorer | None:
+    """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one.
+
+    `method`: how the policy's own rows share a forward pass; a model that both share has one way to attend.
+    """
     config, folder = record.config, record.folder / "reference"
     if not config.kl:
         return None
     if config.lora_rank:
-        return BaseScorer(model, config.temperature, config.attention)
+        return BaseScorer(model, config.temperature, method)
     if record.writes and not folder.exists():
         save_policy(model, tokenizer, folder.with_name(".reference")).rename(folder)  # whole or not at all
     accelerator.wait_for_everyone()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agentgym.actions import Call, parse_call
+from agentgym.actions import Call, Tool, parse_call
 from agentgym.agents.native import ACT
 from agentgym.agents.tool_calls import FAMILIES
 
@@ -31,4 +31,12 @@ def test_endless_nesting_is_a_bad_call_and_no_fault(name: str) -> None:
 def test_unfinished_pairs_take_no_cubic_time() -> None:
     began = time.process_time()
     FAMILIES["glm"].read("<tool_call>act\n" + "<arg_key></arg_key><arg_value>" * 600, TOOLS)
+    FAMILIES["xml"].read("<function=f><parameter=a>x" * 8_000, TOOLS)
     assert time.process_time() - began < 10  # 0.2 s; half a minute where every key is tried with every later end
+
+
+def test_booleans_may_be_written_as_python_has_them() -> None:
+    tool = Tool("look", "Look.", {"properties": {"close": {"type": "boolean"}}, "required": ["close"]})
+    text = "<tool_call>\n<function=look>\n<parameter=close>\nTrue\n</parameter>\n</function>\n</tool_call>"
+    (attempt,) = FAMILIES["xml"].read(text, {"look": tool})
+    assert parse_call(attempt.action, {"look": tool}) == Call("look", {"close": True})

@@ -101,6 +101,17 @@ def test_the_reference_is_the_model_without_adapters_and_leaves_them_on():
     assert not model.model.layers[0].self_attn.q_proj.disable_adapters, "a failure left the adapters off"
 
 
+@pytest.mark.parametrize("method", ["split", "sdpa", "rows"])
+def test_a_fresh_adapter_is_its_reference_however_rows_share_a_pass(method):
+    """Both score by one model, which has one way to attend: the reference must not choose another."""
+    model = adapted(fill=False)
+    scorer = Scorer(model, 0.7, method)
+    reference = BaseScorer(model, 0.7, scorer.method)
+    with torch.no_grad():
+        for batch in batches():
+            assert torch.equal(scorer(batch).logprobs, reference(batch).logprobs)
+
+
 class Broken:
     @property
     def ids(self):
