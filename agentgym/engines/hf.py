@@ -19,7 +19,7 @@ from agentgym.engines.hf_library import LibraryModel
 from agentgym.engines.hf_sampling import Draw, sample, uniforms
 from agentgym.engines.hf_slots import Row, SlotModel, unsupported
 from agentgym.engines.hf_weights import load_model, update
-from agentgym.engines.slots import BLOCK, Slot, SlotTable, common_prefix
+from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
 from agentgym.errors import BadConfig, Fault
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class HFEngine:
         context: int | None = None,
         device: str = "cpu",
         dtype: str | None = None,
-        prefill_tokens: int = 8192,
+        prefill_tokens: int = PREFILL,
     ) -> None:
         if slots < 1 or prefill_tokens < 1:
             raise BadConfig(f"slots is {slots} and prefill_tokens is {prefill_tokens}; expected at least 1 each")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 BLOCK = 16  # tokens; shared prefixes are found at multiples of it, and shorter ones are not worth a copy
+PREFILL = 8192  # tokens of prompts that the hf engine computes at a time, unless told otherwise
 
 
 @dataclass(slots=True, eq=False)

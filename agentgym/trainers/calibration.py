@@ -19,7 +19,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.dry_run import Rows, cut, micro_batch
 from agentgym.trainers.duration import Rates
 from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.plan import Plan, Subject, resolved
+from agentgym.trainers.plan import Plan, Subject, engine_slots, resolved
 from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.step import Scorer
 
@@ -69,7 +69,7 @@ def _rates(config: TrainConfig, subject: Subject, made: Plan, layers: int) -> Ra
 def _sampling(config: TrainConfig, subject: Subject, made: Plan, model: Any) -> tuple[float, float, float]:
     """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
     play, slow = subject.play, unsupported(model) is not None
-    flying = min(config.concurrency, config.tasks_per_step * config.group_size // config.processes)
+    flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
     count = min(flying, 2) if slow else flying
     backend = (LibraryModel if slow else SlotModel)(model, count, made.row)
     fresh = max(min(round(play.fresh), made.row // 2), 1)

@@ -27,6 +27,7 @@ from agentgym.engines import Sampling
 from agentgym.engines.hf_library import LibraryModel
 from agentgym.engines.hf_sampling import Draw, sample
 from agentgym.engines.hf_slots import FIRST_CAPACITY, Row, SlotModel, unsupported
+from agentgym.engines.slots import PREFILL
 from agentgym.trainers import forward, layers, lora
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.logprobs import changes_logits, policy_logprobs, project, trained_states
@@ -126,7 +127,7 @@ def update_bytes(architecture: Any, config: TrainConfig, batch: Rows, *, gpu: bo
     return _deep(architecture, lambda cut: _update(cut, config, batch, gpu))
 
 
-def rollout_bytes(architecture: Any, config: TrainConfig, first: int, longest: int, prefill: int = 8192) -> Rollout:
+def rollout_bytes(architecture: Any, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
     """Return the bytes of the hf engine: `first` tokens of prompts to begin with, `longest` in a slot at the end."""
     return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill))
 

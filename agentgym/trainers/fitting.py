@@ -1,5 +1,6 @@
 """The smallest change that makes a run fit, found by planning each in turn."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -14,10 +15,12 @@ from agentgym.trainers.plan import (
     Subject,
     cache_bytes,
     context,
+    engine_slots,
     parameters,
     plan,
     read_architecture,
     read_subject,
+    vllm_share,
 )
 
 GIB = 2**30
@@ -42,19 +45,19 @@ def smallest_change(config: TrainConfig, subject: Subject, memory: Memory) -> Ch
 
     Where nothing helps, the last one is returned, which has all of them and does not fit.
     """
-    found: Change | None = None
     for changed in _alone(config, subject):
         found = Change(flags(config, changed), changed, plan(changed, subject, memory))
         if found.fits:
             return found
-    together = config
+    together = Change("", config, plan(config, subject, memory))
     for kind in _KINDS:
-        for changed in kind(together, subject):
-            together = changed
+        for changed in kind(together.config, subject):
             found = Change(flags(config, changed), changed, plan(changed, subject, memory))
             if found.fits:
                 return _pruned(config, found, subject, memory)
-    return found or Change("", config, plan(config, subject, memory))
+            if found.plan.need < together.plan.need:
+                together = found
+    return together
 
 
 def _pruned(config: TrainConfig, found: Change, subject: Subject, memory: Memory) -> Change:
@@ -69,26 +72,40 @@ def _pruned(config: TrainConfig, found: Change, subject: Subject, memory: Memory
 
 
 def check(config: TrainConfig) -> None:
-    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is."""
-    memory = available()
-    if plainly_fits(config, memory):
+    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is.
+
+    Where that cannot be found out, a warning says so and the run goes on.
+    """
+    architecture, memory = read_architecture(config), available()
+    try:
+        refused = "" if plainly_fits(config, architecture, memory) else _refused(config, memory)
+    except Exception as error:  # of a model or a world that cannot be planned, but perhaps be trained
+        warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
         return
+    if refused:
+        raise BadConfig(refused)
+
+
+def _refused(config: TrainConfig, memory: Memory) -> str:
+    """Return why a run is refused; empty where it is not."""
     subject = read_subject(config)
+    if not subject.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
+        subject = replace(subject, play=replace(subject.play, longest=config.turn_tokens, first=1))
     made = plan(config, subject, memory)
-    if made.hopeless:
-        raise BadConfig(refusal(config, made, smallest_change(config, subject, memory)))
+    return refusal(config, made, smallest_change(config, subject, memory)) if made.hopeless else ""
 
 
-def plainly_fits(config: TrainConfig, memory: Memory) -> bool:
+def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
     """Return whether a run fits even by a bound that is far too high and takes no time to find."""
-    shape = read_architecture(config)
     longest, layers = context(config, shape), int(shape.num_hidden_layers)
     tokens = max(config.batch_tokens, longest)
-    feed = int(shape.intermediate_size) * int(getattr(shape, "num_experts_per_tok", None) or 1)
+    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others name none
+    feed *= int(getattr(shape, "num_experts_per_tok", None) or 1)
     weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and what a step takes
-    cache = 3 * config.concurrency * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
+    slots = engine_slots(config)
+    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
     passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
-    logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + config.concurrency * int(shape.vocab_size))
+    logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
     return config.engine == "hf" and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
 
 
@@ -120,7 +137,10 @@ def flags(config: TrainConfig, changed: TrainConfig) -> str:
         value = getattr(changed, field.name)
         if value != getattr(config, field.name):
             name = f"--{field.name.replace('_', '-')}"
-            words.append(name if value is True else f"{name} {value}")
+            if field.name == "engine_options":
+                words += [f"--engine.{key} {of}" for key, of in value.items() if config.engine_options.get(key) != of]
+            else:
+                words.append(name if value is True else f"{name} {value}")
     return " ".join(words)
 
 
@@ -137,7 +157,7 @@ def _alone(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
 def _slots(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
     """Slots that no episode is ever in cost memory for nothing."""
     in_flight = max(config.tasks_per_step * config.group_size // config.processes, config.eval_tasks, config.test_tasks)
-    if config.concurrency > in_flight:
+    if config.concurrency > in_flight and "slots" not in config.engine_options:
         yield replace(config, concurrency=in_flight)
 
 
@@ -156,10 +176,22 @@ def _checkpointing(config: TrainConfig, subject: Subject) -> Iterator[TrainConfi
 
 def _concurrency(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
     """Fewer episodes at once sample more slowly, and the same."""
-    number = config.concurrency
+    number = engine_slots(config)
     while number > 8:
         number = max(number // 2, 8)
-        yield replace(config, concurrency=number)
+        yield _with(config, slots=number) if "slots" in config.engine_options else replace(config, concurrency=number)
+
+
+def _share(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
+    share = vllm_share(config)
+    while config.engine == "vllm" and share > 0.2:
+        share = round(share - 0.1, 2)
+        yield _with(config, gpu_memory_utilization=share)
+
+
+def _with(config: TrainConfig, **options: Any) -> TrainConfig:
+    return replace(config, engine_options={**config.engine_options, **options})
 
 
 def _small_state(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
@@ -184,6 +216,6 @@ def _shorter(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
         yield replace(config, context_tokens=row)
 
 
-UNDONE = ("context_tokens", "processes", "optimizer", "concurrency", "checkpointing", "batch_tokens")
-_KINDS: tuple[Any, ...] = (_slots, _batch, _checkpointing, _concurrency, _small_state, _processes, _shorter)
+UNDONE = ("context_tokens", "processes", "optimizer", "concurrency", "engine_options", "checkpointing", "batch_tokens")
+_KINDS: tuple[Any, ...] = (_slots, _share, _batch, _checkpointing, _concurrency, _small_state, _processes, _shorter)
 """By what they cost: nothing, waiting, precision, time, and at last what is learned."""

@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import AGENTS, TrainConfig
 from agentgym.trainers.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
 from agentgym.trainers.memory import FIRST_USE, Memory, available, process_bytes
 from agentgym.trainers.policy import PolicySize, policy_shape, train_tokenizer, world_text
@@ -30,8 +31,10 @@ SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha",
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "checkpointing", "attention", "compile")
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
-VLLM_SHARE = 0.9
+VLLM_SHARE = 0.92
 """What vLLM takes of a GPU unless told otherwise (`gpu_memory_utilization`)."""
+VLLM_OWN = 2 * 2**30
+"""What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,15 @@ def read_subject(config: TrainConfig) -> Subject:
     from transformers import AutoTokenizer
 
     architecture, folder = read_architecture(config), config.model
-    if Path(folder).is_dir() and not any(Path(folder).glob("tokenizer*")):
-        return Subject(architecture, assumed(config, context(config, architecture)))
+    guess = assumed(config, context(config, architecture))
+    if config.agent not in AGENTS or (Path(folder).is_dir() and not any(Path(folder).glob("tokenizer*"))):
+        return Subject(architecture, guess)
     with tempfile.TemporaryDirectory() as scratch:
         if folder == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
             text = world_text(config.env, dict(config.env_options), 100, config.seed)
             folder = scratch
             train_tokenizer(text, PolicySize().vocabulary).save_pretrained(folder)
-        return Subject(architecture, trial_play(config, AutoTokenizer.from_pretrained(folder)))
+        return Subject(architecture, trial_play(config, AutoTokenizer.from_pretrained(folder)) or guess)
 
 
 def parameters(architecture: Any) -> int:
@@ -140,8 +144,20 @@ def context(config: TrainConfig, architecture: Any) -> int:
 
 
 def plan(config: TrainConfig, subject: Subject, memory: Memory | None = None) -> Plan:
-    """Return the memory of a run on this machine, or in the memory given."""
-    memory = memory or available()
+    """Return the memory of a run on this machine, or in the memory given; BadConfig for a model that cannot be traced."""
+    try:
+        return _planned(config, subject, memory or available())
+    except BadConfig:
+        raise
+    except Exception as error:  # the model's own code, run over tensors without content
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise BadConfig(
+            f"{config.model}: what it takes cannot be planned, for its code does not run over tensors without content "
+            f"({reason:.200}). It may be trained all the same"
+        ) from error
+
+
+def _planned(config: TrainConfig, subject: Subject, memory: Memory) -> Plan:
     config = resolved(config, memory)
     row = subject.play.row(context(config, subject.architecture))
     batch = largest_batch(config, subject)
@@ -186,8 +202,11 @@ def _kept(config: TrainConfig, subject: Subject, memory: Memory, update: Update)
     if config.engine == "hf":
         row = subject.play.row(context(config, subject.architecture))
         spelled = subject.architecture.to_json_string(use_diff=False)
-        rollout = _rollout(spelled, _chosen(config, ROLLOUT_FIELDS), subject.play.first, row)
-        room = f"{config.concurrency} slots, rows up to {row:,} tokens"
+        slots = engine_slots(config)
+        prefill = int(config.engine_options.get("prefill_tokens", PREFILL))
+        options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
+        rollout = _rollout(spelled, options, subject.play.first, row, prefill)
+        room = f"{slots} slots, rows up to {row:,} tokens"
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
         parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
@@ -209,18 +228,37 @@ def _passing(config: TrainConfig, update: Update) -> list[Part]:
 
 
 def _vllm(config: TrainConfig, subject: Subject, memory: Memory, update: Update) -> list[Part]:
-    """Return what vLLM takes: its share of a GPU, else its own weights in 16 bits and the cache asked for."""
-    weights = 2 * update.parameters
+    """Return what vLLM takes: its share of a GPU that it has together with the trainer, else its weights and the cache."""
+    width = 4 if memory.device == "cpu" and "dtype" not in config.engine_options else 2
+    weights = width * update.parameters
     row = subject.play.row(context(config, subject.architecture))
-    cache = config.concurrency * row * cache_bytes(subject.architecture)
+    cache = config.concurrency * row * cache_bytes(subject.architecture, width)
     if memory.device == "cpu":
         return [
-            Part("engine's own weights", (weights, weights, weights), "vLLM's copy, 16 bits"),
-            Part("key-value cache", (cache, cache, cache), f"{config.concurrency} rows of {row:,} tokens, 16 bits"),
+            Part("engine's own weights", (weights, weights, weights), f"vLLM's copy, {8 * width} bits"),
+            Part("key-value cache", (cache, cache, cache), f"{config.concurrency} rows of {row:,} tokens, {8 * width} bits"),
         ]
-    share = max(int(VLLM_SHARE * memory.total), weights + cache)
-    note = f"{VLLM_SHARE:.0%} of the GPU; it would do with {(weights + cache) / 2**30:.1f} GiB"
+    if apart(config):
+        return []
+    share = int(vllm_share(config) * memory.total)
+    note = f"{vllm_share(config):.0%} of the GPU; it would do with {(weights + cache + VLLM_OWN) / 2**30:.1f} GiB"
     return [Part("vLLM", (share, share, share), note)]
+
+
+def apart(config: TrainConfig) -> bool:
+    """Return whether a vllm engine has GPUs that no trainer's process is on."""
+    devices = config.engine_options.get("device_ids")
+    return bool(devices) and all(int(device) >= config.processes for device in devices)
+
+
+def vllm_share(config: TrainConfig) -> float:
+    """Return the share of a GPU that vLLM takes."""
+    return float(config.engine_options.get("gpu_memory_utilization", VLLM_SHARE))
+
+
+def engine_slots(config: TrainConfig) -> int:
+    """Return how many episodes the hf engine has a place for."""
+    return int(config.engine_options.get("slots", config.concurrency))
 
 
 def cache_bytes(architecture: Any, width: int = 2) -> int:
@@ -260,8 +298,8 @@ def _update(spelled: str, options: tuple[tuple[str, Any], ...], batch: Rows, gpu
 
 
 @functools.cache
-def _rollout(spelled: str, options: tuple[tuple[str, Any], ...], first: int, longest: int) -> Rollout:
-    return rollout_bytes(_read(spelled), TrainConfig(**dict(options)), first, longest)
+def _rollout(spelled: str, options: tuple[tuple[str, Any], ...], first: int, longest: int, prefill: int) -> Rollout:
+    return rollout_bytes(_read(spelled), TrainConfig(**dict(options)), first, longest, prefill)
 
 
 def _read(spelled: str) -> Any:

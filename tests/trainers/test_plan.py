@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
+from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config, Qwen3MoeConfig
 
+import agentgym
 from agentgym.cli import main
 from agentgym.engines.hf_slots import Row, SlotModel
+from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
 from agentgym.trainers import dry_run, fitting, lora
 from agentgym.trainers.config import TrainConfig
@@ -20,7 +22,8 @@ from agentgym.trainers.duration import Rates, likely, most
 from agentgym.trainers.loop import train
 from agentgym.trainers.memory import Memory
 from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.plan import Subject, cache_bytes, parameters, plan, read_architecture
+from agentgym.trainers.plan import Subject, cache_bytes, context, parameters, plan, read_architecture, read_subject
+from agentgym.trainers.policy import init_policy
 from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.step import Scorer
 from agentgym.trainers.trial_play import Play
@@ -162,7 +165,7 @@ def test_the_peak_of_a_process_is_the_planned_one():
     planned = update_bytes(architecture, FP32, rows)
     code = """
 import resource, sys, json, torch
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config
 from agentgym.trainers.dry_run import Rows, micro_batch
 from agentgym.trainers.memory import process_bytes
 from agentgym.trainers.step import Scorer
@@ -190,7 +193,7 @@ def test_the_smallest_change_is_found_and_taken_back_as_far_as_it_goes():
     assert change.flags == "--concurrency 64" and change.fits  # 64 episodes are in flight: other slots stay empty
     little = replace(config, concurrency=8, batch_tokens=400, checkpointing=True, optimizer="adamw8bit")
     change = fitting.smallest_change(little, subject, Memory("cpu", "a machine", 2**20, 2**20))
-    assert not change.fits and change.flags == "--context-tokens 200"
+    assert not change.fits and change.flags == ""  # shorter rows need no less while the optimizer steps
     assert "it takes a machine with" in fitting.advice(whole, change)
 
 
@@ -250,3 +253,60 @@ def test_the_command_prints_the_plan_and_starts_nothing(tmp_path, monkeypatch, c
     assert not (tmp_path / "run").exists()
     assert main(["train", "--json"]) == 2 and "--plan" in capsys.readouterr().err
     assert main(["train", "--model", str(tmp_path), "--plan"]) == 2 and "config.json" in capsys.readouterr().err
+
+
+def test_the_shortest_change_of_vllm_is_its_share_of_the_gpu():
+    subject, card = Subject(shape(), PLAY), Memory("cuda", "a GPU", free=80 * 2**30, total=80 * 2**30)
+    config = TrainConfig(engine="vllm", model="x", precision="bf16", test_tasks=0, eval_tasks=0, concurrency=8)
+    made = {part.name: part.bytes[0] for part in plan(config, subject, card).parts}
+    assert made["vLLM"] == int(0.92 * card.total)
+    tight = replace(card, free=int(0.9 * card.total))
+    assert fitting.smallest_change(config, subject, tight).flags == "--engine.gpu_memory_utilization 0.82"
+    beside = replace(config, engine_options={"device_ids": [1]})
+    assert "vLLM" not in [part.name for part in plan(beside, subject, card).parts]
+    on_cpu = {p.name: p.bytes[0] for p in plan(config, subject, Memory("cpu", "a machine", 2**40, 2**40)).parts}
+    assert on_cpu["engine's own weights"] == 4 * parameters(subject.architecture)
+
+
+def test_slots_and_prefill_of_the_engine_are_what_the_run_says():
+    subject, memory = Subject(shape(), PLAY), Memory("cpu", "a machine", 2**40, 2**40)
+
+    def bytes_of(name, **options):
+        config = replace(FP32, concurrency=64, engine_options=options)
+        return next(part.bytes[0] for part in plan(config, subject, memory).parts if part.name == name)
+
+    assert bytes_of("key-value cache") == 8 * bytes_of("key-value cache", slots=8)
+    assert bytes_of("sampling") > bytes_of("sampling", prefill_tokens=64)
+
+
+class NoExpert(GuessNumber):
+    def expert(self):
+        raise NotImplementedError
+
+
+def test_what_cannot_be_played_beforehand_is_assumed_and_refused_only_when_hopeless(monkeypatch, tmp_path):
+    policy = init_policy("rlvr/GuessNumber-v0", tmp_path)
+    agentgym.register("test/NoExpert-v0", NoExpert)
+    for config in (
+        TrainConfig(env="test/NoExpert-v0", model=str(policy)),
+        TrainConfig(env="rlvr/GuessNumber-v0", model=str(policy), agent="some_module:play"),
+    ):
+        subject = read_subject(config)
+        assert not subject.play.episodes and subject.play.longest == context(config, subject.architecture)
+        monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2 * 2**30, 2 * 2**30))
+        fitting.check(replace(config, concurrency=8))  # rows as long as the context would not fit
+        monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**27, 2**27))
+        with pytest.raises(BadConfig, match="would stop for want of memory"):
+            fitting.check(replace(config, concurrency=8))
+
+
+def test_a_model_that_cannot_be_planned_may_be_trained(monkeypatch, tmp_path):
+    GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=100).save_pretrained(tmp_path)
+    config = TrainConfig(env="rlvr/GuessNumber-v0", model=str(tmp_path))
+    assert fitting.plainly_fits(config, read_architecture(config), Memory("cpu", "a machine", 2**50, 2**50))
+    monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
+    monkeypatch.setattr(fitting, "read_subject", lambda config: Subject(None, PLAY))
+    with pytest.warns(UserWarning, match="whether this run fits into memory is not known"):
+        fitting.check(config)
+    with pytest.raises(BadConfig, match=r"cannot be planned.*may be trained all the same"):
+        plan(config, Subject(None, PLAY))
