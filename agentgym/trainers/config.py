@@ -37,6 +37,8 @@ class TrainConfig:
     """How turns become tokens: `chat` (full history), `window` (the last turns, a fresh prompt each) or `summary`
     (the model sums up what no longer fits; without a warm start); or MODULE:NAME, a function that plays with an agent of
     others by its base URL."""
+    attempt_seconds: float = 3600.0
+    """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
     prompt: str = "bare"
     """Prompt of the agent: a name from agents/prompts or a file."""
     out: str = "runs/train"
@@ -219,6 +221,8 @@ class TrainConfig:
 
     def _check_agent(self) -> None:
         if self.agent in AGENTS:
+            if self.attempt_seconds != type(self).attempt_seconds:
+                raise BadConfig(f"attempt_seconds does nothing with agent {self.agent!r}: it is for an agent of others")
             return
         if ":" not in self.agent:
             raise unknown("value of agent", self.agent, (*AGENTS, "MODULE:NAME"))
@@ -300,6 +304,7 @@ LEAST = {
     "checkpoint_every": 1,
     "horizon_steps": 1,
     "mismatch_cap": 1,
+    "attempt_seconds": 1,
 }
 
 

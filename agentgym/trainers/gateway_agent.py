@@ -4,10 +4,10 @@ import asyncio
 import inspect
 import math
 import secrets
+import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -48,6 +48,8 @@ class GatewayAgent:
     tokenizer: Any
     temperature: float = 1.0
     turn_tokens: int = 1024
+    seconds: float = 3600.0
+    """What an attempt may take; then it is a fault, and its thread is left to itself."""
 
     async def collect(
         self,
@@ -72,24 +74,20 @@ class GatewayAgent:
             tokenizer=self.tokenizer,
         )
         gate, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
-        pool = ThreadPoolExecutor(concurrency, "agent")
 
-        async def attempt(task: Task, number: int) -> Episode:
-            name = str(derive("session", task.id, number))
+        async def attempt(place: int, task: Task, number: int) -> Episode:
+            name = str(derive("session", task.id, number, place))  # a task may come more than once
             async with gate:
                 access = Access(f"{address}/v1", f"{key}:{name}", gateway.name)
-                episode = await _ended(gateway, name, _played(self.play, task, access, pool))
+                episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
             episode.env, episode.task_id, episode.group_id = env.rpartition(":")[2], task.id, group_prefix + task.id
             episode.seed, episode.attempt = seed, number
             episode.instruction, episode.split = task.instruction, task.split
             return episode
 
-        try:
-            async with _serving(App(gateway, key=key)) as address:
-                jobs = [attempt(task, number) for task in tasks for number in range(attempts)]
-                return list(await asyncio.gather(*jobs))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        async with _serving(App(gateway, key=key)) as address:
+            jobs = [attempt(place, task, number) for place, task in enumerate(tasks) for number in range(attempts)]
+            return list(await asyncio.gather(*jobs))
 
 
 @asynccontextmanager
@@ -107,13 +105,33 @@ async def _serving(app: App) -> AsyncGenerator[str]:
         await server
 
 
-async def _played(play: Play, task: Task, access: Access, pool: ThreadPoolExecutor) -> tuple[float, bool]:
+async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:
     """Play one attempt and return reward and success."""
-    if inspect.iscoroutinefunction(play):
-        told = await play(task, access)
-    else:
-        told = await asyncio.get_running_loop().run_in_executor(pool, play, task, access)
-    return _read(told)
+    return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else _in_thread(play, task, access)))
+
+
+async def _in_thread(play: Play, task: Task, access: Access) -> Any:
+    """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[Any] = loop.create_future()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if not told.done():
+            told.set_exception(error) if error else told.set_result(result)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = play(task, access)
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:  # such as SystemExit, which must not end more than this attempt
+            error = RuntimeError(f"the agent raised {raised!r}")
+        with suppress(RuntimeError):  # the run has ended meanwhile
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, name="agent", daemon=True).start()
+    return await told
 
 
 def _read(told: Any) -> tuple[float, bool]:
@@ -125,17 +143,19 @@ def _read(told: Any) -> tuple[float, bool]:
     raise TypeError(f"the agent's function returned {told!r:.100}; expected the reward, or (reward, success)")
 
 
-async def _ended(gateway: Gateway, name: str, played: Coroutine[Any, Any, tuple[float, bool]]) -> Episode:
-    """Wait for an attempt and return its session as an episode: a fault where the attempt raised, or asked nothing."""
+async def _ended(gateway: Gateway, name: str, played: Coroutine[Any, Any, tuple[float, bool]], seconds: float) -> Episode:
+    """Wait for an attempt and return its session as an episode: a fault where it raised, took too long or asked nothing."""
     reward, success, error = 0.0, None, "the agent asked nothing of the base URL that it was given"
+    limit = asyncio.timeout(seconds)
     try:
-        reward, success = await played
+        async with limit:
+            reward, success = await played
     except Exception:  # whatever an agent of others raises
-        error = traceback.format_exc()
+        error = f"the agent took more than {seconds:g} s" if limit.expired() else traceback.format_exc()
     session = gateway.sessions.get(name)
     while session.running:  # a reply that the agent did not wait for
         await asyncio.sleep(0.01)
     episode = gateway.sessions.finish(name, reward, success if session.tokens else None)
     if episode.fault:
-        episode.reason, episode.error = "crash", error
+        episode.reason, episode.error = "timeout" if limit.expired() else "crash", error
     return episode

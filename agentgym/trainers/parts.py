@@ -86,7 +86,7 @@ def agent(config: TrainConfig, engine: Any, tokenizer: Any, temperature: float) 
     """Return the agent that plays, sampling at a temperature."""
     if config.agent not in AGENTS:
         play = load(config.agent, "agent", {})
-        return GatewayAgent(play, engine, tokenizer, temperature, config.turn_tokens)
+        return GatewayAgent(play, engine, tokenizer, temperature, config.turn_tokens, config.attempt_seconds)
     sampling = Sampling(temperature=temperature)
     return AGENTS[config.agent](engine, tokenizer, prompt=config.prompt, sampling=sampling, turn_tokens=config.turn_tokens)
 

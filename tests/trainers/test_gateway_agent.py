@@ -47,9 +47,10 @@ def talk(access: Access, text: str, turns: int = 3, **options: Any) -> None:
 
 
 def collected(play: Any, engine: Any = None, **options: Any) -> Any:
-    agent = GatewayAgent(play, engine or ScriptedEngine(lambda prompt, turn: "yes"), None, options.pop("temperature", 1.0))
-    agent = GatewayAgent(agent.play, agent.engine, agent.engine.tokenizer, agent.temperature)
-    return asyncio.run(agent.collect(f"some.module:{WORLD}", tasks=TASKS, **options))
+    engine = engine or ScriptedEngine(lambda prompt, turn: "yes")
+    own = {name: options.pop(name) for name in ("temperature", "seconds") if name in options}
+    agent = GatewayAgent(play, engine, engine.tokenizer, **own)
+    return asyncio.run(agent.collect(f"some.module:{WORLD}", **{"tasks": TASKS, **options}))
 
 
 def test_episodes_hold_the_exact_tokens_at_the_runs_temperature() -> None:
@@ -111,6 +112,37 @@ def test_what_an_agent_does_wrong_is_a_fault_of_its_attempt_alone() -> None:
     assert errors[2] == "the agent asked nothing of the base URL that it was given"
     assert errors[5].endswith("returned 'good'; expected the reward, or (reward, success)")
     assert all(episode.success is None for episode in episodes if episode.fault)
+
+
+def test_a_task_that_comes_twice_has_a_session_of_its_own_each_time() -> None:
+    def play(task: Any, access: Access) -> float:
+        talk(access, task.instruction, 2)
+        return 1.0
+
+    episodes = collected(play, tasks=[TASKS[0], TASKS[0]], attempts=2)
+    assert [len(episode.turns) for episode in episodes] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("waits", ["thread", "coroutine"])
+def test_an_attempt_that_never_ends_is_a_fault_and_holds_nobody_up(waits: str) -> None:
+    def play(task: Any, access: Access) -> float:
+        talk(access, "hi", 1)
+        if task is TASKS[1]:
+            never.wait()
+        if task is TASKS[2]:
+            raise SystemExit(3) if waits == "thread" else OSError
+        return 1.0
+
+    async def played(task: Any, access: Access) -> float:
+        if task is TASKS[1]:
+            await asyncio.Event().wait()
+        return await asyncio.to_thread(play, task, access)
+
+    never = threading.Event()
+    episodes = collected(play if waits == "thread" else played, seconds=1.0, concurrency=1)
+    never.set()
+    assert [episode.reason for episode in episodes][:2] == ["success", "timeout"]
+    assert episodes[1].error == "the agent took more than 1 s" and episodes[2].reason == "crash"
 
 
 def test_a_reply_that_the_agent_did_not_wait_for_is_waited_for() -> None:
@@ -182,6 +214,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"warm_episodes": 8}, "warm_episodes does nothing with agent"),
     ({"prompt": "react"}, "prompt does nothing with agent"),
     ({"horizon": (3,)}, "horizon does nothing with agent"),
+    ({"agent": "chat", "attempt_seconds": 5.0}, "attempt_seconds does nothing with agent 'chat'"),
 ]
 
 
@@ -189,7 +222,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_settings_that_would_do_nothing_are_refused(number: int, named: str) -> None:
     changes, message = WRONG[number]
     with pytest.raises(BadConfig, match=message):
-        TrainConfig(env=WORLD, agent=named, **changes)
+        TrainConfig(**{"env": WORLD, "agent": named, **changes})
 
 
 def test_a_wrong_agent_is_named(tmp_path: Path) -> None:
