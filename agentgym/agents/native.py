@@ -1,7 +1,9 @@
 """A conversation in tool calls: the model's family says how a call is written, the world answers as its result."""
 
+import dataclasses
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.actions import Call, Tool, parse_call, samples
@@ -10,8 +12,9 @@ from agentgym.agents.parse import split_thought
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.agents.tool_calls import Attempt
 from agentgym.agents.tool_template import ToolTemplate
-from agentgym.core import Task
+from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion
+from agentgym.episode import Turn
 
 ACT = Tool(
     "act",
@@ -19,7 +22,7 @@ ACT = Tool(
     {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
 """The tool that stands for a world of plain commands."""
-NOT_EXECUTED = "not executed: only the first call of a turn is. Call again if it is still needed."
+NOT_EXECUTED = "not executed, since an earlier call failed. Call again if it is still needed."
 
 
 def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
@@ -30,9 +33,9 @@ def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
 class NativeTalk(TokenTalk):
     """One episode in tool calls. What was sampled is held as it is.
 
-    The first call of a reply goes to the world; each further one is answered `NOT_EXECUTED`. A reply without a call goes
-    to the world as text and is answered by a user message. What the world says about a bad call is shown with the call
-    written the family's way.
+    Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the world in order; after
+    one that it does not accept, the others are answered `NOT_EXECUTED`. A reply without a call goes to the world as text and
+    is answered by a user message. What the world says about a bad call is shown with the call written the family's way.
     """
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
@@ -42,7 +45,50 @@ class NativeTalk(TokenTalk):
         """Every token so far, prompts and replies."""
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
+        self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the world
+        self._answered: tuple[list[Any], ...] = ()  # results of those that have, the last one left out
         self._problem: tuple[str, str] | None = None  # what the world says about the last call, and how a model is told
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation: with the next call of the last reply, or a new reply. The world itself is never touched."""
+        if self._waiting and info["valid"]:
+            self._answered = (*self._answered, self._pieces(observation, info))
+            turn, self._waiting = self._waiting[0], self._waiting[1:]
+            self._acts(turn.action)
+            return dataclasses.replace(turn, observation=observation, messages=_results(self._answered[-1:]))
+        self._waiting = ()
+        return await super().take(observation, info, env=env, seed=seed, session=session)
+
+    def turn(self, observation: str, completion: Completion) -> Turn:
+        """Take in a completion of the last prompt and return the turn of its first call; the others wait."""
+        whole = super().turn(observation, completion)
+        turns = self._shared(whole)
+        self._waiting = tuple(turns[1:])
+        return turns[0]
+
+    def _shared(self, whole: Turn) -> list[Turn]:
+        """Return a turn for each call of a reply: all of them together have its tokens."""
+        ids, decode = whole.output_ids, self.template.encoder.decode
+
+        def begun(length: int) -> int:
+            return len(self._read(decode(ids[:length]))[2])
+
+        places = range(len(ids) + 1)
+        starts = [0, *(bisect_left(places, count, key=begun) - 1 for count in range(2, len(self.attempts) + 1))]
+        turns: list[Turn] = []
+        for start, end, attempt in zip(starts, [*starts[1:], len(ids)], self.attempts, strict=False):
+            turn = dataclasses.replace(
+                whole,
+                prompt_ids=whole.prompt_ids + ids[:start],
+                output_ids=ids[start:end],
+                logprobs=whole.logprobs[start:end],
+            )
+            if len(self.attempts) > 1:
+                turn.text, turn.action = decode(self.without_stop(turn.output_ids)), self._command(attempt.action)
+                turn.parsed = isinstance(parse_call(attempt.action, self.tools), Call) if turns else whole.parsed
+                turn.finish = whole.finish if end == len(ids) else "stop"
+            turns.append(turn)
+        return turns or [whole]
 
     def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
         """Return all that is held, plus the bridge: a result for each call, or a user message where there was none."""
@@ -55,17 +101,21 @@ class NativeTalk(TokenTalk):
             self.messages.append({"role": "user", "content": "".join(user)})
             self.prompt_ids = template.start(system, user)
             return self.prompt_ids
-        pieces = form.turn.fill(self.values(self._told(observation), info))
+        pieces = self._pieces(observation, info)
         ended = template.ends(self.held, called=bool(self.attempts))
         if self.attempts:
-            results = [pieces, *([NOT_EXECUTED] for _ in self.attempts[1:])]
-            self.messages = [{"role": "tool", "content": "".join(result)} for result in results]
+            left = len(self.attempts) - len(self._answered) - 1
+            results = [*self._answered, pieces, *([NOT_EXECUTED] for _ in range(left))]
+            self.messages = _results(results[len(self._answered) :])  # the others came with the turns of their calls
             bridge = template.results(results, self.attempts, ended)
         else:
             self.messages = [{"role": "user", "content": "".join(pieces)}]
             bridge = template.bridge(pieces, ended)
         self.prompt_ids = self.held + bridge
         return self.prompt_ids
+
+    def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[Any]:
+        return self.agent.prompt.turn.fill(self.values(self._told(observation), info))
 
     def _told(self, observation: str) -> str:
         """Return an observation in which a bad call is explained in the words of the model's family."""
@@ -76,22 +126,33 @@ class NativeTalk(TokenTalk):
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the world."""
-        agent, ids = self.agent, completion.ids
-        self.held = self.prompt_ids + ids
-        self.said_ids = self.without_stop(ids)
+        self.held, self._answered = self.prompt_ids + completion.ids, ()
+        self.said_ids = self.without_stop(completion.ids)
         self.text = self.template.encoder.decode(self.said_ids)
-        opened = bool(self.template.opened)
-        thought, unfinished, rest = split_thought(self.text, opened)
-        if not thought and not unfinished:
-            rest = self.text.strip()  # a call may spell the end of a thought
-        self.attempts = [] if unfinished else self.template.family.read(rest, self.tools)
+        thought, rest, self.attempts = self._read(self.text)
         action = self.attempts[0].action if self.attempts else rest
-        call = parse_call(action, self.tools)
-        self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
-        self.parsed = bool(self.attempts) and isinstance(call, Call) and (thought or not agent.prompt.reply.think)
-        self.action = str(call.arguments["command"]) if self._commands and isinstance(call, Call) else action
-        self.turns += 1
+        called = self._acts(action)
+        self.parsed = bool(self.attempts) and called and (thought or not self.agent.prompt.reply.think)
+        self.action = self._command(action)
         return self.action
+
+    def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:
+        """Return whether a reply has a whole thought, what comes after it, and the calls in that."""
+        thought, unfinished, rest = split_thought(text, bool(self.template.opened))
+        if not thought and not unfinished:
+            rest = text.strip()  # a call may spell the end of a thought
+        return thought, rest, [] if unfinished else self.template.family.read(rest, self.tools)
+
+    def _acts(self, action: str) -> bool:
+        """Note what is to be told about an action that goes to the world now; return whether it is a good call."""
+        call, self.turns = parse_call(action, self.tools), self.turns + 1
+        self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
+        return isinstance(call, Call)
+
+    def _command(self, action: str) -> str:
+        """Return what goes to the world: of a world of commands, the command in the call."""
+        call = parse_call(action, self.tools) if self._commands else action
+        return str(call.arguments["command"]) if isinstance(call, Call) else action
 
     def example(self, tool: Tool) -> str:
         """Return a call of a tool as this family writes it."""
@@ -103,6 +164,10 @@ class NativeTalk(TokenTalk):
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)
         return self.template.family.write(call) if isinstance(call, Call) else [Foreign(action)]
+
+
+def _results(results: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    return [{"role": "tool", "content": "".join(result)} for result in results]
 
 
 def key(tools: Mapping[str, Tool]) -> str:

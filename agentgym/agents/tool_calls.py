@@ -187,11 +187,20 @@ def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
             continue
         value = _value(rest)
         if value is None:
-            found.append(Attempt(rest.removeprefix("[").lstrip()))
+            found += _read_broken_list(rest.removeprefix("[").lstrip())
         else:
             calls = cast("list[Any]", value[0]) if isinstance(value[0], list) else [value[0]]
             found += [_attempt(call) for call in calls]
     return found
+
+
+def _read_broken_list(rest: str) -> list[Attempt]:
+    """Read the calls of a list up to where it breaks off."""
+    found: list[Attempt] = []
+    while rest.startswith("{") and (value := _value(rest)) is not None:
+        found.append(_attempt(value[0]))
+        rest = rest[value[1] :].lstrip(", \t\r\n")
+    return [*found, Attempt(rest)] if rest or not found else found
 
 
 def _read_mistral_named(text: str) -> Attempt:

@@ -1,5 +1,6 @@
 """Tool calls in the form of the model's own family: schemas, calls, results, the next call."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -14,6 +15,7 @@ from agentgym.agents.native import ACT, NOT_EXECUTED
 from agentgym.agents.tool_calls import FAMILIES
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.trainers.segments import build
 
 SURVEY = survey()
 TEMPLATES = SURVEY.templates()
@@ -160,19 +162,10 @@ def test_what_the_world_says_becomes_no_control_token(name: str) -> None:
     assert [i for i in hostile if i in encoder.control_ids] == [i for i in plain if i in encoder.control_ids]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_of_several_calls_the_first_is_carried_out(name: str) -> None:
+def several(name: str, *calls: tuple[str, dict[str, Any]]) -> str:
+    """Return a reply with several calls, as the template writes them."""
     talk = begun(name)
-    calls = [("search", {"query": "x", "k": 1}), ("submit", {"answer": "y"})]
-    separator = "; " if name.startswith("llama") else None
-    texts = [call_text(talk, call) for call in calls]
-    action = say(talk, separator.join(texts) if separator else call_text(talk, *calls))
-    assert json.loads(action) == {"name": "search", "arguments": {"query": "x", "k": 1}} and talk.parsed
-    prompt = talk.prompt(RESULT, {})
-    assert talk.messages == [{"role": "tool", "content": RESULT}, {"role": "tool", "content": NOT_EXECUTED}]
-    added = talk.template.encoder.decode(prompt[len(talk.held) :])
-    shown = json.dumps(RESULT)[1:-1] if separator else RESULT
-    assert added.index(shown) < added.index(NOT_EXECUTED) and prompt[: len(talk.held)] == talk.held
+    return "; ".join(call_text(talk, call) for call in calls) if name.startswith("llama") else call_text(talk, *calls)
 
 
 EXAMPLES = {
@@ -239,6 +232,62 @@ def test_bad_calls_are_answered_so_that_a_model_can_repair_them(name: str) -> No
     for turn, after in zip(episode.turns, episode.turns[1:], strict=False):
         held = turn.prompt_ids + turn.output_ids
         assert after.prompt_ids[: len(held)] == held
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_several_calls_of_a_reply_are_turns_that_share_its_tokens(name: str) -> None:
+    words = ("alpha", "bravo", "delta")
+    calls = [("search", {"query": word, "k": k}) for k, word in enumerate(words, 1)]
+    said = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    agent = ChatAgent(engine, tools="native")
+    (episode,) = agentgym.collect(agent, Shop, horizon=9)
+    assert [json.loads(turn.action)["arguments"] for turn in episode.turns] == [*(c[1] for c in calls), {"answer": "cup"}]
+    assert [turn.observation for turn in episode.turns[1:]] == [
+        f"{k} pages about {word}." for k, word in enumerate(words, 1)
+    ]
+    assert episode.success and all(turn.parsed and turn.valid and turn.output_ids for turn in episode.turns)
+    for turn, after in zip(episode.turns[:2], episode.turns[1:3], strict=True):
+        assert after.prompt_ids == turn.prompt_ids + turn.output_ids  # nothing between the calls of one reply
+    decode = SURVEY.tokenizer_for(SOURCES[name]).decode
+    texts = [decode(turn.output_ids) for turn in episode.turns[:3]]
+    assert [[word in text for word in words] for text in texts] == [[i == k for i in range(3)] for k in range(3)]
+    assert all(text.lstrip("\n;, ").startswith(("<tool_call>", "[TOOL_CALLS]", "{")) for text in texts[1:]), texts
+    last = episode.turns[3]
+    held = episode.turns[2].prompt_ids + episode.turns[2].output_ids
+    assert last.prompt_ids[: len(held)] == held
+    added = decode(last.prompt_ids[len(held) :])
+    assert sorted(added.index(f"pages about {word}.") for word in words) == [added.index(f"about {w}.") - 6 for w in words]
+    assert last.messages == [{"role": "tool", "content": "3 pages about delta."}]
+    (row,) = build([episode])
+    assert row.trained == sum(len(turn.output_ids) for turn in episode.turns)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_calls_after_a_failed_one_are_not_executed(name: str) -> None:
+    calls = [("search", {"query": "a", "k": 1}), ("search", {"query": "b", "k": "two"}), ("submit", {"answer": "cup"})]
+    said = iter([several(name, *calls), several(name, ("submit", {"answer": "cup"}))])
+    engine = ScriptedEngine(lambda prompt, turn: next(said), SURVEY.tokenizer_for(SOURCES[name]))
+    (episode,) = agentgym.collect(ChatAgent(engine, tools="native"), Shop, horizon=9)
+    assert [turn.valid for turn in episode.turns] == [True, False, True] and episode.success
+    assert [turn.parsed for turn in episode.turns] == [True, False, True]
+    contents = [message["content"] for message in episode.turns[2].messages]
+    assert contents[0].startswith("argument 'k' of search must be of type integer") and contents[1:] == [NOT_EXECUTED]
+    added = SURVEY.tokenizer_for(SOURCES[name]).decode(episode.turns[2].prompt_ids)
+    assert added.index("1 pages about a.") < added.index("must be of type integer") < added.index(NOT_EXECUTED)
+
+
+def test_a_fork_between_two_calls_of_a_reply_goes_on_with_the_second() -> None:
+    calls = [("search", {"query": "a", "k": 1}), ("submit", {"answer": "cup"})]
+    engine = ScriptedEngine(lambda prompt, turn: several("qwen3", *calls), SURVEY.tokenizer_for(SOURCES["qwen3"]))
+    env = Shop()
+    observation, info = env.reset(seed=0)
+    talk = ChatAgent(engine, tools="native").begin(env.task, env.tools)
+    turn = asyncio.run(talk.take(observation, info, env=env, seed=0, session="s"))
+    observation, _, _, _, info = env.step(turn.action)
+    for branch in (talk.fork(), talk):
+        again = asyncio.run(branch.take(observation, info, env=env, seed=1, session="s"))
+        assert json.loads(again.action)["name"] == "submit" and again.observation == observation
 
 
 def test_each_turn_of_glm_names_who_comes_next() -> None:
