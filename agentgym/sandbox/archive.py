@@ -8,83 +8,45 @@ import os
 import stat
 import sys
 import tarfile
-from typing import BinaryIO, Iterator  # noqa: UP035  read by Python 3.8
-
-CHUNK = 1 << 16
 
 
 def pack() -> None:
-    """Print an archive of the folder: plain files with their holes, folders, links."""
-    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-        left = sorted(os.listdir("."), reverse=True)
-        while left:  # no recursion: folders may lie deeper than that goes
-            path = left.pop()
-            if stat.S_ISSOCK(os.lstat(path).st_mode):
-                continue
-            member = archive.gettarinfo(path, path)
-            if member.isreg():
-                _add_file(archive, member, path)
-            elif member.isdir() or member.issym() or member.islnk():
-                archive.addfile(member)
-            if member.isdir():
-                left += [path + "/" + name for name in sorted(os.listdir(path), reverse=True)]
+    """Print an archive of the folder: plain files, folders, links."""
+    opened: list[tuple[str, int]] = []  # what its owner had closed to itself, with its mode
+    try:
+        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+            _open_up(os.getcwd(), stat.S_IRWXU, opened)
+            left = sorted(os.listdir("."), reverse=True)
+            while left:  # no recursion: folders may lie deeper than that goes
+                path = left.pop()
+                if not stat.S_ISSOCK(os.lstat(path).st_mode):  # which has no place in an archive
+                    left += _add(archive, path, opened)
+    finally:
+        for path, mode in reversed(opened):
+            os.chmod(path, mode)
 
 
-def _add_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-    """Add a file; one with holes as GNU's sparse format 1.0 has it: a map of its parts, then these."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return  # it has become something else meanwhile
-        parts = _parts(file.fileno(), member.size)
-        if parts == [(0, member.size)] or not member.size:
-            archive.addfile(member, file)
-            return
-        head = "".join([f"{len(parts)}\n", *(f"{start}\n{length}\n" for start, length in parts)]).encode()
-        head += bytes(-len(head) % tarfile.BLOCKSIZE)
-        member.pax_headers = {
-            "GNU.sparse.major": "1",
-            "GNU.sparse.minor": "0",
-            "GNU.sparse.name": path,
-            "GNU.sparse.realsize": str(member.size),
-        }
-        member.size = len(head) + sum(length for _, length in parts)
-        archive.addfile(member, _Parts(head, file, parts))
+def _add(archive: tarfile.TarFile, path: str, opened: "list[tuple[str, int]]") -> "list[str]":
+    """Add what a path names, and return what lies in it."""
+    member = archive.gettarinfo(path, path)
+    if member.isreg():
+        _open_up(path, stat.S_IRUSR, opened)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and has not become something else meanwhile
+                archive.addfile(member, file)
+    elif member.isdir() or member.issym() or member.islnk():
+        archive.addfile(member)
+    if not member.isdir():
+        return []
+    _open_up(path, stat.S_IRWXU, opened)
+    return [path + "/" + name for name in sorted(os.listdir(path), reverse=True)]
 
 
-class _Parts:
-    """Reads a head, then the parts of a file that are no holes."""
-
-    def __init__(self, head: bytes, file: BinaryIO, parts: "list[tuple[int, int]]") -> None:
-        self.held, self.pieces = head, _pieces(file, parts)
-
-    def read(self, size: int = 0, /) -> bytes:
-        while len(self.held) < size:
-            self.held += next(self.pieces)
-        given, self.held = self.held[:size], self.held[size:]
-        return given
-
-
-def _pieces(file: BinaryIO, parts: "list[tuple[int, int]]") -> "Iterator[bytes]":
-    for start, length in parts:
-        for place in range(start, start + length, CHUNK):
-            wanted = min(CHUNK, start + length - place)
-            file.seek(place)
-            yield file.read(wanted).ljust(wanted, b"\0")  # the file may have become shorter
-
-
-def _parts(file: int, size: int) -> "list[tuple[int, int]]":
-    """Return start and length of all that is no hole."""
-    found: list[tuple[int, int]] = []
-    place = 0
-    while place < size:
-        try:
-            start = os.lseek(file, place, os.SEEK_DATA)
-        except OSError:  # nothing but a hole follows
-            break
-        place = min(os.lseek(file, start, os.SEEK_HOLE), size)
-        found.append((start, place - start))
-    os.lseek(file, 0, os.SEEK_SET)
-    return found
+def _open_up(path: str, needed: int, opened: "list[tuple[str, int]]") -> None:
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if needed & ~mode:
+        os.chmod(path, mode | needed)
+        opened.append((path, mode))
 
 
 def unpack() -> None:
@@ -93,7 +55,7 @@ def unpack() -> None:
         archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")  # noqa: SIM115
     except tarfile.TarError as error:  # before anything is deleted
         raise OSError(errno.EBADMSG, f"the state is no archive of a snapshot: {error}") from error
-    clear(".")
+    clear(os.getcwd())
     with archive:
         archive.extraction_filter = lambda member, path: _inside(member)
         archive.extractall(".")
@@ -101,13 +63,13 @@ def unpack() -> None:
 
 def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
     if member.name.startswith("/") or ".." in member.name.split("/"):
-        raise OSError(errno.EBADMSG, "the archive leads out of the folder", member.name)
+        raise OSError(errno.EBADMSG, f"the archive leads out of the folder, to {member.name!r}")
     return member
 
 
 def clear(folder: str) -> None:
     """Empty a folder. What lies deep is moved up first, so that no path is too long and nothing recurses."""
-    os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | 0o700)
+    os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
     left, number, mark = [folder], 0, os.urandom(8).hex()
     while left:
         place = left.pop()
@@ -117,7 +79,7 @@ def clear(folder: str) -> None:
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.path)
                 continue
-            os.chmod(entry.path, 0o700)
+            os.chmod(entry.path, stat.S_IRWXU)
             left.append(f"{folder}/{mark}-{number}")
             number += 1
             os.rename(entry.path, left[-1])

@@ -3,13 +3,13 @@
 Sent there by `inside.py`; standard library alone, from Python 3.8 on. An OSError is told by its number.
 """
 
+import contextlib
 import errno
 import os
 import stat
 import sys
 from typing import Callable  # noqa: UP035  read by Python 3.8
 
-sys.path[:] = [place for place in sys.path if place not in ("", os.getcwd())]  # a model may have written a tarfile.py
 CHUNK = 1 << 16
 
 
@@ -26,7 +26,8 @@ def read(path: str) -> None:
 
 def write(path: str) -> None:
     """Write the input to a file, making its folders."""
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with contextlib.suppress(FileExistsError):  # a file in the place of a folder: opening says so
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
     _check_plain(file, path)
     os.ftruncate(file, 0)

@@ -45,14 +45,16 @@ def _source(module: str) -> str:
 
 def _program(work: str, path: str | None) -> str:
     """Return the code that does a work of `files.py` or `archive.py`, and needs neither of them there."""
-    archived = path is None
+    alone = path is None
     return "\n".join(
         (
+            "import os, sys",  # which are there; of all others a model may have left one of its own in the folder
+            "sys.path[:] = [place for place in sys.path if place not in ('', os.getcwd())]",
             "import types",
             "files = types.ModuleType('files')",
             f"exec({_source('files')!r}, files.__dict__)",
-            _source("archive") if archived else "",
-            f"files.main({work})" if archived else f"files.main(files.{work}, {path!r})",
+            _source("archive") if alone else "",
+            f"files.main({work})" if alone else f"files.main(files.{work}, {path!r})",
         )
     )
 

@@ -3,6 +3,7 @@
 import ast
 import atexit
 import builtins
+import contextlib
 import gc
 import io
 import json
@@ -71,19 +72,15 @@ def _serve(space: "dict[str, Any]") -> int:
             status = _shown(code, f"<cell {number}>", space, last=True)
         except KeyboardInterrupt:  # before the step began, or when it had ended
             status = 130
-        heeding = _quiet() or heeding
+        while True:  # in no function of its own, at whose beginning an interrupt may be raised
+            try:
+                heeding = signal.signal(signal.SIGINT, signal.SIG_IGN) or heeding
+                break
+            except KeyboardInterrupt:
+                status = 130
         _flush()
         answer = json.dumps({"status": status}).encode()
         control.sendall(struct.pack("I", len(answer)) + answer)
-
-
-def _quiet() -> Any:
-    """Ignore Ctrl-C from here on and return what it meant."""
-    while True:
-        try:
-            return signal.signal(signal.SIGINT, signal.SIG_IGN)
-        except KeyboardInterrupt:
-            continue
 
 
 def _receive(control: socket.socket) -> "str | None":
@@ -102,6 +99,10 @@ def _finish(space: "dict[str, Any]", before: "set[str]") -> None:
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+        for held in gc.get_objects():
+            if type(held) in (io.TextIOWrapper, io.BufferedWriter) and not held.closed:
+                with contextlib.suppress(OSError, ValueError):
+                    held.flush()  # those in a cycle may be taken apart before they are written
         for name in set(sys.modules) - before:
             del sys.modules[name]
         space.clear()

@@ -6,12 +6,11 @@ import resource
 import signal
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fcntl import ioctl
 
 NEW_MOUNTS, NEW_IPC, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x08000000, 0x20000000, 0x40000000
 READ_ONLY, NO_SUID, NO_DEVICES = 1, 2, 4
-PASS_PERMISSIONS, OWN_FILES = 1, 3  # CAP_DAC_OVERRIDE, CAP_FOWNER
 DEATH_SIGNAL, DUMPABLE, SECCOMP, DROP_BOUND, NO_NEW_PRIVILEGES, ADOPT, AMBIENT = 1, 4, 22, 24, 38, 36, 47
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -43,15 +42,15 @@ def prctl(option: int, value: int = 0, more: int = 0) -> None:
     _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), zero, zero), f"prctl {option}")
 
 
-def drop_capabilities(kept: Sequence[int] = ()) -> None:
-    """Give up every capability but those kept, for this process, and every one for all that it starts."""
+def drop_capabilities() -> None:
+    """Give up every capability, for this process and all it starts."""
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
     for capability in range(last + 1):
         prctl(DROP_BOUND, capability)
     prctl(AMBIENT, 4)  # clear all
-    header, mask = struct.pack("Ii", 0x20080522, 0), sum(1 << capability for capability in kept)
-    _checked(_libc.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0)), "capset")
+    header = struct.pack("Ii", 0x20080522, 0)
+    _checked(_libc.capset(header, bytes(24)), "capset")
 
 
 def filter_calls(program: bytes) -> None:

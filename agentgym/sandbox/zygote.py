@@ -34,8 +34,6 @@ PULSE, SLOWEST = 0.02, 0.1
 """Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
 INTERRUPTED = b" "
 """Said once Ctrl-C has arrived; white space, which JSON allows before it."""
-TRUSTED = (system.PASS_PERMISSIONS, system.OWN_FILES)
-"""Capabilities, over files of the jail's own user alone, of our code that reaches the working folder."""
 
 
 def main() -> None:
@@ -263,7 +261,7 @@ def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, A
             limits["NPROC"] += others
         system.limit(limits)
         if settings["isolated"]:
-            system.drop_capabilities(TRUSTED if request.get("trusted") else ())
+            system.drop_capabilities()
             system.prctl(system.DUMPABLE, 1)
             system.filter_calls(bytes.fromhex(settings["filter"]))
         kind = request["kind"]

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import BadConfig
-from agentgym.sandbox import inside
+from agentgym.sandbox import archive, inside
 from agentgym.sandbox.cgroup import ControlGroup
 from agentgym.sandbox.jail_kernel import JailKernel
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
@@ -56,7 +55,7 @@ class Zygoted:
         held = contextlib.ExitStack()
         self._let_go = weakref.finalize(self, _free, os.getpid(), held)
         for folder in temporary:
-            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            held.callback(_delete, folder)
         self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
         """What bounds the memory of the whole tree, its working folder included, and its processes."""
         held.callback(self.group.close)
@@ -171,7 +170,7 @@ class Zygoted:
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
         """Run code of ours in the jail as the program's user, so that no link in the folder leads out."""
-        return self._execute({"kind": "python", "code": code, "trusted": True}, stdin, max(START, self.limits.timeout), cap)
+        return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
 
     def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
         timeout = self.limits.seconds(timeout)
@@ -255,6 +254,12 @@ def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _delete(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        archive.clear(folder)  # which a program cannot have closed
+        Path(folder).rmdir()
 
 
 def _free(owner: int, held: contextlib.ExitStack) -> None:
