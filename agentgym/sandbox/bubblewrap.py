@@ -2,9 +2,9 @@
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from agentgym.sandbox.protocol import Limits
 from agentgym.sandbox.seccomp import denied_calls
 from agentgym.sandbox.zygoted import Zygoted
 
-NOBODY = 65534
+NOBODY = "65534"
 
 
 class Bubblewrap(Zygoted):
@@ -27,44 +27,32 @@ class Bubblewrap(Zygoted):
         problem = missing()
         if problem:
             raise BadConfig(problem)
-        self._stage: str | None = None
         super().__init__(limits, packages)
 
     def _told(self) -> dict[str, Any]:
         return {"isolated": True, "filter": denied_calls().hex()}
 
-    def _command(self, packages: Sequence[str]) -> list[str]:
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         """Return the command; root mounts what an unprivileged user cannot reach first, and becomes one."""
-        here, prefix = Path(__file__).parent, Path(sys.base_prefix)
-        shown = {f"/opt/agentgym/{name}.py": here / f"{name}.py" for name in ("zygote", "system", "kernel")}
-        shown |= {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
-        shown |= {f"/etc/{path.stem}": path for path in (here / "etc").iterdir()}
+        prefix = Path(sys.base_prefix)
+        shown = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
         if not prefix.is_relative_to("/usr"):
             shown[str(prefix)] = prefix
-        root = os.geteuid() == 0
-        if root:
-            self._stage = tempfile.mkdtemp(prefix="agentgym-jail-")
-            Path(self._stage).chmod(0o755)
-        binds: list[str] = []
-        mounts = ""
-        for number, (inner, outer) in enumerate(shown.items()):
-            source = str(outer)
-            if root:
-                source = f"{self._stage}/{number}"
-                made = Path(source)
-                made.mkdir() if outer.is_dir() else made.touch()
-                mounts += f"mount --bind '{_quoted(outer)}' '{source}' && "
-            binds += ["--ro-bind", source, inner]
-        command = ["bwrap", *_SYSTEM, *binds, *_masked(), *_LAST, "--", _python(), "-I", "-S", "/opt/agentgym/zygote.py"]
+        root, mounts = os.geteuid() == 0, ""
+        stage.chmod(0o755)
+        for number, (inner, outer) in enumerate(shown.items() if root else ()):
+            made = shown[inner] = stage / str(number)
+            made.mkdir() if outer.is_dir() else made.touch()
+            mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(made))} && "
+        shown |= _copied(stage)
+        binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
+        zygote = [_python(), "-s", "-S", "-P", "/opt/agentgym/zygote.py"]
+        command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *zygote]
         if not root:
             return command
-        drop = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--", *command]
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts}exec "$@"', "sh", *drop]
-
-    def _clean(self) -> None:
-        super()._clean()
-        if self._stage is not None:
-            shutil.rmtree(self._stage, ignore_errors=True)
+        drop = [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--", *command]
+        private = [_program("unshare"), "--mount", "--propagation", "private"]
+        return [*(private if mounts else ()), "/bin/sh", "-c", f'{mounts}exec "$@"', "sh", *drop]
 
 
 def missing() -> str:
@@ -80,6 +68,21 @@ def missing() -> str:
     return ""
 
 
+def _program(name: str) -> str:
+    return shutil.which(name) or name
+
+
+def _copied(stage: Path) -> dict[str, Path]:
+    """Copy what the jail sees of this package to where an unprivileged user can read it; return it by its place there."""
+    here = Path(__file__).parent
+    shown = {f"/opt/agentgym/{name}.py": here / f"{name}.py" for name in ("zygote", "system", "processes", "kernel")}
+    shown |= {f"/etc/{path.stem}": path for path in (here / "etc").iterdir()}
+    for inner, path in shown.items():
+        shown[inner] = Path(shutil.copyfile(path, stage / path.name))
+        shown[inner].chmod(0o644)
+    return shown
+
+
 def package_paths(name: str) -> list[Path]:
     """Return what of an installed library goes into the jail: its folder or file, and the shared objects it brought."""
     found = importlib.util.find_spec(name)
@@ -93,7 +96,21 @@ def package_paths(name: str) -> list[Path]:
 
 _SYSTEM = [
     *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "jail", "--die-with-parent"),
-    *("--clearenv", "--cap-add", "ALL", "--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
+    *(
+        "--clearenv",
+        "--setenv",
+        "PYTHONHASHSEED",
+        "0",
+        "--cap-add",
+        "ALL",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+    ),
     *(word for name in ("bin", "sbin", "lib", "lib32", "lib64") for word in ("--ro-bind-try", f"/{name}", f"/{name}")),
     *(
         word
@@ -116,7 +133,3 @@ def _masked() -> list[str]:
     package = Path(__file__).parents[1].resolve()
     places = (Path("/usr"), Path(sys.base_prefix).resolve())
     return ["--tmpfs", str(package)] if any(package.is_relative_to(place) for place in places) else []
-
-
-def _quoted(path: Path) -> str:
-    return str(path.resolve()).replace("'", "'\\''")

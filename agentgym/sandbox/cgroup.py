@@ -3,116 +3,158 @@
 import contextlib
 import itertools
 import os
+import signal
 import time
 from functools import cache
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+PREFIX = "agentgym-"
+FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}
+"""What a group has that bounds something, by what it bounds."""
+OURS = 8
+"""Processes of the jail itself, beyond those of the programs in it."""
 _numbers = itertools.count()
 
 
 class ControlGroup:
     """The groups of one jail; without them its supervisor watches memory, and a resource limit bounds processes."""
 
-    def __init__(self, memory: Path | None, pids: Path | None) -> None:
-        self._memory, self._pids = memory, pids
+    def __init__(self, paths: dict[str, Path]) -> None:
+        self._paths = paths
 
     @property
     def bounds_memory(self) -> bool:
         """Whether the kernel bounds the memory of the tree."""
-        return self._memory is not None
+        return "memory" in self._paths
+
+    @property
+    def bounds_processes(self) -> bool:
+        """Whether the kernel bounds the number of processes of the tree."""
+        return "pids" in self._paths
 
     @classmethod
     def make(cls, memory: int, processes: int) -> "ControlGroup":
         """Make groups with limits, as far as this machine allows it."""
         made: dict[str, Path] = {}
-        name = f"agentgym-{os.getpid()}-{next(_numbers)}"
+        name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         for kind, place in places().items():
             path = place / name
             try:
-                path.mkdir()
+                path.mkdir(exist_ok=True)  # version 2 bounds both in one group
                 made[kind] = path
                 if kind == "memory":
                     _limit_memory(path, memory)
                 else:
-                    (path / "pids.max").write_text(str(processes + 8))  # zygote, supervisor and init among them
+                    (path / "pids.max").write_text(str(processes + OURS))
             except OSError:
-                if kind in made:
-                    with contextlib.suppress(OSError):
-                        made.pop(kind).rmdir()
-        return cls(made.get("memory"), made.get("pids"))
+                if made.pop(kind, None) is not None and path not in made.values():
+                    _remove(path)
+        return cls(made)
 
     def add(self, pid: int) -> None:
         """Put a process into the groups, and so all that it starts from now on."""
-        for path in self._paths():
+        for path in self._folders():
             (path / "cgroup.procs").write_text(str(pid))
 
     def kills(self) -> int:
         """Return how many processes the kernel has ended so far for want of memory."""
-        if self._memory is None:
-            return 0
-        for name in ("memory.oom_control", "memory.events"):
+        for name in ("memory.oom_control", "memory.events") if self.bounds_memory else ():
             with contextlib.suppress(OSError):
-                rows = dict(line.split() for line in (self._memory / name).read_text().splitlines())
+                rows = dict(line.split() for line in (self._paths["memory"] / name).read_text().splitlines())
                 return int(rows.get("oom_kill", 0))
         return 0
 
     def close(self) -> None:
-        """Remove the groups; their processes have ended, or are about to."""
-        for path in self._paths():
-            for _ in range(100):
-                try:
-                    path.rmdir()
+        """End what is left in the groups, and remove them."""
+        for path in self._folders():
+            for _ in range(200):
+                if _remove(path):
                     break
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(0.01)
+                _end(path)
+                time.sleep(0.005)
 
-    def _paths(self) -> list[Path]:
-        return list(dict.fromkeys(path for path in (self._memory, self._pids) if path is not None))
+    def _folders(self) -> set[Path]:
+        return set(self._paths.values())
 
 
 def _limit_memory(path: Path, memory: int) -> None:
-    if (path / "memory.max").exists():
-        (path / "memory.max").write_text(str(memory))
-        with contextlib.suppress(OSError):
+    second = (path / "memory.max").exists()
+    (path / ("memory.max" if second else "memory.limit_in_bytes")).write_text(str(memory))
+    with contextlib.suppress(OSError):  # where the machine counts no swap
+        if second:
             (path / "memory.swap.max").write_text("0")
-    else:
-        (path / "memory.limit_in_bytes").write_text(str(memory))
-        with contextlib.suppress(OSError):
+        else:
             (path / "memory.memsw.limit_in_bytes").write_text(str(memory))
+
+
+def _end(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in (path / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except OSError:
+        return not path.exists()
+    return True
 
 
 @cache
 def places() -> dict[str, Path]:
     """Return where groups that bound `memory` and `pids` can be made on this machine, tried out."""
+    return find_places(ROOT, MEMBERSHIP)
+
+
+def find_places(root: Path, membership: Path) -> dict[str, Path]:
+    """Return them below a root, for a process that a file like `/proc/self/cgroup` places there."""
     found: dict[str, Path] = {}
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = membership.read_text().splitlines()
     except OSError:
         return found
     for line in lines:
-        _, controllers, path = line.split(":", 2)
-        for kind in ("memory", "pids"):
+        _, controllers, own = line.split(":", 2)
+        for kind in FILES:
             if kind in controllers.split(","):
-                _try(found, kind, [ROOT / kind / path.strip("/"), ROOT / kind])
-            elif not controllers:  # version 2: one tree for all
-                _try(found, kind, [ROOT / path.strip("/")])
+                _try(found, kind, [root / kind / own.strip("/"), root / kind])
+            elif not controllers:  # version 2: one tree for all; a group beside our own, or further up, as root ever allows
+                _try(found, kind, _with_parents(root, own))
+    for place in set(found.values()):
+        _sweep(place)
     return found
 
 
-def _try(found: dict[str, Path], kind: str, places: list[Path]) -> None:
-    for place in places:
-        trial = place / f"agentgym-trial-{os.getpid()}"
+def _with_parents(root: Path, own: str) -> list[Path]:
+    tree = root / "unified" if (root / "unified" / "cgroup.procs").exists() else root
+    place = tree / own.strip("/")
+    return [place, *(parent for parent in place.parents if parent.is_relative_to(tree))]
+
+
+def _try(found: dict[str, Path], kind: str, candidates: list[Path]) -> None:
+    for place in candidates:
+        if kind in found:
+            return
+        with contextlib.suppress(OSError):  # of version 2 alone; a group with processes of its own refuses
+            (place / "cgroup.subtree_control").write_text(f"+{kind}")
+        trial = place / f"{PREFIX}{os.getpid()}-trial"
         try:
             trial.mkdir()
         except OSError:
             continue
-        try:
-            names = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}[kind]
-            if any(os.access(trial / name, os.W_OK) for name in names):
-                found[kind] = place
-                return
-        finally:
-            trial.rmdir()
+        writable = any(os.access(trial / name, os.W_OK) for name in FILES[kind])
+        if writable and os.access(trial / "cgroup.procs", os.W_OK) and os.access(place / "cgroup.procs", os.W_OK):
+            found[kind] = place
+        _remove(trial)
+
+
+def _sweep(place: Path) -> None:
+    """Remove the groups of processes that ended without a chance to."""
+    for path in place.glob(f"{PREFIX}*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            _remove(path)

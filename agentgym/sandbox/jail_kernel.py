@@ -8,22 +8,29 @@ import signal
 import socket
 import struct
 import time
+from pathlib import Path
 from typing import Any, Protocol
 
 from agentgym.errors import EpisodeOver
+from agentgym.sandbox.cgroup import ControlGroup
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 from agentgym.sandbox.streams import Execution, Gathered
 
 START = 30.0
-"""Seconds that a kernel may take to be ready."""
+"""Seconds that a kernel may take to be ready, and that a jail may take to say how it ended."""
 PATIENCE = 0.5
 """Seconds between Ctrl-C and the end of a kernel that does not heed it."""
+ANSWER = 4096
+"""Bytes that an answer may have; the program next to the kernel may write anything."""
 
 
 class Jail(Protocol):
     """What a kernel needs of its jail."""
 
     limits: Limits
+
+    @property
+    def group(self) -> ControlGroup: ...
 
     def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution: ...
 
@@ -32,10 +39,12 @@ class JailKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
     def __init__(self, jail: Jail) -> None:
+        self._jail = jail  # which ends when nobody holds it
         self.limits = jail.limits
         self._control, theirs = socket.socketpair()
-        null = os.open(os.devnull, os.O_RDONLY)
-        self._execution = jail.launch({"kind": "kernel", "timeout": 0}, null, theirs.detach())
+        self._control.setblocking(False)
+        with theirs, Path(os.devnull).open("rb") as null:
+            self._execution = jail.launch({"kind": "kernel", "timeout": None}, null.fileno(), theirs.fileno())
         self.alive = True
         """Whether its variables are still there."""
         started = self.run("", START)
@@ -50,54 +59,86 @@ class JailKernel:
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
+        started, starved = time.monotonic(), self._jail.group.kills()
+        deadline = started + self.limits.seconds(timeout)
         body = code.encode("utf-8", "surrogatepass")
-        started = time.monotonic()
         gathered = Gathered(self._execution, self.limits.output)
-        deadline = started + (self.limits.timeout if timeout is None else timeout)
-        with contextlib.suppress(OSError):  # it has ended, and the lifeline says how
-            self._control.sendall(struct.pack("I", len(body)) + body)
-        status = self._wait(gathered, deadline)
+        left = memoryview(struct.pack("I", len(body)) + body)
+        left, status = self._wait(gathered, left, deadline)
         reason = "exit"
-        if status is None and time.monotonic() >= deadline:
+        if status is None and not gathered.overflow and time.monotonic() >= deadline:
             reason = "timeout"
             self._execution.interrupt()
-            status = self._wait(gathered, time.monotonic() + PATIENCE)
+            _, status = self._wait(gathered, left, time.monotonic() + PATIENCE)
+            if status is not None and not self._interrupted():
+                status = None
         gathered.drain()
         if gathered.overflow or status is None:
             reason, status = self._end("output" if gathered.overflow else reason)
+            if reason == "killed" and self._jail.group.kills() > starved:
+                reason = "memory"
         return Result(status, *gathered.both(), reason, time.monotonic() - started)
 
-    def _wait(self, gathered: Gathered, deadline: float) -> int | None:
-        """Return the status of the step; None when time is up, a stream overflows or the kernel ends."""
+    def _wait(self, gathered: Gathered, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
+        """Send what is left of a step and return its status; None when time is up, a stream overflows or the kernel ends."""
         said = bytearray()
-        lifeline = self._execution.lifeline.fileno()
-        watched = [self._control.fileno(), lifeline, *gathered.files]
-        while True:
-            left = deadline - time.monotonic()
-            ready = select.select(watched, [], [], max(left, 0.0))[0] if left > 0 else []
-            if not ready or gathered.overflow:
-                return None
-            for file in gathered.files:
-                if file in ready and not gathered.take(file):
-                    watched.remove(file)
-            if watched[0] in ready:
-                piece = self._control.recv(4096)
-                said += piece
-                if len(said) >= 4 and len(said) >= 4 + struct.unpack("I", said[:4])[0]:
-                    return _status(bytes(said[4:]))
-                if not piece or len(said) > 4096:
-                    return None
-            if lifeline in ready and self._execution.hear():
-                return None
+        control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
+        poll = select.poll()  # not select: a process with many jails has files beyond its reach
+        for file in (lifeline, *gathered.files):
+            poll.register(file, select.POLLIN)
+        poll.register(control, select.POLLIN | (select.POLLOUT if left else 0))
+        while not gathered.overflow and time.monotonic() < deadline:
+            for file, events in poll.poll(1000 * min(deadline - time.monotonic(), 3600.0)):
+                if file == lifeline and self._execution.hear():
+                    return left, None
+                if file in gathered.files and not gathered.take(file):
+                    poll.unregister(file)
+                if file == control and events & select.POLLOUT:
+                    left = self._sent(left)
+                    if not left:
+                        poll.modify(control, select.POLLIN)
+                if file == control and events & ~select.POLLOUT:
+                    piece = self._heard()
+                    said += piece
+                    if len(said) >= 4 and len(said) >= 4 + struct.unpack("I", said[:4])[0]:
+                        return left, _status(bytes(said[4:]))
+                    if not piece or len(said) > ANSWER:
+                        return left, None
+        return left, None
+
+    def _sent(self, left: memoryview) -> memoryview:
+        try:
+            return left[self._control.send(left) :]
+        except BlockingIOError:
+            return left
+        except OSError:  # it has ended, and the lifeline says how
+            return left[:0]
+
+    def _heard(self) -> bytes:
+        try:
+            return self._control.recv(ANSWER)
+        except OSError:
+            return b""
+
+    def _interrupted(self) -> bool:
+        """Wait until Ctrl-C has arrived, for otherwise it would reach the next step; False where the kernel has ended."""
+        poll = select.poll()
+        poll.register(self._execution.lifeline, select.POLLIN)
+        while not self._execution.said:
+            if not poll.poll(1000 * START):
+                raise SandboxFault(f"the jail did not hand on an interrupt within {START:.0f} s")
+            if self._execution.hear():
+                return False
+        self._execution.said.clear()
+        return True
 
     def _end(self, reason: str) -> tuple[str, int]:
         """End the kernel and return why and with what status it did."""
         self.alive = False
-        if not self._execution.said:
-            self._execution.cut()
-        self._execution.lifeline.settimeout(10)
+        self._execution.cut()
+        self._execution.lifeline.settimeout(START)
         try:
-            while not self._execution.hear():
+            while not self._execution.said.endswith(b"\n") and not self._execution.hear():
                 pass
         except OSError as error:
             raise SandboxFault(f"the jail does not say how its kernel ended: {error}") from error
@@ -112,15 +153,13 @@ class JailKernel:
 
     def close(self) -> None:
         """End it."""
-        if self._control.fileno() >= 0:
-            self.alive = False
-            self._control.close()
-            self._execution.close()
+        self.alive = False
+        self._control.close()
+        self._execution.close()
 
 
 def _status(answer: bytes) -> int:
     """Return the status in an answer; the program next to the kernel may have written anything."""
-    try:
-        return int(json.loads(answer)["status"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return 1
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return int(json.loads(answer)["status"]) & 255
+    return 1

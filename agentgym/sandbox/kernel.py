@@ -1,14 +1,20 @@
 """Python inside the jail: one program, or a kernel that keeps its state. Standard library only, next to hostile code."""
 
 import ast
+import atexit
 import builtins
+import contextlib
+import gc
 import io
 import json
 import linecache
 import os
+import random
+import signal
 import socket
 import struct
 import sys
+import threading
 import traceback
 from types import CodeType, ModuleType
 from typing import Any
@@ -17,16 +23,41 @@ CONTROL = 3
 """The file over which a kernel is told what to run and answers that it is done."""
 
 
-def run(kind: str, request: dict[str, Any]) -> int:
+def run(kind: str, request: "dict[str, Any]") -> int:
     """Be the program that a request asks for and return its exit code."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv = [""]
+    sys.dont_write_bytecode = True
+    _step_aside()
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
     sys.path.insert(0, request["cwd"])
+    for module in (random, sys.modules.get("numpy.random")):
+        if module is not None:
+            module.seed(0)  # so that a program prints the same every time
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)  # as Python has it: an OSError instead
     space = main.__dict__
     if kind == "python":
-        return _shown(request["code"], "<program>", space, last=False)
+        before = set(sys.modules)
+        code = _shown(request["code"], "<program>", space, last=False)
+        _finish(space, before)
+        return code
+    return _serve(space)
+
+
+def _step_aside() -> None:
+    """Leave the names of our own modules to those of the program."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if place != here]
+    for name, module in list(sys.modules.items()):
+        if os.path.dirname(getattr(module, "__file__", None) or "") == here:
+            del sys.modules[name]
+
+
+def _serve(space: "dict[str, Any]") -> int:
+    """Run step after step; Ctrl-C is for the step that runs, and means nothing between two."""
+    heeding = signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
     number = -1  # the first step finds out whether all is ready
@@ -35,12 +66,24 @@ def run(kind: str, request: dict[str, Any]) -> int:
         if code is None:
             return 0
         number += 1
-        status = _shown(code, f"<cell {number}>", space, last=True)
+        status = 1
+        try:
+            signal.signal(signal.SIGINT, heeding)
+            status = _shown(code, f"<cell {number}>", space, last=True)
+        except KeyboardInterrupt:  # before the step began, or when it had ended
+            status = 130
+        while True:  # in no function of its own, at whose beginning an interrupt may be raised
+            try:
+                heeding = signal.signal(signal.SIGINT, signal.SIG_IGN) or heeding
+                break
+            except KeyboardInterrupt:
+                status = 130
+        _flush()
         answer = json.dumps({"status": status}).encode()
         control.sendall(struct.pack("I", len(answer)) + answer)
 
 
-def _receive(control: socket.socket) -> str | None:
+def _receive(control: socket.socket) -> "str | None":
     head = control.recv(4, socket.MSG_WAITALL)
     if len(head) < 4:
         return None
@@ -48,8 +91,29 @@ def _receive(control: socket.socket) -> str | None:
     return control.recv(length, socket.MSG_WAITALL).decode("utf-8", "replace") if length else ""
 
 
-def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
-    """Run code, print what it raises as Python does, and flush; 0 if all went well, else what its exit code would be."""
+def _finish(space: "dict[str, Any]", before: "set[str]") -> None:
+    """End as an interpreter does: threads are waited for, exit functions called, open files written and closed.
+
+    Not by the interpreter's own end: that would take apart all that was loaded before the program.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+        for held in gc.get_objects():
+            if type(held) in (io.TextIOWrapper, io.BufferedWriter) and not held.closed:
+                with contextlib.suppress(OSError, ValueError):
+                    held.flush()  # those in a cycle may be taken apart before they are written
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+        space.clear()
+        gc.collect()
+    except BaseException as error:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    _flush()
+
+
+def _shown(source: str, name: str, space: "dict[str, Any]", *, last: bool) -> int:
+    """Run code and print what it raises as Python does; 0 if all went well, else what its exit code would be."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         for code in _compiled(source, name, last):
@@ -57,7 +121,7 @@ def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
         return 0
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
-            return stop.code or 0
+            return (stop.code or 0) & 255
         print(stop.code, file=sys.stderr)
         return 1
     except BaseException as error:
@@ -66,15 +130,17 @@ def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
             frames = frames.tb_next  # the program's own alone
         traceback.print_exception(type(error), error, frames)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except Exception:  # the program may have closed or replaced it
-                setattr(sys, "stdout" if stream is sys.stdout else "stderr", _null())
 
 
-def _compiled(source: str, name: str, last: bool) -> list[CodeType]:
+def _flush() -> None:
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except Exception:  # the program may have closed or replaced it
+            setattr(sys, name, _null())
+
+
+def _compiled(source: str, name: str, last: bool) -> "list[CodeType]":
     """Compile code; in a kernel the value of a last line that is an expression is displayed."""
     tree = ast.parse(source, name)
     if not (last and tree.body and isinstance(tree.body[-1], ast.Expr)):

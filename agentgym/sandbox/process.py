@@ -1,6 +1,5 @@
 """No jail: a program with resource limits and a folder of its own, that can read all its user can."""
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,18 +24,10 @@ class Process(Zygoted):
                 "folder of yours. Use backend 'bubblewrap' or 'docker'; or say unsafe=True if you trust what will run"
             )
         self.work = tempfile.mkdtemp(prefix="agentgym-work-")
-        try:
-            super().__init__(limits, packages)
-        except BaseException:
-            shutil.rmtree(self.work, ignore_errors=True)
-            raise
+        super().__init__(limits, packages, temporary=[self.work])
 
-    def _command(self, packages: Sequence[str]) -> list[str]:
-        return [sys.executable, "-I", str(Path(__file__).with_name("zygote.py"))]
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
+        return [sys.executable, "-s", "-P", str(Path(__file__).with_name("zygote.py"))]
 
     def _told(self) -> dict[str, Any]:
         return {"isolated": False}
-
-    def _clean(self) -> None:
-        super()._clean()
-        shutil.rmtree(self.work, ignore_errors=True)

@@ -2,10 +2,10 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from agentgym.errors import Fault, unknown
+from agentgym.errors import BadConfig, Fault, unknown
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap:Bubblewrap",
@@ -28,7 +28,7 @@ class Limits:
     timeout: float = 10.0
     """Seconds of wall clock."""
     memory: int = 512 * MEGABYTE
-    """Bytes of the whole process tree, its files in memory included."""
+    """Bytes of the whole process tree; files in memory count as `disk` does, and in part here too (docs/sandbox.md)."""
     processes: int = 64
     """Processes and threads at once."""
     disk: int = 64 * MEGABYTE
@@ -39,6 +39,19 @@ class Limits:
     """Open files of one process."""
     output: int = MEGABYTE
     """Bytes of standard output and standard error, each; a program that writes more is ended."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not 0 < getattr(self, field.name) < float("inf"):
+                raise BadConfig(f"limit {field.name} of a jail is {getattr(self, field.name)}; expected a number above 0")
+
+    def seconds(self, timeout: float | None) -> float:
+        """Return the wall clock of one execution: what was asked for, else the limit; BadConfig where that is none."""
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise BadConfig(
+                f"timeout is {timeout}; expected seconds above 0, or None for the jail's limit of {self.timeout}"
+            )
+        return self.timeout if timeout is None else timeout
 
 
 @dataclass(frozen=True, slots=True)

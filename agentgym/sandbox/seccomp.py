@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import tempfile
 from functools import cache
 
@@ -13,9 +14,13 @@ DENIED = (
     *("quotactl", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "open_by_handle_at"),
     *("name_to_handle_at", "lookup_dcookie", "nfsservctl", "io_uring_setup", "io_uring_enter", "io_uring_register"),
     *("personality", "iopl", "ioperm", "vhangup", "sethostname", "setdomainname", "fanotify_init", "vmsplice"),
+    *("memfd_create", "memfd_secret", "shmget", "msgget"),  # memory that no process and no file system is charged for
 )
 """Calls that nothing a model has to run needs, and that most ways out of a jail begin with."""
 NEW_USER = 0x10000000
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+"""Kinds of sockets that a network namespace confines; others (vsock) reach what is around the machine."""
+HIGHEST = 45
 
 
 @cache
@@ -31,6 +36,10 @@ def denied_calls() -> bytes:
             continue  # a call that this processor or this version of libseccomp does not know
     made.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory, where no filter sees them
     made.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, NEW_USER, NEW_USER))
+    refused = pyseccomp.ERRNO(errno.EAFNOSUPPORT)
+    for family in set(range(HIGHEST + 1)) - set(FAMILIES):
+        made.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
+    made.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.GT, HIGHEST))
     with tempfile.TemporaryFile() as file:
         made.export_bpf(file)
         file.flush()

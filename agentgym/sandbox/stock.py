@@ -1,7 +1,6 @@
 """Jails made ahead of time, each used once: an episode need not wait for one to start."""
 
-import atexit
-import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,12 @@ from agentgym.sandbox.protocol import Limits, Sandbox, sandbox
 
 AHEAD = 1
 """Jails of a kind that wait, beyond those in use."""
+AT_ONCE = 2
+"""Jails that are made at the same time."""
 
 _waiting: dict[str, deque[Future[Sandbox]]] = {}
 _lock = threading.Lock()
-_maker: ThreadPoolExecutor | None = None
-"""One thread that lasts: the kernel ends a jail together with the thread that started it."""
+_makers: ThreadPoolExecutor | None = None
 
 
 def take(
@@ -30,38 +30,27 @@ def take(
 
     BadConfig where this machine has not what the backend takes; SandboxFault where the jail cannot be started.
     """
+    global _makers
     asked = {"limits": limits, "packages": tuple(packages), **(options or {})}
     kind = repr((backend, asked))
     with _lock:
+        _makers = _makers or ThreadPoolExecutor(AT_ONCE, "making-jails")
         line = _waiting.setdefault(kind, deque())
         while len(line) < 1 + AHEAD:
-            line.append(_executor().submit(sandbox, backend, **asked))
+            line.append(_makers.submit(sandbox, backend, **asked))
         first = line.popleft()
     try:
         return first.result()
     except BaseException:
         with _lock:  # what waits behind a failure would fail in the same way: the next caller tries anew
-            _discard(line)
+            line.clear()
         raise
 
 
-def _executor() -> ThreadPoolExecutor:
-    global _maker
-    if _maker is None:
-        _maker = ThreadPoolExecutor(1, "jails")
-        atexit.register(_end)
-    return _maker
+def _forget() -> None:
+    """Begin anew in a forked process: what waits is the other's."""
+    global _waiting, _lock, _makers
+    _waiting, _lock, _makers = {}, threading.Lock(), None
 
 
-def _end() -> None:
-    with _lock:
-        for line in _waiting.values():
-            _discard(line)
-
-
-def _discard(line: deque[Future[Sandbox]]) -> None:
-    while line:
-        waiting = line.popleft()
-        if not waiting.cancel():
-            with contextlib.suppress(Exception):
-                waiting.result().close()
+os.register_at_fork(after_in_child=_forget)

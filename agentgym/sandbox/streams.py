@@ -5,8 +5,12 @@ import json
 import os
 import selectors
 import socket
+import time
 from dataclasses import dataclass, field
+from io import FileIO
 from typing import Any
+
+from agentgym.sandbox.protocol import SandboxFault
 
 CHUNK = 1 << 16
 GRACE = 0.2
@@ -19,10 +23,10 @@ class Execution:
 
     lifeline: socket.socket
     """Says how the program ended; cutting it ends the program, and `i` interrupts it."""
-    out: int
-    err: int
+    out: FileIO
+    err: FileIO
     said: bytearray = field(default_factory=bytearray)
-    """What came over the lifeline."""
+    """What came over the lifeline: how the program ended; before that, a blank once an interrupt has arrived."""
 
     def hear(self) -> bool:
         """Take in what the lifeline has to say; return whether the program has ended."""
@@ -48,9 +52,8 @@ class Execution:
 
     def close(self) -> None:
         """Let go of the streams; a program that still runs is ended."""
-        self.lifeline.close()
-        for file in (self.out, self.err):
-            os.close(file)
+        for file in (self.lifeline, self.out, self.err):
+            file.close()
 
     def __enter__(self) -> "Execution":
         return self
@@ -63,7 +66,7 @@ class Gathered:
     """What both streams of a program held, each up to a cap."""
 
     def __init__(self, execution: Execution, cap: int) -> None:
-        self.files = (execution.out, execution.err)
+        self.files = (execution.out.fileno(), execution.err.fileno())
         self.cap = cap
         self.held = {file: bytearray() for file in self.files}
         self.overflow = False
@@ -94,32 +97,37 @@ class Gathered:
         return bytes(self.held[self.files[0]]), bytes(self.held[self.files[1]])
 
 
-def collect(execution: Execution, feed: int, stdin: bytes, cap: int) -> tuple[dict[str, Any], tuple[bytes, bytes], bool]:
+def collect(
+    execution: Execution, feed: FileIO, stdin: bytes, cap: int, patience: float
+) -> tuple[dict[str, Any], tuple[bytes, bytes], bool]:
     """Feed a program and read both streams until its jail says how it ended; closes `feed`.
 
     Returns what the jail said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.
+    SandboxFault where the jail says nothing within `patience` seconds.
     """
     gathered, left = Gathered(execution, cap), memoryview(stdin)
-    ended = False
-    with selectors.DefaultSelector() as selector, os.fdopen(feed, "wb", buffering=0) as pipe:
-        os.set_blocking(feed, False)
+    ended, deadline = False, time.monotonic() + patience
+    with selectors.DefaultSelector() as selector, feed:
+        os.set_blocking(feed.fileno(), False)
         selector.register(feed, selectors.EVENT_WRITE)
-        for file in (execution.lifeline.fileno(), *gathered.files):
+        for file in (execution.lifeline, *gathered.files):
             selector.register(file, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(GRACE if ended else None)
-            if ended and not ready:
+            ready = selector.select(GRACE if ended else max(deadline - time.monotonic(), 0))
+            if not ready and ended:
                 break
+            if not ready:
+                raise SandboxFault(f"the jail did not say within {patience:.0f} s how its program ended")
             for key, _ in ready:
-                if key.fd == feed:
-                    left = _fed(feed, left)
+                if key.fileobj is feed:
+                    left = _fed(feed.fileno(), left)
                     if not left:
                         selector.unregister(feed)
-                        pipe.close()
-                elif key.fd == execution.lifeline.fileno():
+                        feed.close()
+                elif key.fileobj is execution.lifeline:
                     ended = execution.hear()
                     if ended:
-                        selector.unregister(key.fd)
+                        selector.unregister(execution.lifeline)
                 elif not gathered.take(key.fd):
                     selector.unregister(key.fd)
             if gathered.overflow and not ended:

@@ -1,9 +1,11 @@
 """What worlds that run code have in common: a jail for each episode, which comes back after a fault or a snapshot."""
 
+import errno
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core import TextEnv
 from agentgym.errors import Fault
@@ -11,6 +13,17 @@ from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFa
 from agentgym.sandbox.stock import take
 
 T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """Something that was done in a jail."""
+
+    kind: str
+    """`run`, `compute` or `write`."""
+    text: str
+    """The command, the code, or the path."""
+    content: bytes
+    timeout: float | None
 
 
 class JailedEnv(TextEnv):
@@ -31,9 +44,13 @@ class JailedEnv(TextEnv):
     limits: Limits = Limits()
     packages: tuple[str, ...] = ()
     """Importable libraries that Python in the jail has loaded already."""
+    folder: bytes | None = None
+    """What the folder held when the journal began; None for what `prepare` puts there."""
+    journal: Sequence[tuple[Step, str]] = ()
+    """What was done since, each with a hash of how it ended."""
 
     def prepare(self, jail: Sandbox) -> None:
-        """Put into a fresh jail what the task begins with; nothing by default."""
+        """Put into a fresh jail what the task begins with; nothing by default. Only through `jail`."""
 
     def setup(self) -> None:
         """Prepare what all episodes share; an override calls this one."""
@@ -44,18 +61,22 @@ class JailedEnv(TextEnv):
 
     def run(self, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run a shell command in the episode's folder."""
-        return self._carry_out(("run", command, stdin, timeout))
+        result = self._carry_out(Step("run", command, stdin, timeout))
+        if result.reason != "exit":  # when it was ended is chance: what it had done by then is kept, where that can be
+            self._keep()
+        return result
 
     def compute(self, code: str, timeout: float | None = None) -> Result:
         """Run code in the episode's Python, which keeps its variables; when it is lost, a new one starts empty."""
-        result = self._carry_out(("compute", code, b"", timeout))
-        if self._kernel is not None and not self._kernel.alive:  # only its files are left
-            self.keep_folder()
+        result = self._carry_out(Step("compute", code, b"", timeout))
+        self._keep()
         return result
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file in the episode's folder; OSError where it cannot be written."""
-        self._carry_out(("write", path, content, None))
+        result = self._carry_out(Step("write", path, content, None))
+        if result.exit_code:
+            raise OSError(result.exit_code, result.text, path)
 
     def read(self, path: str) -> bytes:
         """Return a file of the episode's folder; FileNotFoundError, IsADirectoryError or OSError."""
@@ -63,19 +84,17 @@ class JailedEnv(TextEnv):
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
         """Return what `work` returns in a fresh jail, for example of grading; done twice where the first jail breaks."""
-
-        def once() -> T:
-            jail = self._take()
-            try:
-                return work(jail)
-            finally:
-                jail.close()
-
-        return self._twice(once)
+        try:
+            return self._in_another(work)
+        except SandboxFault:
+            return self._in_another(work)
 
     def keep_folder(self) -> None:
-        """Forget how the folder came about and keep what it is: later replays begin there. The Python is ended."""
-        self.folder, self.journal = self.jail.snapshot(), []
+        """Forget how the folder came about and keep what it is: later replays begin there. The Python is ended.
+
+        OSError where the folder cannot be packed: it holds too much in too many or too deep folders.
+        """
+        self.folder, self.journal = self._twice(lambda: self.jail.snapshot()), ()
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
@@ -84,34 +103,56 @@ class JailedEnv(TextEnv):
     def jail(self) -> Sandbox:
         """The episode's jail; for what changes nothing in it."""
         if self._jail is None:
-            self._jail = self._take()
-            if self.folder is None:
-                self.prepare(self._jail)
-            else:
-                self._jail.restore(self.folder)
-            for step, expected in self.journal:
-                if _digest(self._do(step)) != expected:
-                    raise Fault(f"the jail could not be brought back: {step[1]!r:.200} gave something else", reason="crash")
+            self._jail = jail = self._take()
+            try:
+                self._bring_back(jail)
+            except BaseException:
+                self._drop()
+                raise
         return self._jail
 
     # How it is done
 
-    def _carry_out(self, step: tuple[str, str, bytes, float | None]) -> Result:
-        result = self._twice(lambda: self._do(step))
-        self.journal = [*self.journal, (step, _digest(result))]
+    def _bring_back(self, jail: Sandbox) -> None:
+        if self.folder is None:
+            self.prepare(jail)
+        else:
+            jail.restore(self.folder)
+        for step, expected in self.journal:
+            if _digest(self._do(jail, step)) != expected:
+                raise Fault(f"the jail could not be brought back: {step.text!r:.200} gave something else", reason="crash")
+
+    def _carry_out(self, step: Step) -> Result:
+        result = self._twice(lambda: self._do(self.jail, step))
+        self.journal = (*self.journal, (step, _digest(result)))
         return result
 
-    def _do(self, step: tuple[str, str, bytes, float | None]) -> Result:
-        kind, text, content, timeout = step
-        jail = self.jail
-        if kind == "run":
-            return jail.run(text, stdin=content, timeout=timeout)
-        if kind == "compute":
+    def _do(self, jail: Sandbox, step: Step) -> Result:
+        if step.kind == "run":
+            return jail.run(step.text, stdin=step.content, timeout=step.timeout)
+        if step.kind == "compute":
             if self._kernel is None or not self._kernel.alive:
                 self._kernel = jail.kernel()
-            return self._kernel.run(text, timeout)
-        jail.write(text, content)
+            return self._kernel.run(step.text, step.timeout)
+        try:
+            jail.write(step.text, step.content)
+        except OSError as error:  # and yet it may have made folders
+            return Result(error.errno or errno.EIO, b"", (error.strerror or str(error)).encode(), "exit", 0.0)
         return Result(0, b"", b"", "exit", 0.0)
+
+    def _keep(self) -> None:
+        """Keep the folder if that is all there is to keep, for no Python runs."""
+        if self._jail is not None and (self._kernel is None or not self._kernel.alive):
+            try:
+                self.keep_folder()
+            except OSError:
+                return  # the journal goes on
+
+    def save(self) -> Any:
+        """Return a payload from which `load` recreates the state: the folder where it is all, else the way to it."""
+        if self.journal:
+            self._keep()
+        return super().save()
 
     def _twice(self, work: Callable[[], T]) -> T:
         try:
@@ -120,30 +161,42 @@ class JailedEnv(TextEnv):
             self._drop()
             return work()
 
+    def _in_another(self, work: Callable[[Sandbox], T]) -> T:
+        jail = self._take()
+        try:
+            return work(jail)
+        finally:
+            jail.close()
+
     def _take(self) -> Sandbox:
         return take(self.backend, limits=self.limits, packages=self.packages, options=self.backend_options)
 
     def _drop(self) -> None:
-        if self._jail is not None:
-            self._jail.close()
-        self._jail = self._kernel = None
+        jail, self._jail, self._kernel = self._jail, None, None
+        if jail is not None:
+            jail.close()
 
     def _forget(self) -> None:
         self._drop()
         super()._forget()
-        self.folder: bytes | None = None
-        """What the folder held when the journal began; None for what `prepare` puts there."""
-        self.journal: list[tuple[tuple[str, str, bytes, float | None], str]] = []
 
     def _break_off(self, fault: Fault) -> Any:
         self._drop()
         return super()._break_off(fault)
 
     def close(self) -> None:
-        """End the jail."""
+        """End the jail; the episode goes on in another if it is stepped again."""
         self._drop()
 
 
+_ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
+
+
 def _digest(result: Result) -> str:
-    told = f"{result.exit_code} {result.reason}\n".encode() + result.stdout + b"\0" + result.stderr
+    """Return a hash of how something ended: of what was printed, but for addresses, unless the clock broke it off."""
+    told = f"{result.exit_code} {result.reason}\n".encode()
+    if result.reason == "exit":
+        told += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)
+    elif result.reason == "timeout":
+        told = b"timeout"
     return hashlib.blake2b(told, digest_size=8).hexdigest()

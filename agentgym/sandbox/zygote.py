@@ -27,39 +27,62 @@ from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # type: ignore[import-not-found]  # beside this file, not in a package
+import processes  # type: ignore[import-not-found]
 import system  # type: ignore[import-not-found]
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-PULSE = 0.02
-"""Seconds between two looks at the memory of an execution where no control group bounds it."""
+PULSE, SLOWEST = 0.02, 0.1
+"""Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
+INTERRUPTED = b" "
+"""Said once Ctrl-C has arrived; white space, which JSON allows before it."""
 
 
 def main() -> None:
-    """Serve requests until the host hangs up."""
-    host = socket.socket(fileno=3)
+    """Serve requests, which come over the standard input, until the host hangs up."""
+    for number in (signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # a handler would let a program reach its init with them
+    host = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     settings = _receive(host)[0]
-    assert settings is not None
+    if settings is None:
+        return
     if settings["isolated"]:
         system.unshare(system.NEW_MOUNTS)  # bubblewrap's own are those of a user namespace that is not this one
         system.mount("tmpfs", settings["work"], system.NO_SUID | system.NO_DEVICES, _size(settings))
+    else:
+        system.prctl(system.ADOPT, 1)  # what outlives its supervisor ends with the jail
     sys.path.append("/opt/packages")
-    for name in settings["preload"]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # pages that a collection does not touch stay shared with every execution
-    host.sendall(b"ready\n")
+    host.sendall(json.dumps(_import(settings["preload"])).encode() + b"\n")
     while True:
         request, files = _receive(host)
         if request is None:
-            return
+            break
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # supervisors that are done
                 pass
-        if not os.fork():
-            _execute(request, files, settings)
+        try:
+            child = os.fork()
+        except OSError as error:
+            _tell(files[3], _refused(error))
+        else:
+            if not child:
+                _execute(request, files, settings)
         for file in files:
             os.close(file)
+    if not settings["isolated"]:
+        _end_descendants()
+
+
+def _import(names: list[str]) -> dict[str, str]:
+    """Import what programs are to find loaded; return what failed, by name."""
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    gc.collect()
+    gc.freeze()  # pages that a collection does not touch stay shared with every execution
+    return failed
 
 
 def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
@@ -82,12 +105,23 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]
     outcome: dict[str, Any] = {"error": "the supervisor ended"}
     try:
         outcome = _supervise(request, files, settings, lifeline)
+    except BlockingIOError as error:
+        outcome = _refused(error)
     except BaseException as error:
         outcome["error"] = f"{type(error).__name__}: {error}"
     finally:
-        with contextlib.suppress(OSError):
-            os.write(lifeline, json.dumps(outcome).encode() + b"\n")
+        _tell(lifeline, outcome)
         os._exit(0)
+
+
+def _tell(lifeline: int, outcome: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(lifeline, json.dumps(outcome).encode() + b"\n")
+
+
+def _refused(error: OSError) -> dict[str, Any]:
+    """Return how an execution ended that could not begin: the programs of the jail take all its processes."""
+    return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
 
 
 def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, Any]:
@@ -119,79 +153,61 @@ def _watch(
     init: int, reading: int, lifeline: int, started: float, request: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Return why an execution ended and what its init had to say about it."""
-    deadline = started + request["timeout"] if request["timeout"] else float("inf")
-    bounded = settings["memory_is_bounded"]
+    deadline = started + (request["timeout"] or float("inf"))
+    pulse, held = PULSE, 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             return "timeout", {}
-        wait = min(left, 3600.0) if bounded else min(left, PULSE)
+        wait = min(left, 3600.0 if settings["memory_is_bounded"] else pulse)
         ready, _, _ = select.select([reading, lifeline], [], [], wait)
         if reading in ready:
             told = os.read(reading, 65536)
-            return ("exit", json.loads(told)) if told else ("killed", {})
+            if told == INTERRUPTED:
+                os.write(lifeline, told)
+            else:
+                return ("exit", json.loads(told)) if told else ("killed", {})
         if lifeline in ready:
             word = os.read(lifeline, 1)
             if word != b"i":
                 return "cancelled", {}
             os.kill(init, signal.SIGUSR1)  # which hands Ctrl-C on to the program
-        if not bounded and _memory_of(init) > settings["memory"]:
-            return "memory", {}
+        if not settings["memory_is_bounded"]:
+            before, held = held, processes.held_by(init, settings["memory"])
+            if held > settings["memory"]:
+                return "memory", {}
+            pulse = PULSE if held != before else min(1.5 * pulse, SLOWEST)
 
 
 def _end_descendants() -> None:
     """Kill what an execution left to its supervisor, until nothing is left: without a namespace it would live on."""
     while True:
-        found = [pid for pid, parent in _processes() if parent == os.getpid()]
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for pid, parent in processes.everyone():
+            if parent == os.getpid():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
 
 
-def _processes() -> list[tuple[int, int]]:
-    """Return every process that is to be seen, with its parent."""
-    found: list[tuple[int, int]] = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
-                found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
-    return found
-
-
-def _memory_of(init: int) -> int:
-    """Return the bytes held by all processes of an execution (pages that they share are counted once for each)."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in _processes():
-        children.setdefault(parent, []).append(pid)
-    total, left = 0, [init]
-    while left:
-        pid = left.pop()
-        left += children.get(pid, [])
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
-            fields = file.read().split()
-            total += (int(fields[1]) - int(fields[2])) * PAGE
-    return total
-
-
 def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int) -> None:
     """Be process 1: prepare what the program will see, start it, reap whatever ends, tell how the program ended."""
     try:
         system.die_with_parent()
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")  # where memory ends, an execution ends before its supervisor and the zygote
         if settings["isolated"]:
             system.prctl(system.DUMPABLE, 0)  # so that the program cannot open the memory or the files of its init
             system.unshare(system.NEW_MOUNTS)  # here and not above, so that the supervisor still sees all processes
             _mounts(settings)
             system.raise_loopback()
         system.prctl(system.ADOPT, 1)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         program = os.fork()
         if not program:
             _be_program(request, files, settings)
-        signal.signal(signal.SIGUSR1, partial(_hand_on, program))
+        signal.signal(signal.SIGUSR1, partial(_hand_on, program, telling))
         if settings["isolated"]:
             system.drop_capabilities()
         for file in files:
@@ -203,17 +219,21 @@ def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any]
                 os.write(telling, json.dumps(told).encode())
                 os._exit(0)
     except BaseException as error:
-        os.write(telling, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        told = _refused(error) if isinstance(error, BlockingIOError) else {"error": f"{type(error).__name__}: {error}"}
+        os.write(telling, json.dumps(told).encode())
         os._exit(1)
 
 
-def _hand_on(program: int, *_: object) -> None:
-    os.kill(program, signal.SIGINT)
+def _hand_on(program: int, telling: int, *_: object) -> None:
+    """Press Ctrl-C: the program hears it, and what it has started in the foreground."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program, signal.SIGINT)
+    os.write(telling, INTERRUPTED)
 
 
 def _mounts(settings: dict[str, Any]) -> None:
     size = _size(settings)
-    system.mount("proc", "/proc", system.NO_SUID | system.NO_DEVICES)
+    system.mount("proc", "/proc", system.NO_SUID | system.NO_DEVICES | system.READ_ONLY)
     for folder in ("/tmp", "/dev/shm"):
         system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
 
@@ -235,7 +255,11 @@ def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, A
         for number in range(1, signal.NSIG):
             with contextlib.suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_DFL)
-        system.limit(settings["limits"])
+        limits = dict(settings["limits"])
+        if not settings["isolated"]:  # the kernel counts what else this user runs
+            others = 1 << 20 if settings["processes_are_bounded"] else processes.threads_of_user()
+            limits["NPROC"] += others
+        system.limit(limits)
         if settings["isolated"]:
             system.drop_capabilities()
             system.prctl(system.DUMPABLE, 1)

@@ -9,17 +9,22 @@ import struct
 import subprocess
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
+from io import FileIO
+from pathlib import Path
 from typing import Any
 
-from agentgym.sandbox import inside
+from agentgym.errors import BadConfig
+from agentgym.sandbox import archive, inside
 from agentgym.sandbox.cgroup import ControlGroup
 from agentgym.sandbox.jail_kernel import JailKernel
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+from agentgym.sandbox.starter import start
 from agentgym.sandbox.streams import Execution, collect
 
 START = 30.0
-"""Seconds that a zygote may take to be ready."""
+"""Seconds that a zygote may take to be ready, and our own work in a jail."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "USER": "agent",
@@ -36,58 +41,61 @@ ENVIRONMENT = {
 
 
 class Zygoted:
-    """A sandbox around a zygote; a backend says how one is started and what it is told."""
+    """A sandbox around a zygote; a backend says how one is started and what it is told.
+
+    It closes itself when nobody holds it any more, and at the end of the process.
+    """
 
     work = "/home/agent"
     """The working folder as programs see it."""
 
-    def __init__(self, limits: Limits | None, packages: Sequence[str]) -> None:
+    def __init__(self, limits: Limits | None, packages: Sequence[str], temporary: Sequence[str] = ()) -> None:
         self.limits = limits or Limits()
         self._asking = threading.Lock()  # executions may be asked for from several threads
-        self.group = ControlGroup.make(self.limits.memory, self.limits.processes)
-        """What bounds the memory and the processes of the whole tree."""
+        held = contextlib.ExitStack()
+        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        for folder in temporary:
+            held.callback(_delete, folder)
+        self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
+        """What bounds the memory of the whole tree, its working folder included, and its processes."""
+        held.callback(self.group.close)
         try:
-            self._host, self._process = self._start(list(packages))
+            self._host, self._process = self._start(list(packages), held)
         except BaseException:
-            self._clean()
+            self.close()
             raise
 
-    def _command(self, packages: Sequence[str]) -> list[str]:
-        """Return the command that starts the zygote, its socket being file 3."""
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
+        """Return the command that starts the zygote; `stage` is a folder that lasts until it has."""
         raise NotImplementedError
 
     def _told(self) -> dict[str, Any]:
         """Return what a backend tells its zygote."""
         raise NotImplementedError
 
-    def _start(self, packages: list[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         host, jail = socket.socketpair()
-        with jail, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                self._command(packages),
-                env={"PATH": os.defpath},  # not the caller's: a program may find a way to read it
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                preexec_fn=_hand_over(jail.fileno()),
-                pass_fds=(3,) if jail.fileno() == 3 else (3, jail.fileno()),
-                start_new_session=True,
-            )
-            jail.close()
+        held.callback(host.close)
+        with jail, tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="agentgym-jail-") as stage:
+            command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
             try:
+                process = start(lambda: _popen(command, jail.fileno(), errors.fileno()))
+                held.callback(_end, host, process)
+                jail.close()
                 self.group.add(process.pid)
                 host.settimeout(START)
+                host.sendall(b"\n")
                 self._send(host, {**self._settings(), "preload": packages, "work": self.work, **self._told()})
-                if host.recv(6, socket.MSG_WAITALL) != b"ready\n":
-                    raise ConnectionError("it ended")
-                host.settimeout(None)
+                failed: dict[str, str] = json.loads(_line(host))
             except OSError as error:
-                process.kill()
-                process.wait()
-                host.close()
                 errors.seek(0)
                 said = errors.read(2000).decode("utf-8", "backslashreplace").strip()
                 raise SandboxFault(f"the jail did not start ({error}): {said or 'it said nothing'}") from error
+        for name, error in failed.items():
+            raise BadConfig(
+                f"package {name!r} cannot be imported in the jail: {error}. "
+                "Name what it needs too, in the order of import: packages=(…)"
+            )
         return host, process
 
     def _settings(self) -> dict[str, Any]:
@@ -97,6 +105,7 @@ class Zygoted:
             "files": limits.files,
             "memory": limits.memory,
             "memory_is_bounded": self.group.bounds_memory,
+            "processes_are_bounded": self.group.bounds_processes,
             "limits": {
                 "CORE": 0,
                 "NOFILE": limits.open_files,
@@ -149,14 +158,7 @@ class Zygoted:
 
     def close(self) -> None:
         """End everything in the jail and free what it holds."""
-        self._host.close()  # the zygote ends, and with it all that it started
-        try:
-            self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._clean()
+        self._let_go()
 
     def __enter__(self) -> "Zygoted":
         return self
@@ -168,32 +170,33 @@ class Zygoted:
 
     def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
         """Run code of ours in the jail as the program's user, so that no link in the folder leads out."""
-        return self._execute({"kind": "python", "code": code}, stdin, None, cap=cap)
+        return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
 
     def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
-        timeout = self.limits.timeout if timeout is None else timeout
+        timeout = self.limits.seconds(timeout)
         before = self.group.kills()
-        reading, feed = os.pipe()
-        with self.launch({**request, "timeout": timeout}, reading) as execution:
-            told, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output)
+        with contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                reading, feed = _pipe(theirs, ours)
+                execution = ours.enter_context(self.launch({**request, "timeout": timeout}, reading.fileno()))
+            told, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output, timeout + START)
         return self._result(told, streams, overflow, self.group.kills() > before)
 
     def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution:
-        """Start an execution; `stdin` and `control` become its own and are closed here."""
-        out, err = os.pipe(), os.pipe()
-        ours, theirs = socket.socketpair()
-        given = [stdin, out[1], err[1], theirs.fileno(), *([] if control is None else [control])]
-        execution = Execution(ours, out[0], err[0])
-        try:
-            self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, given)
-        except OSError as error:
-            execution.close()
-            raise SandboxFault(f"the jail is gone: {error}") from error
-        finally:
-            theirs.close()
-            for file in given[:3] + given[4:]:
-                os.close(file)
-        return execution
+        """Start an execution, which gets copies of `stdin` and `control`."""
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            lifeline, end = socket.socketpair()
+            ours.enter_context(lifeline)
+            theirs.enter_context(end)
+            out, err = _pipe(ours, theirs), _pipe(ours, theirs)
+            given = [stdin, out[1].fileno(), err[1].fileno(), end.fileno(), *([] if control is None else [control])]
+            try:
+                self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, given)
+            except OSError as error:
+                self._host.close()  # half a request may have gone out
+                raise SandboxFault(f"the jail is gone: {error}") from error
+            ours.pop_all()
+        return Execution(lifeline, out[0], err[0])
 
     def _result(self, told: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
         if told.get("error") or told.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
@@ -206,7 +209,8 @@ class Zygoted:
         code = int(told.get("status", -signal.SIGKILL))
         if reason == "exit" and code < 0:
             reason = "killed"
-        return Result(code, *streams, reason, float(told["seconds"]))
+        out, err = streams
+        return Result(code, out, err + told.get("said", "").encode(), reason, float(told["seconds"]))
 
     def _send(self, host: socket.socket, request: dict[str, Any], files: Sequence[int] = ()) -> None:
         body = json.dumps(request).encode()
@@ -214,16 +218,51 @@ class Zygoted:
             socket.send_fds(host, [struct.pack("I", len(body))], list(files))
             host.sendall(body)
 
-    def _clean(self) -> None:
-        """Free what the jail held on this machine."""
-        self.group.close()
+
+_ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
+"""Begins a command that waits for a line: its process is put into the control groups before it starts any other."""
 
 
-def _hand_over(file: int) -> Any:
-    """Return what a started process does first: give the zygote its socket as file 3."""
+def _popen(command: Sequence[str], stdin: int, said: int) -> "subprocess.Popen[bytes]":
+    told = {"PATH": os.defpath, "PYTHONHASHSEED": "0"}  # not the caller's: a program might find a way to read it
+    return subprocess.Popen(command, env=told, stdin=stdin, stdout=said, stderr=said, start_new_session=True)
 
-    def prepare() -> None:
-        os.dup2(file, 3)
-        os.set_inheritable(3, True)
 
-    return prepare
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
+    """Return a new pipe, each end of which is closed with a stack."""
+    reading, writing = os.pipe()
+    return reader.enter_context(FileIO(reading)), writer.enter_context(FileIO(writing, "w"))
+
+
+def _line(host: socket.socket) -> bytes:
+    said = bytearray()
+    while not said.endswith(b"\n"):
+        piece = host.recv(4096)
+        if not piece:
+            raise ConnectionError("it ended")
+        said += piece
+    return bytes(said)
+
+
+def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    """End a zygote, and with it all that it started."""
+    with contextlib.suppress(OSError):
+        host.shutdown(socket.SHUT_RDWR)  # a forked process may hold another end of it
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _delete(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        archive.clear(folder)  # which a program cannot have closed
+        Path(folder).rmdir()
+
+
+def _free(owner: int, held: contextlib.ExitStack) -> None:
+    """Free what a jail holds on this machine; a forked copy of its process leaves it alone."""
+    if os.getpid() == owner:
+        held.close()

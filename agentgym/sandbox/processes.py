@@ -1,0 +1,70 @@
+"""What processes there are and what they hold, where no control group counts it. Standard library only: runs in the jail."""
+
+import contextlib
+import os
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def everyone() -> list[tuple[int, int]]:
+    """Return every process that is to be seen, with its parent."""
+    found: list[tuple[int, int]] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+    return found
+
+
+def held_by(root: int, limit: int) -> int:
+    """Return the bytes of a process and all below it; where they seem to pass the limit, shared pages are counted once."""
+    tree = _tree(root)
+    quick = sum(_resident(pid) for pid in tree)
+    return quick if quick <= limit else sum(_proportional(pid) for pid in tree)
+
+
+def threads_of_user() -> int:
+    """Return how many threads this user runs on the whole machine, which a limit on processes counts."""
+    total, me = 0, os.getuid()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == me:
+                    total += len(os.listdir(f"/proc/{name}/task"))
+    return total
+
+
+def _tree(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid, parent in everyone():
+        children.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes in memory of a process: all pages but those of files on a disk, which the kernel can drop."""
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        fields = file.read().split()
+        anonymous = int(fields[1]) - int(fields[2])
+        return PAGE * anonymous + _rows(f"/proc/{pid}/status").get("RssShmem", 0)
+    return 0
+
+
+def _proportional(pid: int) -> int:
+    rows = _rows(f"/proc/{pid}/smaps_rollup")
+    return rows["Pss_Anon"] + rows["Pss_Shmem"] if "Pss_Anon" in rows else _resident(pid)
+
+
+def _rows(path: str) -> dict[str, int]:
+    """Return the lines of a file of the kernel that give an amount in kB, in bytes."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            if len(words) == 2 and words[1] == "kB":
+                found[name] = int(words[0]) << 10
+    return found

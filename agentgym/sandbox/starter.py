@@ -1,0 +1,44 @@
+"""The one thread that starts every jail of this process: the kernel ends a jail together with the thread that started it."""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_asked: "SimpleQueue[tuple[Callable[[], Any], Future[Any]]] | None" = None
+_lock = threading.Lock()
+
+
+def start(work: Callable[[], T]) -> T:
+    """Return what `work` returns, called in the thread that lasts."""
+    global _asked
+    with _lock:
+        if _asked is None:
+            _asked = SimpleQueue()
+            threading.Thread(target=_serve, args=(_asked,), name="jails", daemon=True).start()
+    done: Future[T] = Future()
+    _asked.put((work, done))
+    return done.result()
+
+
+def _serve(asked: "SimpleQueue[tuple[Callable[[], Any], Future[Any]]]") -> None:
+    while True:
+        work, done = asked.get()
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+        del work, done  # which hold what was asked for until the next comes
+
+
+def _forget() -> None:
+    """Begin anew in a forked process, where the thread is not."""
+    global _asked, _lock
+    _asked, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

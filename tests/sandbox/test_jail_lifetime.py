@@ -1,0 +1,259 @@
+"""When a jail begins and ends: with no thread, fork or exit of its owner, and nothing of it stays behind."""
+
+import gc
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentgym
+from agentgym.errors import BadConfig
+from agentgym.sandbox import Limits, SandboxFault, cgroup, sandbox, zygoted
+from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.stock import take
+
+LIMITS = Limits(timeout=5, memory=256 << 20, processes=40, disk=16 << 20, files=4000)
+BACKENDS: dict[str, dict[str, Any]] = {"bubblewrap": {}, "process": {"unsafe": True}}
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: Any) -> str:
+    return request.param
+
+
+@pytest.fixture
+def jail(backend: str) -> Iterator[Any]:
+    made: Any = sandbox(backend, limits=LIMITS, **BACKENDS[backend])
+    yield made
+    made.close()
+
+
+def held() -> tuple[int, list[Path]]:
+    """Return the open files, and the groups and folders of jails that this process has made."""
+    gc.collect()
+    groups = [path for place in cgroup.places().values() for path in place.glob(f"{cgroup.PREFIX}{os.getpid()}-*")]
+    return len(list(Path("/proc/self/fd").iterdir())), groups
+
+
+def children() -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+def gone(pid: int) -> bool:
+    for _ in range(200):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_jail_outlives_the_thread_that_asked_for_it(backend: str) -> None:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(sandbox(backend, limits=LIMITS, **BACKENDS[backend])))
+    thread.start()
+    thread.join()
+    time.sleep(0.3)
+    assert made[0].run("echo here").text == "here\n"
+    made[0].close()
+
+
+def test_a_jail_that_nobody_holds_is_closed(backend: str) -> None:
+    sandbox(backend, **BACKENDS[backend]).close()  # what is made once and stays
+    before = held()
+    made: Any = sandbox(backend, limits=LIMITS, **BACKENDS[backend])
+    pid, work = made._process.pid, made.work
+    kernel = made.kernel()
+    del made
+    assert kernel.run("1 + 1").text == "2\n"  # which holds it
+    del kernel
+    assert held() == before and gone(pid)
+    assert backend == "bubblewrap" or not Path(work).exists()
+
+
+def test_close_twice_and_use_afterwards(jail: Any) -> None:
+    kernel = jail.kernel()
+    jail.close()
+    jail.close()
+    with pytest.raises(SandboxFault, match="jail is gone"):
+        jail.run("true")
+    with pytest.raises(SandboxFault):
+        kernel.run("1")
+    kernel.close()
+    kernel.close()
+
+
+def test_what_cannot_be_started_leaves_no_file_open(jail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    jail.run("true")
+    before = held()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for room in range(12):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] + room, limit[1]))
+        for start in (lambda: jail.run("true"), jail.kernel):
+            try:
+                start()
+            except OSError as error:
+                assert "open files" in str(error)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert held() == before
+    jail._process.kill()
+    jail._process.wait()
+    before = held()
+    for _ in range(3):
+        with pytest.raises(SandboxFault):
+            jail.kernel()
+        with pytest.raises(SandboxFault):
+            jail.run("true")
+    assert held()[0] <= before[0]
+
+
+def test_a_jail_that_does_not_start_leaves_nothing(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox(backend, **BACKENDS[backend]).close()
+    before = held(), children()
+    monkeypatch.setattr(zygoted, "_ONCE_TOLD", ("/bin/sh", "-c", "echo no room >&2; exit 1", "sh"))
+    with pytest.raises(SandboxFault, match="no room"):
+        sandbox(backend, **BACKENDS[backend])
+    assert (held(), children()) == before
+
+
+def test_more_files_than_select_can_wait_for(jail: Any) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit[1] < 2000:
+        pytest.skip(f"at most {limit[1]} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit[0], 2000), limit[1]))
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        kernel = jail.kernel()
+        assert kernel.run("1 + 1").text == "2\n" and kernel.run("while True: pass", 0.2).reason == "timeout"
+        assert jail.run("cat", stdin=b"x").text == "x"
+    finally:
+        for file in kept:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+
+SCRIPT = """
+import os, sys
+from agentgym.sandbox import cgroup, sandbox
+jail = sandbox({backend!r}, **{options!r})
+kernel = jail.kernel()
+kernel.run("import subprocess; subprocess.Popen(['sleep', '60'])")
+names = [str(path) for place in cgroup.places().values() for path in place.glob(cgroup.PREFIX + str(os.getpid()) + '-*')]
+print(jail._process.pid, jail.work, *names, flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "os.kill(os.getpid(), 9)"])
+def test_nothing_stays_when_the_owner_ends(backend: str, end: str) -> None:
+    script = SCRIPT.format(backend=backend, options=BACKENDS[backend], end=end)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    pid, work, *groups = done.stdout.split()
+    assert gone(int(pid)), done
+    if "kill" not in end:
+        assert not any(Path(group).exists() for group in groups), groups
+        assert backend == "bubblewrap" or not Path(work).exists()
+        return
+    for place in cgroup.places().values():  # the next process sweeps up after one that had no chance to
+        for _ in range(100):
+            cgroup._sweep(place)
+    assert not any(Path(group).exists() for group in groups), groups
+
+
+def test_a_forked_process_leaves_the_jails_of_the_other_alone(jail: Any) -> None:
+    waiting = take(limits=LIMITS)  # and another of the kind waits in stock
+    child = os.fork()
+    if not child:
+        try:
+            mine = sandbox(limits=LIMITS)
+            fine = mine.run("echo mine").text == "mine\n"
+            other = take(limits=LIMITS)
+            fine = fine and other.run("echo other").text == "other\n"
+            for made in (mine, other, jail, waiting):
+                made.close()
+            os._exit(0 if fine else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert jail.run("echo here").text == "here\n" and waiting.run("echo here").text == "here\n"
+    waiting.close()
+
+
+def test_a_program_that_stops_its_supervisor_is_a_fault_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zygoted, "START", 1.0)
+    jail: Any = sandbox("process", unsafe=True, limits=Limits(timeout=1))
+    stop = "import os\nstat = open(f'/proc/{os.getppid()}/stat').read()\nos.kill(int(stat.split(')')[1].split()[1]), 19)"
+    with pytest.raises(SandboxFault, match="did not say within 2 s"):
+        jail.python(stop + "\nimport time; time.sleep(60)")
+    jail.close()
+    assert (
+        subprocess.run(["pgrep", "-f", "zygote.py"], capture_output=True, text=True).stdout.find(str(jail._process.pid)) < 0
+    )
+
+
+def test_a_package_that_cannot_be_imported_is_named(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "brokenpackage.py").write_text("import nothing_of_the_kind\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    expected = r"'brokenpackage' cannot be imported in the jail: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
+    if backend == "process":
+        expected = r"'brokenpackage' cannot be imported in the jail: ModuleNotFoundError"
+    with pytest.raises(BadConfig, match=expected):
+        sandbox(backend, packages=["brokenpackage"], **BACKENDS[backend])
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 0.0, float("nan"), float("inf")])
+def test_a_time_limit_that_is_none_is_refused(jail: Any, timeout: float) -> None:
+    kernel = jail.kernel()
+    for run in (lambda: jail.run("true", timeout=timeout), lambda: kernel.run("1", timeout)):
+        with pytest.raises(BadConfig, match=r"timeout is .*expected seconds above 0"):
+            run()
+    with pytest.raises(BadConfig, match="limit timeout of a jail is"):
+        Limits(timeout=timeout)
+    assert kernel.run("1").text == "1\n"
+
+
+def test_limits_are_numbers_above_0() -> None:
+    with pytest.raises(BadConfig, match="limit memory of a jail is -1"):
+        Limits(memory=-1)
+
+
+def test_processes_of_the_user_elsewhere_do_not_count() -> None:
+    python = "/usr/bin/python3"
+    if os.geteuid() or subprocess.run([python, "-P", "-c", ""], capture_output=True).returncode:
+        pytest.skip("needs to become another user, and a Python 3.11 that this one can run")
+    zygote = Path(agentgym.__file__).with_name("sandbox") / "zygote.py"
+    code = f"""
+import os, subprocess, sys
+from agentgym.sandbox import Limits, cgroup, process
+os.setuid(65533)
+if not os.access({str(zygote)!r}, os.R_OK): sys.exit("unreachable")
+sys.executable, cgroup.places = {python!r}, dict
+sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(60)]
+with process.Process(limits=Limits(processes=20), unsafe=True) as jail:
+    print(jail.run("echo a | cat; (echo b; echo c) | sort").text)
+    bomb = "import os, time\\ntry:\\n  for n in range(99): os.fork() or time.sleep(9)\\nexcept OSError: print(n)"
+    print(jail.python(bomb).text)
+for sleeper in sleepers: sleeper.kill()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if "unreachable" in done.stderr:
+        pytest.skip("the package is in a folder that other users cannot reach")
+    first, second, third, number = done.stdout.split()
+    assert (first, second, third) == ("a", "b", "c") and 10 <= int(number) <= 20, done
+
+
+def test_the_socket_of_a_zygote_is_not_to_be_had(jail: Any) -> None:
+    assert jail.python("import os; print(sorted(os.listdir('/proc/self/fd'))[:4])").text == "['0', '1', '2', '3']\n"
+    said = jail.kernel().run(
+        "import os; [os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in os.listdir('/proc/self/fd')[:4]]"
+    )
+    assert said.text.count("socket") == 1  # its own control
+    assert isinstance(jail._host, socket.socket)
