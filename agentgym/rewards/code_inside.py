@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from agentgym.tasks.code.values import pack, respond, unpack
@@ -30,9 +31,9 @@ def main() -> None:
     """
     request = json.loads(sys.stdin.buffer.read())
     answers = silence()
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGALRM, alarm)
     space = module()
-    failed = tried(lambda: exec(compiled(request["code"]), space), request["seconds"], request["room"], keep=False)
+    failed = tried(lambda: exec(compiled(request["code"]), space), request["seconds"], request["room"])
     if failed[1] is None and request["entry"] not in space:
         failed[1] = f"NameError: the code defines no {request['entry']!r}"
     if failed[1] is not None:
@@ -72,11 +73,11 @@ def compiled(code: str) -> types.CodeType:
     return compile(code, f"<{SOLUTION}>", "exec", dont_inherit=True)
 
 
-def tried(work: Any, seconds: float, room: int, *, keep: bool = True) -> list[Any]:
+def tried(work: Callable[[], Any], seconds: float, room: int) -> list[Any]:
     """Return [packed value, None], or [None, what was wrong]."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        value = pack(work()) if keep else (work(), None)[1]
+        value = pack(work())
         signal.setitimer(signal.ITIMER_REAL, 0)
         size = len(json.dumps(value))
         return [value, None] if size <= room else [None, f"the value takes {size} characters; at most {room} are read"]
@@ -109,5 +110,6 @@ def write(file: int, answer: Any) -> None:
         left = left[os.write(file, left) :]
 
 
-def _alarm(*_: object) -> None:
+def alarm(*_: object) -> None:
+    """End a case that takes too long."""
     raise Slow

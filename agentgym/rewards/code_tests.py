@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from agentgym.rewards import code_inside
@@ -137,20 +138,25 @@ def _failure(result: Result, seconds: float) -> str:
     return f"exit code {result.exit_code}: {last}" if result.reason == "exit" else ended(result)
 
 
+def program(last: str, shipped: Sequence[ModuleType] = (values, code_inside)) -> str:
+    """Return a program for a jail: modules of this package, and a call in the last of them."""
+    name = shipped[-1].__name__
+    return f"{_modules(tuple(shipped))}\nsys.modules[{name!r}].{last}\n"
+
+
 @cache
-def program(last: str) -> str:
-    """Return a program for the jail: this package's two modules that work there, and a last line in one of them."""
-    modules = {module.__name__: Path(cast("str", module.__file__)).read_text(encoding="utf-8") for module in _SHIPPED}
-    return _BOOT.format(modules=modules, name=code_inside.__name__, last=last)
+def _modules(shipped: tuple[ModuleType, ...]) -> str:
+    sources = {module.__name__: Path(cast("str", module.__file__)).read_text(encoding="utf-8") for module in shipped}
+    return _BOOT.format(sources=sources)
 
 
-_SHIPPED = (values, code_inside)
 _BOOT = """
 import sys, types
-for name, source in {modules!r}.items():
+for name, source in {sources!r}.items():
     for place in range(1, name.count('.') + 2):
         part = '.'.join(name.split('.')[:place])
-        sys.modules.setdefault(part, types.ModuleType(part)).__path__ = []
+        if part not in sys.modules:
+            made = sys.modules[part] = types.ModuleType(part)
+            made.__path__ = []
     exec(compile(source, '<' + name + '>', 'exec'), sys.modules[name].__dict__)
-sys.modules[{name!r}].{last}
 """

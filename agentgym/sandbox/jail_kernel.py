@@ -81,7 +81,10 @@ class JailKernel:
                 if file in ready and not gathered.take(file):
                     watched.remove(file)
             if watched[0] in ready:
-                piece = self._control.recv(4096)
+                try:
+                    piece = self._control.recv(4096)
+                except ConnectionError:  # it ended before it had read all that was sent
+                    return None
                 said += piece
                 if len(said) >= 4 and len(said) >= 4 + struct.unpack("I", said[:4])[0]:
                     return _status(bytes(said[4:]))

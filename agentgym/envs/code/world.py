@@ -10,15 +10,20 @@ from agentgym.actions import spell, tool
 from agentgym.core import Outcome, Task
 from agentgym.envs.code import cheaters as shortcuts
 from agentgym.errors import BadConfig, unknown
+from agentgym.rewards.code_checks import Checks, run_checks
 from agentgym.rewards.code_tests import CodeTests, Tried, run_tests
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Result
 from agentgym.sandbox.world import JailedEnv
+from agentgym.seeding import derive
 from agentgym.tasks.code import FAMILIES, family, read
+from agentgym.tasks.code.files import load, verify, whole
 from agentgym.tasks.code.values import shown
 
 LONGEST = 4000
 """Characters shown of what a run printed."""
 LONGEST_VALUE = 300
+EXAMPLES = 2
+"""Public tests that a statement shows."""
 FAILURES = 3
 """Failing tests that are shown."""
 
@@ -37,12 +42,16 @@ class Code(JailedEnv):
     """
 
     horizon = 12
-    settings: ClassVar[tuple[str, ...]] = (*JailedEnv.settings, "families", "seconds", "packages")
+    settings: ClassVar[tuple[str, ...]] = (*JailedEnv.settings, "families", "data", "verify", "seconds", "packages")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
     """Families of generated tasks to draw from; empty: all."""
+    data: str | None = None
+    """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or our own layout (`docs/code.md`)."""
+    verify: bool = False
+    """Whether all reference solutions of the file are tried first; BadData names the tasks of those that fail."""
     seconds: float = 2.0
-    """For one test."""
+    """For one test; a file's task may say its own."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
     random_bound = 0.0
     expert_bound = 0.95
@@ -56,7 +65,19 @@ class Code(JailedEnv):
                 raise unknown("family of Code", name, FAMILIES)
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 60:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"seconds of Code is {self.seconds!r}; expected a number of seconds from above 0 to 60")
+        if self.data is not None and self.families:
+            raise BadConfig("data (a file of tasks) and families (of generated ones) were both given; give one of them")
+        if self.verify and self.data is None:
+            raise BadConfig("verify tries the reference solutions of a file, and data names none")
+        self.library = None if self.data is None else load(self.data)
+        if self.library is not None:
+            self.splits = self.library.splits
         super()._check_options()
+
+    def setup(self) -> None:
+        super().setup()
+        if self.verify and self.library is not None:
+            verify(self.library, self._tried)
 
     # Tasks
 
@@ -80,6 +101,33 @@ class Code(JailedEnv):
         }
         return Task(instruction=statement, data=data, difficulty=difficulty)
 
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        if self.library is None:
+            return super().numbered(number, split, difficulty)
+        if (split := split or self.split) not in self.splits:
+            raise unknown("split of Code", split, self.splits)
+        if number < 0:
+            raise BadConfig(f"task number {number} of Code: numbers start at 0")
+        tasks = self.library.of_split(split)
+        return tasks[number % len(tasks)]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        if self.library is None:
+            return super().find(task_id)
+        if task_id not in self.library.by_id:
+            raise unknown("task", task_id, self.library.by_id)
+        return self.library.by_id[task_id]
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks of a file a split has."""
+        return None if self.library is None else len(self.library.of_split(split or self.split))
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the statement; a file's task says its own."""
+        return super().split_of(task) if self.library is None else task.split
+
     def split_key(self, task: Task) -> object:
         """Return the statement, whatever the function is called."""
         return task.data["statement"].replace(f"`{task.data['entry']}(", "`(", 1)
@@ -93,7 +141,7 @@ class Code(JailedEnv):
         """The last code run that defines what is asked for: `test` tries it."""
         self.passed = self.public = 0.0
         lines = [task.data["statement"]]
-        examples = [_example(task.data, given, expected) for given, expected in task.data["public"][:2]]
+        examples = [_example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []
         return "\n".join([*lines, self._asks(task)])
 
@@ -147,7 +195,7 @@ class Code(JailedEnv):
     def _problem(self, code: str) -> str:
         """Return what keeps code from being tried at all, for which an episode need not be lost."""
         try:
-            tree = ast.parse(code)
+            tree = ast.parse(whole(self.task.data, code))
         except SyntaxError as error:
             return f"the code is no Python: {error.msg} (line {error.lineno})."
         except (ValueError, RecursionError, MemoryError) as error:
@@ -158,18 +206,23 @@ class Code(JailedEnv):
         return ""
 
     def _try(self, code: str, which: str) -> list[Tried]:
-        data = self.task.data
-        tests = CodeTests(data["kind"], data["entry"], data[which], data["compare"], data["tolerance"], self.seconds)
+        return self._tried(self.task, code, which)
+
+    def _tried(self, task: Task, code: str, which: str) -> list[Tried]:
+        """Return what becomes of each `public` or `hidden` test of a task in a fresh jail."""
+        data, seconds = task.data, task.data.get("seconds", self.seconds)
+        code = whole(data, code)
+        if data["kind"] == "checks":
+            checks = Checks(data["names"], data[which], data["before"], data["setup"], seconds, derive(task.id))
+            return self.elsewhere(lambda theirs: self.elsewhere(lambda ours: run_checks(theirs, ours, code, checks)))
+        tests = CodeTests(data["kind"], data["entry"], data[which], data["compare"], data["tolerance"], seconds)
         return self.elsewhere(lambda jail: run_tests(jail, code, tests))
 
     def _report(self, tried: list[Tried]) -> str:
         failing = [number for number, one in enumerate(tried) if not one.passed]
         lines = [f"{len(tried) - len(failing)} of {len(tried)} public tests pass."]
         for number in failing[:FAILURES]:
-            given, expected = self.task.data["public"][number]
-            wanted = expected if self.task.data["kind"] == "program" else shown(expected)
-            lines.append(f"{_cut(_call(self.task.data, given), LONGEST_VALUE)}\n  expected: {_cut(wanted, LONGEST_VALUE)}")
-            lines.append(f"  got:      {_cut(tried[number].got, LONGEST_VALUE)}")
+            lines += [_expected(self.task.data, number), f"  got:      {_cut(tried[number].got, LONGEST_VALUE)}"]
         return "\n".join(lines)
 
     def state(self) -> Any:
@@ -181,7 +234,9 @@ class Code(JailedEnv):
     # Who plays
 
     def oracle(self) -> Iterator[str]:
-        """Submit the reference solution."""
+        """Submit the reference solution; a file's task may have none."""
+        if not self.task.data["reference"]:
+            raise NotImplementedError(f"task {self.task.id} of the file has no reference solution")
         yield spell("submit", self.task.data["reference"])
 
     def expert(self) -> Iterator[str]:
@@ -205,6 +260,15 @@ class Code(JailedEnv):
         return shortcuts.cheaters()
 
 
+def _expected(data: Mapping[str, Any], number: int) -> str:
+    """Return a public test and what it expects, to be shown."""
+    test = data["public"][number]
+    if data["kind"] == "checks":
+        return _cut(test[0], LONGEST_VALUE) + (f"\n  expected: {_cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
+    wanted = test[1] if data["kind"] == "program" else shown(test[1])
+    return f"{_cut(_call(data, test[0]), LONGEST_VALUE)}\n  expected: {_cut(wanted, LONGEST_VALUE)}"
+
+
 def _call(data: Mapping[str, Any], given: Any) -> str:
     """Return how a test calls a solution, as one writes it in Python; the input of a program."""
     entry = data["entry"]
@@ -220,7 +284,8 @@ def _arguments(packed: list[Any]) -> str:
     return ", ".join(shown(one) for one in packed)
 
 
-def _example(data: Mapping[str, Any], given: Any, expected: Any) -> str:
+def _example(data: Mapping[str, Any], test: list[Any]) -> str:
+    given, expected = test
     if data["kind"] == "program":
         return f"input:\n{_cut(given, LONGEST_VALUE)}\noutput:\n{_cut(expected, LONGEST_VALUE)}"
     arrow = "gives in turn" if data["kind"] == "class" else "gives"

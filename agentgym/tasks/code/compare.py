@@ -4,7 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from agentgym.tasks.code.values import unpack
+from agentgym.tasks.code.values import by_key, unpack
 
 
 def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
@@ -19,6 +19,8 @@ def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
     ((tag, content),) = cast("dict[str, Any]", expected).items()
     if tag not in got:
         return False
+    if tag == "d":
+        return same(by_key(content), by_key(got[tag]), tolerance)
     if tag != "f":
         return same(content, got[tag], tolerance)
     if content == got[tag]:

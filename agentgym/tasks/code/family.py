@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.tasks.code.values import NotData, pack, respond, unpack
+from agentgym.tasks.code.values import NotData, pack, respond, sorted_through, unpack
 
 Rng = np.random.Generator
 Slot = Callable[[Rng, int], Any]
@@ -279,7 +279,7 @@ def _pattern(says: str) -> re.Pattern[str]:
 def outcome(code: str, entry: str, kind: str, given: Any) -> list[Any] | None:
     """Return what code of ours gives for an input, packed, in a list of one; None where it raises."""
     try:
-        return [pack(respond(kind, made(code, entry), unpack(given)))]
+        return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):
         return None
 

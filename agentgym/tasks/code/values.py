@@ -18,10 +18,10 @@ class NotData(ValueError):
 
 
 def pack(value: object) -> Any:
-    """Return a value as what JSON can hold, one form for each value; NotData where it holds anything but plain data.
+    """Return a value as what JSON can hold; NotData where it holds anything but plain data.
 
     None, bool, int, str and list stand for themselves. Others are objects of one key: `f` float (hexadecimal), `c`
-    complex, `b` bytes, `t` tuple, `d` dict, `s` set, `z` frozenset.
+    complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted).
     """
     return _packed(value, 0, [MOST])
 
@@ -42,13 +42,12 @@ def _packed(value: object, depth: int, room: list[int]) -> Any:
         return {"b": cast("bytes", value).hex()}
     if kind in DICTIONARIES:
         items = cast("dict[object, object]", value).items()
-        pairs = [[_packed(key, depth + 1, room), _packed(one, depth + 1, room)] for key, one in items]
-        return {"d": sorted(pairs, key=_order)}
+        return {"d": [[_packed(key, depth + 1, room), _packed(one, depth + 1, room)] for key, one in items]}
     if kind is list or kind is tuple or kind is set or kind is frozenset:
         inner = [_packed(one, depth + 1, room) for one in cast("list[object]", value)]
         if kind is list:
             return inner
-        return {"t": inner} if kind is tuple else {"s" if kind is set else "z": sorted(inner, key=_order)}
+        return {"t": inner} if kind is tuple else {"s" if kind is set else "z": sorted(inner, key=json.dumps)}
     raise NotData(f"a value of type {kind.__name__} is no plain data")
 
 
@@ -56,8 +55,19 @@ def _hex(number: float) -> str:
     return (number + 0.0).hex()  # the sign of zero says nothing
 
 
-def _order(packed: Any) -> str:
-    return json.dumps(packed[0] if isinstance(packed, list) and packed else packed)
+def by_key(pairs: list[Any]) -> list[Any]:
+    """Return the pairs of a packed dictionary in an order that their keys alone decide."""
+    return sorted(pairs, key=lambda pair: json.dumps(pair[0]))
+
+
+def sorted_through(packed: Any) -> Any:
+    """Return a packed value with all its dictionaries in the order of their keys: the same on every machine."""
+    if type(packed) is list:
+        return [sorted_through(one) for one in cast("list[Any]", packed)]
+    if type(packed) is not dict:
+        return packed
+    ((tag, content),) = cast("dict[str, Any]", packed).items()
+    return {tag: sorted_through(by_key(content) if tag == "d" else content)}
 
 
 _SCALARS: dict[str, Callable[[Any], object]] = {
@@ -97,7 +107,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def shown(packed: Any) -> str:
-    """Return a value as one writes it in Python, sets and dictionaries in a fixed order."""
+    """Return a packed value as one writes it in Python."""
     if isinstance(packed, list):
         return "[" + ", ".join(shown(one) for one in cast("list[Any]", packed)) + "]"
     if not isinstance(packed, dict):
