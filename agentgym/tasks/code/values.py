@@ -1,0 +1,135 @@
+"""Values as plain data that keeps their exact types. It also runs in the jail: standard library only."""
+
+import json
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any, cast
+
+DEEPEST = 40
+"""Levels of nesting that a value may have."""
+MOST = 100_000
+"""Values that one value may hold in all."""
+DICTIONARIES: tuple[Any, ...] = (dict, Counter, OrderedDict, defaultdict)
+"""Types that count as `dict`, whose values they equal in Python."""
+
+
+class NotData(ValueError):
+    """A value that is no data, too deep or too large; or data that stands for no value."""
+
+
+def pack(value: object) -> Any:
+    """Return a value as what JSON can hold; NotData where it holds anything but plain data.
+
+    None, bool, int, str and list stand for themselves. Others are objects of one key: `f` float (hexadecimal), `c`
+    complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted).
+    """
+    return _packed(value, 0, [MOST])
+
+
+def _packed(value: object, depth: int, room: list[int]) -> Any:
+    kind = type(value)
+    room[0] -= 1
+    if depth > DEEPEST or room[0] < 0:
+        raise NotData(f"the value is nested deeper than {DEEPEST} levels or holds more than {MOST} values")
+    if value is None or kind is bool or kind is int or kind is str:
+        return value
+    if kind is float:
+        return {"f": _hex(cast("float", value))}
+    if kind is complex:
+        number = cast("complex", value)
+        return {"c": [_hex(number.real), _hex(number.imag)]}
+    if kind is bytes:
+        return {"b": cast("bytes", value).hex()}
+    if kind in DICTIONARIES:
+        items = cast("dict[object, object]", value).items()
+        return {"d": [[_packed(key, depth + 1, room), _packed(one, depth + 1, room)] for key, one in items]}
+    if kind is list or kind is tuple or kind is set or kind is frozenset:
+        inner = [_packed(one, depth + 1, room) for one in cast("list[object]", value)]
+        if kind is list:
+            return inner
+        return {"t": inner} if kind is tuple else {"s" if kind is set else "z": sorted(inner, key=json.dumps)}
+    raise NotData(f"a value of type {kind.__name__} is no plain data")
+
+
+def _hex(number: float) -> str:
+    return (number + 0.0).hex()  # the sign of zero says nothing
+
+
+def by_key(pairs: list[Any]) -> list[Any]:
+    """Return the pairs of a packed dictionary in an order that their keys alone decide."""
+    return sorted(pairs, key=lambda pair: json.dumps(pair[0]))
+
+
+def sorted_through(packed: Any) -> Any:
+    """Return a packed value with all its dictionaries in the order of their keys: the same on every machine."""
+    if type(packed) is list:
+        return [sorted_through(one) for one in cast("list[Any]", packed)]
+    if type(packed) is not dict:
+        return packed
+    ((tag, content),) = cast("dict[str, Any]", packed).items()
+    return {tag: sorted_through(by_key(content) if tag == "d" else content)}
+
+
+_SCALARS: dict[str, Callable[[Any], object]] = {
+    "f": float.fromhex,
+    "c": lambda pair: complex(float.fromhex(pair[0]), float.fromhex(pair[1])),
+    "b": bytes.fromhex,
+}
+_CONTAINERS: dict[str, Callable[[list[Any]], object]] = {"t": tuple, "s": set, "z": frozenset, "d": dict}
+
+
+def unpack(packed: Any) -> Any:
+    """Return the value that `pack` was given; NotData for what it never returns."""
+    try:
+        return _unpacked(packed, 0)
+    except (TypeError, ValueError, OverflowError, IndexError, KeyError) as error:
+        raise NotData(f"unreadable data: {error}") from error
+
+
+def _unpacked(packed: Any, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise NotData("nested too deep")
+    if packed is None or type(packed) in (bool, int, str):
+        return packed
+    if type(packed) is list:
+        return [_unpacked(one, depth + 1) for one in cast("list[Any]", packed)]
+    if type(packed) is not dict or len(cast("dict[str, Any]", packed)) != 1:
+        raise NotData("something else where a value should be")
+    ((tag, content),) = cast("dict[str, Any]", packed).items()
+    if tag in _SCALARS:
+        return _SCALARS[tag](content)
+    if tag not in _CONTAINERS or type(content) is not list:
+        raise NotData("an unknown kind of value")
+    inner = cast("list[Any]", content)
+    if tag == "d":
+        return {_unpacked(key, depth + 1): _unpacked(one, depth + 1) for key, one in inner}
+    return _CONTAINERS[tag]([_unpacked(one, depth + 1) for one in inner])
+
+
+def shown(packed: Any) -> str:
+    """Return a packed value as one writes it in Python."""
+    if isinstance(packed, list):
+        return "[" + ", ".join(shown(one) for one in cast("list[Any]", packed)) + "]"
+    if not isinstance(packed, dict):
+        return repr(packed)
+    ((tag, content),) = cast("dict[str, Any]", packed).items()
+    if tag == "d":
+        return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in content) + "}"
+    if tag not in _CONTAINERS:
+        return repr(unpack(cast("dict[str, Any]", packed)))
+    inner = ", ".join(shown(one) for one in content)
+    if tag == "t":
+        return f"({inner},)" if len(content) == 1 else f"({inner})"
+    whole = f"{{{inner}}}" if content else "set()"
+    return whole if tag == "s" else f"frozenset({whole})"
+
+
+def respond(kind: str, thing: Any, given: Any) -> Any:
+    """Return what a function gives for its arguments, or the methods of a new object, one call after the other.
+
+    `given` is a list of arguments; for a `class`, the arguments of its constructor and a list of (method, arguments).
+    """
+    if kind == "function":
+        return thing(*given)
+    made = thing(*given[0])
+    return [getattr(made, method)(*arguments) for method, arguments in given[1]]

@@ -1,0 +1,60 @@
+"""Files of tasks: where to find them, and their objects line by line, each with its place."""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadData
+
+
+def find_file(path: str) -> Path:
+    """Return the file at the path, or under $AGENTGYM_DATA where the path is relative; BadData where there is none."""
+    choices = [Path(path).expanduser()]
+    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
+        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / path)
+    for choice in choices:
+        if choice.is_file():
+            return choice
+    tried = " and ".join(str(choice) for choice in choices)
+    raise BadData(f"no file {path!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
+
+
+def stamp(path: str) -> tuple[str, int, int]:
+    """Return what identifies the present content of a file, so that a changed file is read again."""
+    file = find_file(path)
+    status = file.stat()
+    return str(file), status.st_mtime_ns, status.st_size
+
+
+def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the object of each line that is not empty, with its place; a name ending in .gz is unpacked.
+
+    BadData with file and line for what is no JSON object, and for a file that is damaged.
+    """
+    for number, line in _raw_lines(path):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line.decode())
+        except json.JSONDecodeError as error:
+            raise BadData(f"{where}: {error.msg} (column {error.colno}); expected one JSON object a line") from error
+        except (UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise BadData(f"{where}: {error}; expected one JSON object a line in UTF-8") from error
+        if not isinstance(value, dict):
+            raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
+        yield where, cast("dict[str, Any]", value)
+
+
+def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                yield number, line
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
