@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from agentgym.actions import spell
-from agentgym.envs.sql.families import query
+from agentgym.envs.sql.families import query, wrong_queries
 from agentgym.envs.sql.frames import Clauses
 from agentgym.envs.sql.words import read, read_schema
 
@@ -32,3 +34,11 @@ def next_action(question: str, schema_shown: str, seen: Mapping[str, str], *, sp
             if line.casefold() == condition.value.casefold():
                 spellings[table.name, column.name, condition.value] = line
     return spell("answer", query(frame, schema, spellings))
+
+
+def slip(question: str, schema_shown: str, rng: np.random.Generator) -> str | None:
+    """Return an answer as someone in a hurry would give it: a wrong query for the question; None before the schema."""
+    schema = read_schema(schema_shown)
+    frame = read(question, schema)
+    wrong = [] if frame is None else wrong_queries(frame, schema, {})
+    return spell("answer", wrong[int(rng.integers(len(wrong)))]) if wrong else None

@@ -16,7 +16,7 @@ from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.envs.sql.families import FAMILIES
 from agentgym.envs.sql.files import Library, load
 from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
-from agentgym.envs.sql.reader import next_action
+from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
 from agentgym.rewards.sql_result import f1
 from agentgym.seeding import generator
@@ -243,6 +243,10 @@ class SQL(TextEnv):
         while True:
             spelled = self.task.data["spelled"]  # the first observation says so
             yield next_action(self.task.data["question"], self._schema, self._seen, spelled=spelled)
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return a wrong query for the question, as the answer."""
+        return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
 
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.cheaters()
