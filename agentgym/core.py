@@ -138,6 +138,13 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         """Yield good actions using only what the agent has been shown; the framework asks anew after every turn."""
         raise NotImplementedError(f"{type(self).__name__} defines no expert()")
 
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return a plausible wrong action, from what was shown; None where there is none to speak of.
+
+        Noise in demonstrations takes it where commands are not a finite list.
+        """
+        return None
+
     def admissible(self) -> list[str] | None:
         """Return the commands that are valid now, or None where they are not a finite list."""
         return None

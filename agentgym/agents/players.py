@@ -24,7 +24,7 @@ class Noise:
     """Mistakes mixed into an expert's play, so that a learner sees them repaired; all are probabilities of a turn."""
 
     random: float = 0.0
-    """A random admissible command; nothing where these are not finite."""
+    """A random admissible command; where these are not finite, a mistake of the world's own, if it has any."""
     invalid: float = 0.0
     """An action that is not admissible: the halves of two commands put together, or a tool call without its end."""
     forget: float = 0.0
@@ -137,8 +137,8 @@ class ExpertTalk:
         draw = float(rng.random())
         commands: list[str] = info["admissible"] or []
         if draw < noise.random:
-            if commands:
-                other = commands[int(rng.integers(len(commands)))]
+            other = commands[int(rng.integers(len(commands)))] if commands else env.mistake(rng)
+            if other is not None:
                 return Choice(other, None if other == action else "random")
         elif draw < noise.random + noise.invalid:
             wrong = action[:-1] if env.tools else scramble(commands or [action], rng)  # a call without its end is none

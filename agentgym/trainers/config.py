@@ -66,7 +66,8 @@ class TrainConfig:
     warm_muon: bool = True
     """Use Muon for the matrices in the warm start."""
     warm_noise: float = 0.15
-    """Share of the expert's turns replaced by a random valid command, which is imitated too."""
+    """Share of the expert's turns replaced by a random valid command (where these are not finite, a mistake of the
+    world's own), which is imitated too."""
     warm_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
     warm_forget: float = 0.03

@@ -107,6 +107,22 @@ def test_invalid_tool_calls_are_invalid() -> None:
         assert all(turn.valid == (turn.extra.get("mistake") is None) for turn in played)
 
 
+def test_mistakes_of_a_world_without_commands_are_its_own() -> None:
+    options: dict[str, Any] = {"preset": "tiny"}
+    world = agentgym.make("rlvr/SQL-v0", **options)
+    right = {task.id: task.data["gold"] for task in world.tasks(20)}
+    wrong = 0
+    episodes = agentgym.collect(ExpertAgent(Noise(random=0.5)), "rlvr/SQL-v0", tasks=20, env_options=options)
+    for episode in episodes:
+        (turn,) = episode.turns
+        assert turn.valid and turn.extra["train"]
+        assert (turn.extra.get("mistake") == "random") == (turn.action != f"answer[{right[episode.task_id]}]")
+        assert episode.success == ("mistake" not in turn.extra)
+        wrong += not episode.success
+    assert 4 <= wrong <= 16
+    assert agentgym.make("rlvr/Search-v0").mistake(np.random.default_rng(0)) is None
+
+
 def test_scrambled_commands_are_none_of_the_admissible() -> None:
     rng = np.random.default_rng(0)
     for commands in (["look"], ["go to desk 1", "take cup 1 from desk 1", "look"], ["a b", "b a", "a a", "b b"], ["x"]):

@@ -1,0 +1,216 @@
+"""Families of questions: for each its words, and what of a frame it fills."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from agentgym.envs.sql import queries
+from agentgym.envs.sql.frames import Clauses, Condition, Frame
+from agentgym.envs.sql.schemas import Schema
+
+Spellings = dict[tuple[str, str, str], str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Questions of one kind."""
+
+    name: str
+    level: int
+    """Least difficulty at which it is asked."""
+    forms: tuple[str, ...]
+    """Its words, with the parts of a frame in braces."""
+    needs: tuple[str, ...] = ()
+    """Parts of a frame that it fills: column, number, group, date, aggregate, count, parent, where."""
+    ordered: bool = False
+    """Whether the question asks for an order."""
+
+
+def query(frame: Frame, schema: Schema, spellings: Spellings | None = None) -> str:
+    """Return the SQL of a frame."""
+    return queries.WRITE[frame.family](frame, Clauses(schema, frame.table, spellings))
+
+
+def wrong_queries(frame: Frame, schema: Schema, spellings: Spellings) -> list[str]:
+    """Return plausible wrong queries of a frame, without repetition: its family's own first, then slips in conditions."""
+    right = query(frame, schema, spellings)
+    own = queries.SLIPS[frame.family](frame, Clauses(schema, frame.table, spellings))
+    others = (query(slip, schema, spellings) for slip in _slips_of_conditions(frame))
+    return [sql for sql in dict.fromkeys([*own, *others]) if sql != right]
+
+
+def _slips_of_conditions(frame: Frame) -> Iterator[Frame]:
+    for i, condition in enumerate(frame.where):
+        others = frame.where[:i] + frame.where[i + 1 :]
+        if others or frame.family not in ("share", "none"):
+            yield replace(frame, where=others)
+        flipped = _FLIPPED.get(condition.operator)
+        if flipped and (condition.operator not in _BOUNDARY or isinstance(condition.value, int)):
+            yield replace(frame, where=(*frame.where[:i], replace(condition, operator=flipped), *frame.where[i + 1 :]))
+        if condition.operator == "year":
+            since = Condition(condition.path, ">=", f"{condition.value}-01-01")
+            yield replace(frame, where=(*frame.where[:i], since, *frame.where[i + 1 :]))
+    if len(frame.where) == 2:
+        yield replace(frame, either=not frame.either)
+
+
+_BOUNDARY = {">": ">=", "<": "<=", ">=": ">", "<=": "<"}
+_FLIPPED = {**_BOUNDARY, "null": "known", "known": "null", "after": "before", "before": "after"}
+
+
+FAMILIES: Mapping[str, Family] = {
+    family.name: family
+    for family in (
+        Family(
+            "count",
+            0,
+            (
+                "How many {things}{where} are there?",
+                "Count the {things}{where}.",
+            ),
+            ("where",),
+        ),
+        Family(
+            "list",
+            0,
+            (
+                "List the {column} of all {things}{where}.",
+                "Give the {column} of each of the {things}{where}.",
+            ),
+            ("column", "where"),
+        ),
+        Family(
+            "aggregate",
+            0,
+            (
+                "What is the {aggregate} {number} of the {things}{where}?",
+                "Find the {aggregate} {number} of all {things}{where}.",
+            ),
+            ("aggregate", "number", "where"),
+        ),
+        Family(
+            "distinct",
+            1,
+            ("How many different values of {column} do the {things}{where} have?",),
+            ("column", "where"),
+        ),
+        Family(
+            "known",
+            1,
+            ("What is the average {number} of the {things}{where}, those whose {number} is not known left out?",),
+            ("unknown", "where"),
+        ),
+        Family(
+            "top",
+            1,
+            (
+                "List the {column} of the {count} {things}{where} with the highest {number}, highest first; "
+                "of equal ones the lower id comes first.",
+            ),
+            ("column", "number", "count", "where"),
+            ordered=True,
+        ),
+        Family(
+            "best",
+            1,
+            (
+                "Give the {column} of the {things}{where} with the highest {number} among them; if several "
+                "share it, of all of these.",
+            ),
+            ("column", "number", "where"),
+        ),
+        Family(
+            "nth",
+            2,
+            ("Of the different values of {number} of the {things}{where}, which is number {count} from the top?",),
+            ("number", "count", "where"),
+        ),
+        Family(
+            "groups",
+            2,
+            (
+                "For each {group}, how many {things}{where} are there? Give the {group} and the number, "
+                "without those that have none.",
+            ),
+            ("group", "where"),
+        ),
+        Family(
+            "group_values",
+            2,
+            ("For each {group} of the {things}{where}, give the {group} and the {aggregate} {number}.",),
+            ("group", "aggregate", "number", "where"),
+        ),
+        Family(
+            "children",
+            2,
+            (
+                "For every one of the {parents}, give the {column} and of how many {things}{where} it is the "
+                "{parent}, 0 included; a row for each, also where the {column} is the same.",
+            ),
+            ("parent", "where?"),
+        ),
+        Family(
+            "having",
+            3,
+            ("Which {group} has more than {count} {things}{where}?",),
+            ("group", "count", "where?"),
+        ),
+        Family(
+            "above",
+            3,
+            ("Give the {column} of the {things}{where} whose {number} is above the average {number} of all {things}.",),
+            ("column", "number", "where"),
+        ),
+        Family(
+            "share",
+            3,
+            ("Of all {things}, what percentage (0 to 100, not rounded) are {things}{where}?",),
+            ("where",),
+        ),
+        Family(
+            "none",
+            3,
+            (
+                "Give the {column} of each of the {parents} that is the {parent} of no {things}{where}; a row "
+                "for each, also where the {column} is the same.",
+            ),
+            ("parent", "where"),
+        ),
+        Family(
+            "months",
+            3,
+            (
+                "For each month (as in 2021-04) of {column}, how many {things}{where} are there? Give the "
+                "month and the number, without months that have none.",
+            ),
+            ("date", "where?"),
+        ),
+        Family(
+            "best_of_each",
+            4,
+            (
+                "For each {group} of the {things}{where}, give the {group} and the {column} of the one with "
+                "the highest {number}; if several share it, a row for each of these.",
+            ),
+            ("group", "column", "number", "where"),
+        ),
+        Family(
+            "running",
+            4,
+            (
+                "Order the {things}{where} by {column}, equal ones by id. In this order, give the id and the "
+                "total of {number} up to and including that row.",
+            ),
+            ("date", "number", "where"),
+            ordered=True,
+        ),
+        Family(
+            "change",
+            4,
+            (
+                "Order the {things}{where} with the same {parent} by {column}, equal ones by id. For each "
+                "give its id and its {number} minus that of the one before it (NULL for the first).",
+            ),
+            ("date", "parent-of", "number", "where?"),
+        ),
+    )
+}

@@ -1,0 +1,168 @@
+"""Questions of Spider and BIRD, read from the user's own copy in the layout they are published in.
+
+Spider: `train_spider.json`, `train_others.json`, `dev.json`, `test.json` beside `database/NAME/NAME.sqlite`; objects with
+`db_id`, `question`, `query`. Further `.sqlite` files of a database's folder, as in its test suite, are hidden databases.
+BIRD: `train.json` or `dev.json` beside `train_databases` or `dev_databases`; objects with `db_id`, `question`, `evidence`,
+`SQL` and, in the development set, `question_id`. `data` is the folder, or one of its JSON files.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.core import Task
+from agentgym.envs.sql.variants import variant
+from agentgym.errors import BadData
+
+FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev": ("dev.json",), "test": ("test.json",)}
+FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
+
+
+@dataclass(frozen=True)
+class Library:
+    """The questions of a copy, and where their databases are."""
+
+    source: str
+    tasks: tuple[Task, ...]
+    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
+
+    @cached_property
+    def splits(self) -> dict[str, float]:
+        """The names of the splits, as published, with their shares of the questions."""
+        counts: dict[str, float] = {}
+        for task in self.tasks:
+            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
+        return counts
+
+    @cached_property
+    def by_id(self) -> dict[str, Task]:
+        """The tasks by id."""
+        return {task.id: task for task in self.tasks}
+
+    def of_split(self, split: str) -> list[Task]:
+        """Return the tasks of a split in the order of the file."""
+        if split not in self._kept:
+            self._kept[split] = [task for task in self.tasks if task.split == split]
+        return self._kept[split]
+
+    def hidden(self, task: Task, variants: int) -> Iterator[bytes | Path]:
+        """Yield the databases beside the one that is shown; variants of it only where there is no other."""
+        shown = Path(task.data["path"])
+        others = [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
+        yield from others
+        for number in range(0 if others else variants):
+            made = variant(shown, number)
+            if made is not None:
+                yield made
+
+
+def load(data: str) -> Library:
+    """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
+    path = _find(data)
+    files = _files(path)
+    if not files:
+        expected = ", ".join(name for names in FILES.values() for name in names)
+        raise BadData(f"{path} holds no questions of Spider or BIRD; expected one of {expected}")
+    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files))
+
+
+def _find(data: str) -> Path:
+    """Return the file or folder at the path, or under $AGENTGYM_DATA where the path is relative."""
+    choices = [Path(data).expanduser()]
+    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
+        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / data)
+    for choice in choices:
+        if choice.exists():
+            return choice
+    tried = " and ".join(str(choice) for choice in choices)
+    raise BadData(f"nothing at {data!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
+
+
+def _files(path: Path) -> list[tuple[str, Path]]:
+    if path.is_dir():
+        return [(split, path / name) for split, names in FILES.items() for name in names if (path / name).is_file()]
+    split = next((split for split in FILES if split in path.stem), "dev")
+    return [(split, path)]
+
+
+@lru_cache(maxsize=4)
+def _read(files: tuple[tuple[str, str, int], ...]) -> Library:
+    tasks: dict[str, Task] = {}
+    for split, name, _ in files:
+        path = Path(name)
+        for number, raw in enumerate(_objects(path)):
+            task = _task(path, split, number, raw)
+            if task.id in tasks:
+                raise BadData(f"{path}, question {number}: the id {task.id!r} was given before")
+            tasks[task.id] = task
+    if not tasks:
+        raise BadData(f"{', '.join(name for _, name, _ in files)}: no question; expected at least one")
+    return Library(files[0][1], tuple(tasks.values()))
+
+
+def _objects(path: Path) -> list[dict[str, Any]]:
+    try:
+        value = json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        raise BadData(f"{path}, line {error.lineno}: {error.msg}; expected a JSON list of questions") from error
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise BadData(f"{path}: {error}; expected a JSON list of questions in UTF-8") from error
+    if not isinstance(value, list):
+        raise BadData(f"{path}: a JSON {type(value).__name__}; expected a list of questions")
+    for number, one in enumerate(cast("list[object]", value)):
+        if not isinstance(one, dict):
+            raise BadData(f"{path}, question {number}: {str(one)[:60]!r}; expected an object")
+    return cast("list[dict[str, Any]]", value)
+
+
+def _task(path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:
+    where = f"{path}, question {number}"
+    bird = "SQL" in raw
+    gold, name = _text(raw, "SQL" if bird else "query", where), _text(raw, "db_id", where)
+    data: dict[str, Any] = {
+        "question": _text(raw, "question", where),
+        "evidence": str(raw.get("evidence") or "").strip(),
+        "database": name,
+        "path": str(_database(path.parent, split, name, where)),
+        "gold": gold.rstrip().rstrip(";"),
+        "ordered": ordered(gold),
+        "any_columns": not bird,
+    }
+    id = str(raw.get("question_id", "")) or f"{path.stem}/{number}"
+    levels = {"simple": 0, "moderate": 1, "challenging": 2}
+    return Task(data["question"], data, id=id, split=split, difficulty=levels.get(str(raw.get("difficulty")), 0))
+
+
+def _database(folder: Path, split: str, name: str, where: str) -> Path:
+    """Return the file of a database: a plain name, under one of the published folders."""
+    if not re.fullmatch(r"[\w\-. ]+", name) or name.startswith("."):
+        raise BadData(f"{where}: db_id is {name[:60]!r}; expected the plain name of a database")
+    choices = [folder / form.format(split=split) / name / f"{name}.sqlite" for form in FOLDERS]
+    for choice in choices:
+        if choice.is_file():
+            return choice
+    tried = ", ".join(str(choice.relative_to(folder)) for choice in choices)
+    raise BadData(f"{where}: no database {name!r} in {folder} (looked for {tried})")
+
+
+def _text(raw: dict[str, Any], key: str, where: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
+    return value.strip().encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def ordered(gold: str) -> bool:
+    """Return whether a gold query orders its rows: an ORDER BY outside brackets and strings.
+
+    Spider's test suite looks for the words anywhere; in a subquery or a window they say nothing about the rows.
+    """
+    text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", "", gold)
+    while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:
+        text = shorter
+    return re.search(r"\border\s+by\b", text, re.IGNORECASE) is not None

@@ -1,0 +1,106 @@
+"""What a question asks, apart from its words: a frame, and the SQL clauses that its parts become."""
+
+import re
+from dataclasses import dataclass
+
+from agentgym.envs.sql.schemas import Column, Schema, Table
+
+Path = tuple[str, ...]
+"""Columns from a table on: references, then a column, as ("book", "author", "country")."""
+
+OPERATORS = ("=", ">", "<", ">=", "<=", "null", "known", "after", "before", "year")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on the column that a path leads to; `value` is a text as it is said, or a number."""
+
+    path: Path
+    operator: str
+    value: str | float | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One question: a family of questions, the table it is about, and what the family leaves open."""
+
+    family: str
+    table: str
+    where: tuple[Condition, ...] = ()
+    either: bool = False
+    """Whether one of the conditions is enough."""
+    column: Path = ()
+    number: Path = ()
+    group: Path = ()
+    aggregate: str = ""
+    count: int = 0
+    """A number of rows, or a threshold of the family."""
+    parent: str = ""
+    """The reference of the table whose target the question counts for."""
+
+
+class Clauses:
+    """The FROM and WHERE of a frame, with the joins that its paths need; tables are `t`, then `j1`, `j2`, …"""
+
+    def __init__(self, schema: Schema, table: str, spellings: dict[tuple[str, str, str], str] | None = None) -> None:
+        self.schema, self.table = schema, schema.by_name[table]
+        self._spellings = spellings or {}
+        self._alias: dict[Path, str] = {}
+        self._joins: list[str] = []
+
+    @property
+    def source(self) -> str:
+        """The FROM clause without its keyword."""
+        if not self._joins:
+            return self.table.name
+        return " ".join([f"{self.table.name} AS t", *self._joins])
+
+    def at(self, path: Path) -> tuple[str, Table, Column]:
+        """Return the alias ("" for the first table), table and column that a path leads to, joining what lies between."""
+        table, so_far, alias = self.table, (), "t"
+        for step in path[:-1]:
+            column = table.by_name[step]
+            target, so_far = self.schema.by_name[column.target], (*so_far, step)
+            if so_far not in self._alias:
+                self._alias[so_far] = f"j{len(self._alias) + 1}"
+                self._joins.append(
+                    f"JOIN {target.name} AS {self._alias[so_far]} ON {self._alias[so_far]}.id = {alias}.{column.stored}"
+                )
+            table, alias = target, self._alias[so_far]
+        return alias, table, table.by_name[path[-1]] if path[-1] != "id" else _KEY
+
+    def name(self, path: Path) -> str:
+        """Return the qualified name of the column that a path leads to; call `plain` on the finished query."""
+        alias, _, column = self.at(path)
+        return f"{alias}.{column.stored}"
+
+    def where(self, frame: Frame, *more: str) -> str:
+        """Return the WHERE clause with a space in front, or nothing."""
+        said = (" OR " if frame.either else " AND ").join(self.test(condition) for condition in frame.where)
+        if frame.either and more:
+            said = f"({said})"
+        tests = [test for test in (said, *more) if test]
+        return f" WHERE {' AND '.join(tests)}" if tests else ""
+
+    def test(self, condition: Condition) -> str:
+        """Return a condition as SQL."""
+        alias, table, column = self.at(condition.path)
+        name, value = f"{alias}.{column.stored}", condition.value
+        if condition.operator == "null":
+            return f"{name} IS NULL"
+        if condition.operator == "known":
+            return f"{name} IS NOT NULL"
+        if condition.operator == "year":
+            return f"{name} BETWEEN '{value}-01-01' AND '{value}-12-31'"
+        operator = {"after": ">", "before": "<"}.get(condition.operator, condition.operator)
+        if isinstance(value, str):
+            value = self._spellings.get((table.name, column.name, value), value)
+            return f"{name} {operator} '{value}'"
+        return f"{name} {operator} {value}"
+
+    def plain(self, sql: str) -> str:
+        """Return the query without `t.` where there is only one table."""
+        return sql if self._joins else re.sub(r"\bt\.(?=\w)", "", sql)
+
+
+_KEY = Column("id", "integer")

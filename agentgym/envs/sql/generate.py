@@ -1,0 +1,235 @@
+"""Questions drawn at random, and kept only where wrong queries give other results."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.sql.contents import STYLES, content
+from agentgym.envs.sql.families import FAMILIES, Family, query, wrong_queries
+from agentgym.envs.sql.frames import Condition, Frame, Path
+from agentgym.envs.sql.queries import AGGREGATES
+from agentgym.envs.sql.schemas import SCHEMAS, Column, Schema, Table
+from agentgym.envs.sql.words import say
+from agentgym.rewards.sql_result import same_result
+
+INSTANCES = 4
+"""Databases of one question: the one that is shown, and others of the same schema with other contents."""
+MOST_ROWS = 300
+"""Longest result of a kept question."""
+
+Data = dict[str, Any]
+
+
+def families(difficulty: int, family: str) -> list[Family]:
+    """Return the families of a difficulty: its own level and the two below; or the named one; or those of one table."""
+    if family == "one_table":
+        return [one for one in FAMILIES.values() if one.level == 0]
+    if family:
+        return [FAMILIES[family]]
+    highest = min(difficulty, 4)
+    return [one for one in FAMILIES.values() if highest - 2 <= one.level <= highest]
+
+
+def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
+    """Return the data of a question that has not been tried yet, `seeds` still to be drawn; None where parts are missing."""
+    name = _pick(rng, sorted(SCHEMAS))
+    kind = _pick(rng, families(difficulty, family))
+    single = family == "one_table"
+    table = _pick(rng, SCHEMAS[name].tables)
+    frame = Drawing(rng, SCHEMAS[name], table, 0 if single else difficulty).frame(kind)
+    if frame is None:
+        return None
+    spelled = single or not difficulty
+    style = "plain" if spelled else _pick(rng, sorted(STYLES))
+    return {
+        "schema": name,
+        "table": table.name if single else "",
+        "question": say(frame, SCHEMAS[name], rng),
+        "meaning": query(frame, SCHEMAS[name]),
+        "gold": query(frame, SCHEMAS[name], spellings(SCHEMAS[name], style)),
+        "wrong": wrong_queries(frame, SCHEMAS[name], spellings(SCHEMAS[name], style)),
+        "family": kind.name,
+        "ordered": kind.ordered,
+        "rows": 16 + 8 * difficulty,
+        "style": style,
+        "spelled": spelled,
+    }
+
+
+def instances(data: Data) -> list[bytes]:
+    """Return the databases of a question, the one that is shown first."""
+    return [content(data["schema"], seed, data["rows"], data["style"], data["table"]) for seed in data["seeds"]]
+
+
+def seeded(data: Data, rng: np.random.Generator, tries: int = 4) -> Data | None:
+    """Return the question with databases on which it is worth asking; None where none were found."""
+    for _ in range(tries):
+        whole = {**data, "seeds": [int(seed) for seed in rng.integers(2**31, size=INSTANCES)]}
+        if telling(whole):
+            return whole
+    return None
+
+
+def telling(data: Data) -> bool:
+    """Return whether the databases tell right from wrong.
+
+    The gold query has one result whatever the order in which SQLite visits rows; that of the shown database says
+    something; those of the databases are not all the same; every wrong query, of at least two, fails on some database.
+    """
+    golds: list[list[Any]] = []
+    left = list(data["wrong"])
+    for number, made in enumerate(instances(data)):
+        with closing(_connect(made)) as connection:
+            gold = connection.execute(data["gold"]).fetchall()
+            if number == 0 and (not 0 < len(gold) <= MOST_ROWS or gold in ([(0,)], [(0.0,)], [(None,)])):
+                return False
+            connection.execute("PRAGMA reverse_unordered_selects = ON")
+            if not same_result(connection.execute(data["gold"]).fetchall(), gold, ordered=data["ordered"]):
+                return False
+            golds.append(gold)
+            left = [sql for sql in left if same_result(connection.execute(sql).fetchall(), gold, ordered=data["ordered"])]
+    constant = all(same_result(gold, golds[0], ordered=data["ordered"]) for gold in golds[1:])
+    return not left and not constant and len(data["wrong"]) >= 2
+
+
+def _connect(made: bytes) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.deserialize(made)
+    return connection
+
+
+def spellings(schema: Schema, style: str) -> dict[tuple[str, str, str], str]:
+    """Return how each category is stored, by table, column and how it is said."""
+    return {
+        (table.name, column.name, value): STYLES[style](value)
+        for table in schema.tables
+        for column in table.columns
+        for value in column.values
+    }
+
+
+class Drawing:
+    """Draws the parts of one frame."""
+
+    def __init__(self, rng: np.random.Generator, schema: Schema, table: Table, difficulty: int) -> None:
+        self.rng, self.schema, self.table, self.difficulty = rng, schema, table, difficulty
+        self.depth = max(0, min(3, difficulty - 1))
+        """Most references a path may go through."""
+
+    def frame(self, family: Family) -> Frame | None:
+        """Return a frame of the family about the table; None where the table has no fitting column."""
+        parts: dict[str, Any] = {}
+        for need in family.needs:
+            found = _DRAWN[need](self)
+            if found is None:
+                return None
+            parts |= found
+        where: tuple[Condition, ...] = parts.get("where", ())
+        fixed = {one.path for one in where if one.operator == "="}
+        if parts.get("column") in {*fixed, parts.get("group"), parts.get("number")} - {None} or parts.get("group") in fixed:
+            return None  # it would be known beforehand
+        either = len(where) == 2 and self.difficulty > 0 and family.name in _EITHER and self.rng.random() < 0.3
+        parts["either"] = either
+        return Frame(family.name, self.table.name, **parts)
+
+    def path(self, fits: Callable[[Column], bool], depth: int) -> Path | None:
+        """Return a path to a fitting column that is always known, through references that are always known."""
+        found = [path for path, column in self._paths(self.table, depth) if fits(column) and not column.nullable]
+        return found[int(self.rng.integers(len(found)))] if found else None
+
+    def _paths(self, table: Table, depth: int) -> Iterator[tuple[Path, Column]]:
+        for column in table.columns:
+            if column.kind != "reference":
+                yield (column.name,), column
+            elif depth and not column.nullable:
+                for path, end in self._paths(self.schema.by_name[column.target], depth - 1):
+                    yield (column.name, *path), end
+
+    def conditions(self, least: int) -> dict[str, Any] | None:
+        """Return from `least` to two or more conditions, on columns that differ."""
+        most = 2 + self.difficulty // 3
+        wanted = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
+        found: dict[Path, Condition] = {}
+        for _ in range(4 * wanted):
+            if len(found) == wanted:
+                break
+            condition = self._condition()
+            if condition is not None:
+                found.setdefault(condition.path, condition)
+        return {"where": tuple(found.values())} if len(found) == wanted else None
+
+    def _condition(self) -> Condition | None:
+        paths = list(self._paths(self.table, self.depth))
+        if not paths:
+            return None
+        path, column = paths[int(self.rng.integers(len(paths)))]
+        if column.kind == "category" and not column.nullable:
+            return Condition(path, "=", _pick(self.rng, column.values))
+        if column.kind == "integer" and not column.nullable:
+            return Condition(path, _pick(self.rng, (">", "<", ">=", "<=")), self._threshold(column))
+        if not self.difficulty:
+            return None
+        if column.nullable and self.rng.random() < 0.6:
+            return Condition(path, _pick(self.rng, ("null", "known")))
+        if column.counts:
+            return Condition(path, _pick(self.rng, (">", "<")), self._threshold(column))
+        if column.kind == "date":
+            year = int(self.rng.integers(2019, 2024))
+            operator = _pick(self.rng, ("after", "before", "year"))
+            day = f"{year}-{int(self.rng.integers(1, 13)):02}-{int(self.rng.integers(1, 29)):02}"
+            return Condition(path, operator, year if operator == "year" else day)
+        return None
+
+    def _threshold(self, column: Column) -> int | float:
+        value = column.low + (column.high - column.low) * (0.2 + 0.6 * float(self.rng.random()))
+        return int(value) if column.kind == "integer" else round(value) + 0.5
+
+    def parent(self) -> dict[str, Any] | None:
+        """Return a reference of the table and the name of what it refers to."""
+        found = [column for column in self.table.columns if column.kind == "reference"]
+        if not found:
+            return None
+        column = found[int(self.rng.integers(len(found)))]
+        names = [one.name for one in self.schema.by_name[column.target].columns if one.names and not one.nullable]
+        return {"parent": column.name, "column": (names[0],)} if names else None
+
+    def parent_of(self) -> dict[str, Any] | None:
+        """Return a reference of the table that is always known."""
+        found = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
+        return {"parent": _pick(self.rng, found)} if found else None
+
+    def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, Any] | None:
+        """Return a path as a part of a frame."""
+        path = self.path(fits, depth)
+        return None if path is None else {part: path}
+
+    def unknown(self) -> dict[str, Any] | None:
+        """Return a number of the table that is sometimes not known."""
+        found = [column.name for column in self.table.columns if column.counts and column.nullable]
+        return {"number": (_pick(self.rng, found),)} if found else None
+
+
+_DRAWN: dict[str, Callable[[Drawing], dict[str, Any] | None]] = {
+    "where": lambda drawing: drawing.conditions(1),
+    "where?": lambda drawing: drawing.conditions(0),
+    "column": lambda drawing: drawing.named("column", lambda c: True, 0),
+    "number": lambda drawing: drawing.named("number", lambda c: c.counts, 0),
+    "group": lambda drawing: drawing.named("group", lambda c: c.kind == "category", drawing.depth),
+    "date": lambda drawing: drawing.named("column", lambda c: c.kind == "date", 0),
+    "aggregate": lambda drawing: {"aggregate": _pick(drawing.rng, sorted(AGGREGATES))},
+    "count": lambda drawing: {"count": int(drawing.rng.integers(2, 5))},
+    "parent": Drawing.parent,
+    "parent-of": Drawing.parent_of,
+    "unknown": Drawing.unknown,
+}
+
+
+_EITHER = ("count", "list", "aggregate", "distinct", "groups", "group_values", "share", "months")
+"""Families in which conditions stand last, so that `or` cannot be read in two ways."""
+
+
+def _pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    return values[int(rng.integers(len(values)))]

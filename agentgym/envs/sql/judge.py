@@ -1,0 +1,58 @@
+"""Whether a query answers a question: its result against the gold query's, on several databases of one schema.
+
+Several databases are the idea of test-suite accuracy (Zhong, Yu and Klein 2020, arXiv 2010.02840): a wrong query is right
+on one database by luck more easily than on all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agentgym.envs.sql.database import Database, QueryError, Result
+from agentgym.errors import Fault
+from agentgym.rewards.sql_result import column_orders, same_result
+
+
+def gold_result(database: Database, gold: str) -> Result:
+    """Return the gold query's result; a Fault where it has none, since no answer could be right."""
+    try:
+        return database.run(gold)
+    except QueryError as error:
+        raise Fault(f"the gold query fails on {database.name}: {error} (gold: {gold[:200]})") from error
+
+
+def holds_on(databases: Iterable[Database], sql: str, gold: str, comparison: "Comparison") -> bool:
+    """Return whether a query has the gold query's result on further databases; one on which it fails is enough."""
+    for database in databases:
+        wanted = gold_result(database, gold)
+        try:
+            given = database.run(sql)
+        except QueryError:
+            return False
+        if not comparison.same(given, wanted):
+            return False
+    return True
+
+
+@dataclass
+class Comparison:
+    """How results are compared; remembers in which order the columns of an answer have stood so far."""
+
+    ordered: bool
+    """Whether the order of rows counts."""
+    any_columns: bool = False
+    """Whether columns may stand in another order, the same one on every database."""
+    _orders: set[tuple[int, ...]] | None = field(default=None, init=False)
+
+    def same(self, given: Result, wanted: Result) -> bool:
+        """Return whether two results are the same, and can be together with those before."""
+        if len(given.columns) != len(wanted.columns):
+            return False
+        if not self.any_columns or not wanted.rows:
+            return same_result(given.rows, wanted.rows, ordered=self.ordered)
+        found = {
+            order
+            for order in column_orders(given.rows, wanted.rows)
+            if same_result(given.rows, wanted.rows, ordered=self.ordered, permutation=order)
+        }
+        self._orders = found if self._orders is None else self._orders & found
+        return bool(self._orders)

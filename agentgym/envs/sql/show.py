@@ -1,0 +1,92 @@
+"""What a database and its answers look like in an observation."""
+
+import difflib
+import re
+from typing import Any
+
+from agentgym.envs.sql.database import Database, Result
+
+CELL, PAGE = 80, 4000
+"""Most characters of a value and of an observation."""
+COUNTED = 1000
+"""Rows that are counted before it says `more than`."""
+
+
+def statements(database: Database) -> str:
+    """Return the statements that made the tables; only names where these would be too long."""
+    rows = database.run("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid").rows
+    made = [(str(name), str(sql)) for name, sql in rows if not str(name).startswith("sqlite_")]
+    text = "\n".join(f"{sql.strip()};" for _, sql in made)
+    if len(text) <= PAGE:
+        return text
+    names = "\n".join(f"{name}({', '.join(columns(database, name))})" for name, _ in made)
+    return cut(f"{names}\nFor the whole of one: SELECT sql FROM sqlite_master WHERE name = '…'")
+
+
+def overview(database: Database) -> str:
+    """Return each table with the number of its rows, and its columns with the number of their different values."""
+    lines: list[str] = []
+    for name in tables(database):
+        fields = columns(database, name)
+        counts = ", ".join(f"COUNT(DISTINCT {quoted(one)})" for one in fields)
+        rows, *different = database.run(f"SELECT COUNT(*), {counts} FROM {quoted(name)}").rows[0]
+        lines.append(f"{name} {rows}: " + ", ".join(f"{one} {n}" for one, n in zip(fields, different, strict=True)))
+    return cut("\n".join(lines))
+
+
+def tables(database: Database) -> list[str]:
+    """Return the names of the tables."""
+    rows = database.run("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid").rows
+    return [str(row[0]) for row in rows if not str(row[0]).startswith("sqlite_")]
+
+
+def columns(database: Database, table: str) -> list[str]:
+    """Return the names of a table's columns."""
+    return list(database.run(f"SELECT * FROM {quoted(table)}", first=0).columns)
+
+
+def quoted(name: str) -> str:
+    """Return a name as it may stand in SQL: bare where it is a plain word."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def table(result: Result, most: int) -> str:
+    """Return a result as lines of values, its column names first and the number of its rows last."""
+    lines = [" | ".join(cell(name) for name in result.columns)]
+    lines += [" | ".join(cell(value) for value in row) for row in result.rows[:most]]
+    count = len(result.rows)
+    if result.more or count > most:
+        total = f"more than {count}" if result.more else str(count)
+        lines.append(f"(the first {min(most, count)} of {total} rows)")
+    else:
+        lines.append(f"({count} row{'' if count == 1 else 's'})")
+    return cut("\n".join(lines), lines[-1])
+
+
+def cell(value: Any) -> str:
+    """Return a value as text of one line."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"x'{value[: CELL // 2].hex()}'"
+    text = str(value)[: CELL + 1]
+    text = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+    return text if len(text) <= CELL else f"{text[:CELL]}…"
+
+
+def cut(text: str, last: str = "") -> str:
+    """Return a text of at most a page, saying where it was cut."""
+    return text if len(text) <= PAGE else f"{text[:PAGE]} …\n(cut) {last}".rstrip()
+
+
+def explained(error: str, database: Database) -> str:
+    """Return SQLite's message with the nearest name where a name was wrong."""
+    match = re.search(r"no such (column|table): ([\w.\"]+)", error)
+    if match is None:
+        return error
+    wrong = match[2].rsplit(".", 1)[-1]
+    known = tables(database)
+    if match[1] == "column":
+        known = [column for name in known for column in columns(database, name)]
+    near = difflib.get_close_matches(wrong, dict.fromkeys(known), n=1, cutoff=0.6)
+    return f"{error}. Did you mean {near[0]}?" if near else f"{error}. schema[] shows what there is."

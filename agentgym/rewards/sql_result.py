@@ -1,0 +1,71 @@
+"""Whether two results of SQL queries are the same: as a multiset of rows, or row by row where order was asked for.
+
+Values compare as in BIRD's evaluation, by Python's equality of what SQLite returns (Li et al. 2023, arXiv 2305.03111):
+1 and 1.0 are equal, '1' is neither, NULL equals NULL. Besides, floats are equal when 12 significant digits are, since
+two right queries may add in another order. BIRD compares sets; here duplicates count, as in the test-suite evaluation of
+Spider (Zhong et al. 2020, arXiv 2010.02840).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+Row = Sequence[Any]
+DIGITS = 12
+
+
+def canonical(value: Any) -> Any:
+    """Return a value that is equal for equal SQL values: whole floats as integers, others to 12 significant digits."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    rounded = value if value.is_integer() else float(f"{value:.{DIGITS}g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def same_result(
+    given: Sequence[Row], gold: Sequence[Row], *, ordered: bool, permutation: Sequence[int] | None = None
+) -> bool:
+    """Return whether the rows are the same; `permutation[i]` is the given column that stands for gold's column i."""
+    if len(given) != len(gold):
+        return False
+    if given and len(given[0]) != len(gold[0]):
+        return False
+    mine, wanted = _rows(given, permutation), _rows(gold, None)
+    return mine == wanted if ordered else Counter(mine) == Counter(wanted)
+
+
+def column_orders(given: Sequence[Row], gold: Sequence[Row]) -> list[tuple[int, ...]]:
+    """Return the orders of the given columns that could make the results equal, as Spider's test suite allows any.
+
+    Columns can only stand for one another where they hold the same values the same number of times.
+    """
+    width = len(gold[0]) if gold else 0
+    if not gold or len(given) != len(gold) or len(given[0]) != width:
+        return [tuple(range(width))] if not gold and not given else []
+    mine = [Counter(canonical(row[i]) for row in given) for i in range(width)]
+    wanted = [Counter(canonical(row[i]) for row in gold) for i in range(width)]
+    orders: list[tuple[int, ...]] = [()]
+    for column in wanted:
+        orders = [(*order, i) for order in orders for i in range(width) if i not in order and mine[i] == column][
+            :MOST_ORDERS
+        ]
+    return orders
+
+
+MOST_ORDERS = 720
+"""Column orders that are tried: all of six columns with the same values."""
+
+
+def f1(given: Sequence[Row], gold: Sequence[Row]) -> float:
+    """Return the harmonic mean of precision and recall of rows, as multisets, from 0 to 1."""
+    if not given and not gold:
+        return 1.0
+    shared = sum((Counter(_rows(given, None)) & Counter(_rows(gold, None))).values())
+    return 2 * shared / (len(given) + len(gold))
+
+
+def _rows(rows: Sequence[Row], permutation: Sequence[int] | None) -> list[tuple[Any, ...]]:
+    if permutation is not None:
+        return [tuple(canonical(row[i]) for i in permutation) for row in rows]
+    return [tuple(canonical(value) for value in row) for row in rows]

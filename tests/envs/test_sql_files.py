@@ -1,0 +1,246 @@
+"""Spider and BIRD in the layout they are published in, written small."""
+
+import json
+import sqlite3
+
+import pytest
+
+import agentgym
+from agentgym.envs.sql.files import ordered
+from agentgym.envs.sql.variants import variant
+from agentgym.errors import BadConfig, BadData, Fault
+
+SINGERS = """
+PRAGMA foreign_keys = OFF;
+CREATE TABLE "singer" ("Singer_ID" int, "Name" text, "Age" int, PRIMARY KEY ("Singer_ID"));
+CREATE TABLE "concert" ("concert_ID" int, "Singer_ID" int, "Year" text, PRIMARY KEY ("concert_ID"),
+  FOREIGN KEY ("Singer_ID") REFERENCES "singer"("Singer_ID"));
+"""
+
+
+def make_singers(path, shift=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript(SINGERS)
+    for i in range(1, 31):
+        connection.execute("INSERT INTO singer VALUES (?, ?, ?)", (i, f"Name {i % 11}", 20 + (i * 7 + shift) % 30))
+        connection.execute("INSERT INTO concert VALUES (?, ?, ?)", (i, 1 + (i * 3) % 20, str(2014 + i % 3)))
+    connection.commit()
+    connection.close()
+    return path
+
+
+def spider(folder, questions=None, suite=0):
+    """Write a copy of Spider: dev.json with the keys it has, tables.json, database/NAME/NAME.sqlite."""
+    asked = questions or [
+        ("How many singers are there?", "SELECT count(*) FROM singer"),
+        ("Show name and age of all singers older than 40.", "SELECT name, age FROM singer WHERE age  >  40"),
+        ("List names from the oldest.", "SELECT name FROM singer ORDER BY age DESC, singer_id"),
+        (
+            "Which singers have a concert?",
+            "SELECT DISTINCT T1.name FROM singer AS T1 JOIN concert AS T2 ON T1.singer_id = T2.singer_id",
+        ),
+    ]
+    records = [
+        {"db_id": "singers", "query": sql, "query_toks": sql.split(), "question": q, "question_toks": q.split(), "sql": {}}
+        for q, sql in asked
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dev.json").write_text(json.dumps(records), encoding="utf-8")
+    (folder / "tables.json").write_text("[]", encoding="utf-8")
+    make_singers(folder / "database" / "singers" / "singers.sqlite")
+    for number in range(suite):
+        make_singers(folder / "database" / "singers" / f"singers_v{number}.sqlite", shift=number + 1)
+    return folder
+
+
+def bird(folder):
+    """Write a copy of BIRD: dev.json with evidence and SQL, dev_databases/NAME/NAME.sqlite, dev_gold.sql."""
+    records = [
+        {
+            "question_id": 0,
+            "db_id": "singers",
+            "question": "What share of singers is old?",
+            "evidence": "old refers to Age > 40",
+            "SQL": "SELECT CAST(SUM(CASE WHEN `Age` > 40 THEN 1 ELSE 0 END) AS REAL) / COUNT(*) FROM singer",
+            "difficulty": "moderate",
+        },
+        {
+            "question_id": 1,
+            "db_id": "singers",
+            "question": "Years since the first concert?",
+            "evidence": "",
+            "SQL": "SELECT strftime('%Y', CURRENT_TIMESTAMP) - MIN(Year) FROM concert",
+            "difficulty": "simple",
+        },
+    ]
+    folder.mkdir(parents=True)
+    (folder / "dev.json").write_text(json.dumps(records), encoding="utf-8")
+    (folder / "dev_gold.sql").write_text("", encoding="utf-8")
+    make_singers(folder / "dev_databases" / "singers" / "singers.sqlite")
+    return folder
+
+
+def answer(env, number, sql):
+    env.reset(seed=0, options={"task": number})
+    return env.step(f"answer[{sql}]")
+
+
+def test_spider_is_played(tmp_path):
+    env = agentgym.make("rlvr/SQL-v0", data=str(spider(tmp_path / "spider")), split="dev")
+    assert env.size() == 4 and env.find("dev/2").data["ordered"] and not env.find("dev/3").data["ordered"]
+    for number in range(4):
+        env.reset(seed=0, options={"task": number})
+        assert 'CREATE TABLE "singer"' in env.step("schema[]")[0]
+        assert env.step(next(env.oracle()))[1] == 1.0
+    assert answer(env, 0, "SELECT 30")[1] == 0.0  # right on the whole database, wrong on a part of it
+    assert answer(env, 1, "SELECT age, name FROM singer WHERE age > 40")[1] == 1.0  # any order of columns, as its test suite
+    assert answer(env, 1, "SELECT name, age FROM singer WHERE age > 41 ORDER BY age")[1] == 0.0
+    assert answer(env, 2, "SELECT name FROM singer ORDER BY age")[1] == 0.0
+    assert answer(env, 3, "SELECT name FROM singer WHERE singer_id IN (SELECT singer_id FROM concert)")[1] == 0.0  # repeats
+    assert answer(env, 3, "SELECT DISTINCT name FROM singer WHERE singer_id IN (SELECT singer_id FROM concert)")[1] == 1.0
+
+
+def test_alone_the_published_database_decides(tmp_path):
+    env = agentgym.make("rlvr/SQL-v0", data=str(spider(tmp_path / "spider")), split="dev", variants=0)
+    assert answer(env, 0, "SELECT 30")[1] == 1.0
+
+
+def test_a_test_suite_beside_the_database_is_used(tmp_path):
+    env = agentgym.make("rlvr/SQL-v0", data=str(spider(tmp_path / "spider", suite=2)), split="dev")
+    assert len(list(env.library.hidden(env.find("dev/0"), 2))) == 2
+    env.reset(seed=0, options={"task": 1})
+    shown = env.step("query[SELECT name, age FROM singer WHERE age > 40]")[0]
+    assert shown.endswith("rows)")
+    assert answer(env, 1, "SELECT name, age FROM singer WHERE age > 40")[1] == 1.0
+    ages = "SELECT name, age FROM singer WHERE singer_id IN (SELECT singer_id FROM singer WHERE age > 41)"
+    assert answer(env, 1, ages)[1] == 0.0
+
+
+def test_bird_is_played_with_its_evidence(tmp_path):
+    env = agentgym.make("rlvr/SQL-v0", data=str(bird(tmp_path / "dev_20240627")), split="dev")
+    observation, _ = env.reset(seed=0, options={"task": "0"})
+    assert "Question: What share of singers is old?\nEvidence: old refers to Age > 40\n" in observation
+    assert env.task.difficulty == 1
+    assert answer(env, 0, "SELECT AVG(Age > 40) FROM singer")[1] == 1.0
+    assert answer(env, 0, "SELECT AVG(Age >= 40) FROM singer")[1] == 0.0
+    assert answer(env, 1, "SELECT 2024 - MIN(Year) FROM concert")[1] == 1.0  # the clock stands still
+    assert env.size() == 2 and list(env.splits) == ["dev"]
+
+
+def test_files_keep_the_contract(tmp_path):
+    from agentgym.contract import check
+
+    folder = spider(tmp_path / "spider")
+    laws = ["same again", "same elsewhere", "equal keys", "oracle solves", "oracle recovers", "snapshots elsewhere"]
+    report = check("rlvr/SQL-v0", data=str(folder), split="dev", laws=[*laws, "nasty actions", "info schema"])
+    assert report.ok, str(report)
+
+
+def test_variants_keep_references_whole(tmp_path):
+    path = make_singers(tmp_path / "singers.sqlite")
+    before = path.read_bytes()
+    sizes = set()
+    for number in range(2):
+        made = variant(path, number)
+        assert made is not None
+        copy = sqlite3.connect(":memory:")
+        copy.deserialize(made)
+        rows = copy.execute("SELECT COUNT(*) FROM singer").fetchone()[0]
+        assert 15 <= rows < 30
+        assert copy.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert copy.execute(
+            "SELECT COUNT(*) FROM concert WHERE Singer_ID NOT IN (SELECT Singer_ID FROM singer)"
+        ).fetchone() == (0,)
+        sizes.add(tuple(copy.execute("SELECT Singer_ID FROM singer")))
+    assert len(sizes) == 2 and path.read_bytes() == before
+
+
+def test_references_that_cannot_be_followed_make_no_variant(tmp_path):
+    path = tmp_path / "odd.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE a (x int); CREATE TABLE b (x int REFERENCES a(x)); INSERT INTO b VALUES (1)")
+    connection.close()
+    assert variant(path, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a FROM t ORDER BY a", True),
+        ("SELECT a FROM t order  by a LIMIT 3", True),
+        ("SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY c LIMIT 1)", False),
+        ("SELECT RANK() OVER (ORDER BY a) FROM t", False),
+        ("SELECT a FROM t WHERE b = 'in order by name (first'", False),
+        ("SELECT a FROM t WHERE b = ')' ORDER BY a", True),
+    ],
+)
+def test_order_is_asked_for_outside_of_brackets(sql, expected):
+    assert ordered(sql) is expected
+
+
+def test_damaged_databases_end_one_episode(tmp_path):
+    folder = spider(tmp_path / "spider")
+    good = folder / "database" / "singers" / "singers.sqlite"
+    bad = folder / "database" / "broken" / "broken.sqlite"
+    bad.parent.mkdir()
+    whole = bytearray(good.read_bytes())
+    whole[4096:12288] = b"\x5a" * 8192  # header and schema are fine, the pages behind them are not
+    bad.write_bytes(whole)
+    worse = folder / "database" / "worse" / "worse.sqlite"
+    worse.parent.mkdir()
+    worse.write_bytes(b"<html>404</html>" * 500)
+    records = json.loads((folder / "dev.json").read_text())
+    records += [{**records[0], "db_id": "broken"}, {**records[0], "db_id": "worse"}]
+    (folder / "dev.json").write_text(json.dumps(records))
+    env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+    env.reset(seed=0, options={"task": 4})
+    _, _, terminated, truncated, info = env.step("query[SELECT * FROM singer, concert]")
+    assert (terminated, truncated, info["success"], info["reason"]) == (False, True, None, "crash")
+    assert "broken.sqlite is damaged" in info["error"]
+    with pytest.raises(Fault, match=r"worse\.sqlite.*not a database"):
+        env.reset(seed=0, options={"task": 5})
+    assert answer(env, 0, "SELECT count(*) FROM singer")[1] == 1.0
+    episodes = agentgym.collect(
+        agentgym.OracleAgent(), "rlvr/SQL-v0", tasks=env.tasks(6), env_options={"data": str(folder), "split": "dev"}
+    )
+    ends = {episode.task_id: (episode.success, episode.reason) for episode in episodes}
+    assert ends == {f"dev/{i}": (True, "success") for i in range(4)} | {f"dev/{i}": (None, "crash") for i in (4, 5)}
+
+
+def test_a_gold_query_that_fails_is_a_fault(tmp_path):
+    folder = spider(tmp_path / "spider", [("Broken?", "SELECT nothing FROM singer")])
+    env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+    _, _, _, truncated, info = answer(env, 0, "SELECT 1")
+    assert truncated and info["success"] is None and "the gold query fails" in info["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[{]", "line 1"),
+        ("{}", "expected a list"),
+        ("[]", "no question"),
+        ("[3]", "question 0: '3'; expected an object"),
+        ('[{"db_id": "singers", "question": "x"}]', "query is 'None'"),
+        ('[{"db_id": "../singers", "question": "x", "query": "SELECT 1"}]', "plain name"),
+        ('[{"db_id": "nobody", "question": "x", "query": "SELECT 1"}]', "no database 'nobody'"),
+    ],
+)
+def test_bad_files_say_where(tmp_path, content, words):
+    folder = spider(tmp_path / "spider")
+    (folder / "dev.json").write_text(content)
+    with pytest.raises(BadData, match=words):
+        agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+
+
+def test_folders_without_questions_and_splits_that_are_not_there(tmp_path, monkeypatch):
+    with pytest.raises(BadData, match="no questions of Spider or BIRD"):
+        agentgym.make("rlvr/SQL-v0", data=str(tmp_path))
+    spider(tmp_path / "spider")
+    with pytest.raises(LookupError, match="dev"):
+        agentgym.make("rlvr/SQL-v0", data=str(tmp_path / "spider"), split="test")
+    monkeypatch.setenv("AGENTGYM_DATA", str(tmp_path))
+    assert agentgym.make("rlvr/SQL-v0", data="spider/dev.json", split="dev").size() == 4
+    with pytest.raises((BadData, BadConfig)):
+        agentgym.make("rlvr/SQL-v0", data="spider/none.json", split="dev")

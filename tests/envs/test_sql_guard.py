@@ -1,0 +1,145 @@
+"""Queries of a stranger: each bounded, answered in words, and without a trace."""
+
+import sqlite3
+
+import pytest
+
+from agentgym.envs.sql.contents import content
+from agentgym.envs.sql.database import Database, QueryError
+from agentgym.errors import BadData, Fault
+
+ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
+
+
+@pytest.fixture(scope="module")
+def database():
+    made = Database(content("library", 1, 24, "plain"))
+    yield made
+    assert made.run("SELECT COUNT(*) FROM loans").rows[0][0] > 0  # it has survived all of them
+    made.close()
+
+
+def bomb(depth, form):
+    steps = ", ".join(f"a{i} AS ({form.replace('@', f'a{i - 1}')})" for i in range(1, depth))
+    return f"WITH a0 AS (SELECT 1 AS x), {steps} SELECT COUNT(*) FROM a{depth - 1}"
+
+
+REFUSED = {
+    "attach": ("ATTACH '/etc/passwd' AS x", "only one query that reads"),
+    "pragma": ("PRAGMA query_only = OFF", "only one query that reads"),
+    "explain": ("EXPLAIN SELECT 1", "only one query that reads"),
+    "nothing": ("-- SELECT 1", "only one query that reads"),
+    "insert": ("INSERT INTO members VALUES (1, 'a', 'b', 'c')", "only one query that reads"),
+    "insert after with": ("WITH a AS (SELECT 1) INSERT INTO members SELECT 1, 'a', 'b', 'c'", "not authorized"),
+    "delete after with": ("WITH a AS (SELECT 1) DELETE FROM loans", "not authorized"),
+    "update returning": ("WITH a AS (SELECT 1) UPDATE loans SET fine = 1 RETURNING *", "not authorized"),
+    "two statements": ("SELECT 1; DROP TABLE loans", "one statement"),
+    "pragma as a table": ("SELECT * FROM pragma_database_list", "not authorized"),
+    "counting a pragma": ("SELECT COUNT(*) FROM pragma_compile_options", "not authorized"),
+    "extension": ("SELECT load_extension('x')", "load_extension is not allowed"),
+    "tokenizer": ("SELECT fts3_tokenizer('simple')", "fts3_tokenizer is not allowed"),
+    "reading files": ("SELECT readfile('/etc/passwd')", "no such function"),
+    "writing files": ("SELECT writefile('/tmp/x', 'y')", "no such function"),
+    "random": ("SELECT random()", "random is not allowed"),
+    "random bytes": ("SELECT randomblob(1000000000)", "randomblob is not allowed"),
+    "version": ("SELECT sqlite_version()", "sqlite_version is not allowed"),
+    "statements": ("SELECT COUNT(*) FROM sqlite_stmt", "not allowed"),
+    "pages": ("SELECT * FROM dbstat", "not allowed"),
+    "json": ("SELECT * FROM json_each('[1]')", "not allowed"),
+    "null character": ("SELECT 1\x00", "null character"),
+    "half a character": ("SELECT '\ud800'", "half a character"),
+    "parameters": ("SELECT ?", "bindings"),
+    "columns": (f"SELECT {', '.join(['*'] * 200)} FROM loans", "too many columns"),
+    "depth": ("SELECT " + "+".join("1" * 3000), "Expression tree is too large"),
+    "brackets": ("SELECT " + "(" * 4000 + "1" + ")" * 4000, "stack overflow"),
+    "unions": (" UNION ALL ".join(["SELECT 1"] * 60), "too many terms"),
+    "long text": ("SELECT '" + "x" * 20_000 + "'", "too large"),
+    "endless": (f"{ENDLESS} SELECT COUNT(*) FROM t", "steps of SQLite's virtual machine"),
+    "cross join": ("SELECT COUNT(*) FROM loans, loans b, loans c, loans d, loans e, loans f", "steps of SQLite"),
+    "rows": (f"{ENDLESS} SELECT x FROM t", "more than 20000 rows"),
+    "bytes": (f"{ENDLESS} SELECT printf('%1900d', x) FROM t", "bytes; ask for less"),
+    "doubling text": ("WITH RECURSIVE t(x) AS (SELECT 'a' UNION ALL SELECT x || x FROM t) SELECT MAX(x) FROM t", "big"),
+    "concatenation": (f"{ENDLESS} SELECT LENGTH(group_concat(x)) FROM (SELECT x FROM t LIMIT 10000)", "too big"),
+    "doubling queries": (bomb(60, "SELECT x FROM @ UNION SELECT x FROM @"), "memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_refused_in_words(database, name):
+    sql, words = REFUSED[name]
+    with pytest.raises(QueryError, match=words):
+        database.run(sql)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "LENGTH(REPLACE(printf('%1900d', x), ' ', ''))",
+        "INSTR(REPLACE(printf('%1900d', 0), ' ', 'a'), REPLACE(printf('%900d', 0), ' ', 'a') || x)",
+        "REPLACE(printf('%1900d', 0), ' ', 'a') LIKE '%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%a%b' || x",
+        "REPLACE(printf('%1900d', 0), ' ', 'a') GLOB '*a*a*a*a*a*a*a*a*a*a*a*a*a*b' || x",
+    ],
+)
+def test_costly_functions_end_by_the_count_of_steps(value):
+    small = Database(content("library", 1, 24, "plain"), steps=50_000)
+    with pytest.raises(QueryError, match="after 50000 steps"):
+        small.run(f"{ENDLESS} SELECT SUM({value}) FROM t")
+
+
+def test_the_same_query_takes_the_same_steps(database):
+    sql = "SELECT COUNT(*) FROM loans a, loans b WHERE a.taken < b.taken"
+    ticks = set()
+    for _ in range(3):
+        database.run(sql)
+        ticks.add(database._ticks)
+    assert len(ticks) == 1 and ticks.pop() > 0
+
+
+def test_a_query_that_hangs_is_a_fault():
+    slow = Database(content("library", 1, 24, "plain"), steps=10**12, seconds=0.05)
+    with pytest.raises(Fault) as caught:
+        slow.run(f"{ENDLESS} SELECT COUNT(*) FROM t")
+    assert caught.value.reason == "timeout"
+
+
+def test_the_clock_stands_still(database):
+    row = database.run(
+        "SELECT date('now'), datetime(), CURRENT_TIMESTAMP, CURRENT_DATE, strftime('%Y'), date('no' || 'w')"
+    ).rows
+    assert row == [("2024-01-01", "2024-01-01 00:00:00", "2024-01-01 00:00:00", "2024-01-01", "2024", "2024-01-01")]
+    assert database.run("SELECT date('2021-03-04', 'localtime'), time('12:00', 'utc')").rows == [(None, None)]
+    genuine = sqlite3.connect(":memory:")
+    for sql in (
+        "SELECT date('2021-03-31', '+1 month', 'start of month'), julianday('2000-01-01 12:00')",
+        "SELECT strftime('%Y-%m %j %w %s', '2021-02-28 23:59:59'), time(0.75), date(NULL), unixepoch('2001-01-01')",
+    ):
+        assert database.run(sql).rows == genuine.execute(sql).fetchall()
+
+
+def test_files_are_read_only_and_untouched(tmp_path):
+    path = tmp_path / "my file #1?.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (CAST(x'ff41' AS TEXT))")
+    connection.close()
+    before, names = path.read_bytes(), sorted(tmp_path.iterdir())
+    database = Database(path)
+    assert database.run("SELECT a FROM t").rows == [("�A",)]
+    for sql in ("WITH x AS (SELECT 1) DELETE FROM t", "WITH x AS (SELECT 1) INSERT INTO t SELECT 2"):
+        with pytest.raises(QueryError):
+            database.run(sql)
+    assert database._connection.execute("SELECT 1").fetchone() == (1,)
+    database._connection.set_authorizer(None)  # without the authorizer the file is read-only all the same
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        database._connection.execute("INSERT INTO t VALUES (1)")
+    database.close()
+    assert path.read_bytes() == before and sorted(tmp_path.iterdir()) == names
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path):
+    path = tmp_path / "bad.sqlite"
+    path.write_bytes(b"this is not a database at all" * 100)
+    with pytest.raises(BadData, match=r"bad\.sqlite.*not a database"):
+        Database(path)
+    with pytest.raises(BadData, match=r"none\.sqlite"):
+        Database(tmp_path / "none.sqlite")

@@ -1,0 +1,60 @@
+"""Results of queries compared by hand-made rows."""
+
+import pytest
+
+from agentgym.rewards.sql_result import canonical, column_orders, f1, same_result
+
+
+@pytest.mark.parametrize(
+    ("given", "gold", "ordered", "same"),
+    [
+        ([(1,)], [(1.0,)], False, True),  # as Python's equality, and so BIRD's
+        ([("1",)], [(1,)], False, False),
+        ([(None,)], [(None,)], False, True),
+        ([(None,)], [("",)], False, False),
+        ([(None,)], [(0,)], False, False),
+        ([(b"a",)], [("a",)], False, False),
+        ([(0.1 + 0.2,)], [(0.3,)], False, True),
+        ([(0.3000001,)], [(0.3,)], False, False),
+        ([(2.9999999999999996,)], [(3,)], False, True),
+        ([(12345678901234,)], [(12345678901235,)], False, False),  # integers are exact
+        ([(1,), (2,)], [(2,), (1,)], False, True),
+        ([(1,), (2,)], [(2,), (1,)], True, False),
+        ([(1,), (1,), (2,)], [(1,), (2,), (2,)], False, False),  # BIRD's sets would say yes
+        ([(1,), (1,)], [(1,)], False, False),
+        ([(1, 2)], [(2, 1)], False, False),
+        ([(1, 2)], [(1,)], False, False),
+        ([], [], True, True),
+        ([], [(None,)], False, False),
+        ([(float("inf"),)], [(float("inf"),)], False, True),
+        ([("a", 1.5), ("b", None)], [("b", None), ("a", 1.5)], False, True),
+    ],
+)
+def test_same_result(given, gold, ordered, same):
+    assert same_result(given, gold, ordered=ordered) is same
+    assert same_result(gold, given, ordered=ordered) is same
+
+
+def test_column_orders_are_those_that_can_be():
+    gold = [("a", 1), ("b", 2)]
+    assert column_orders([(1, "a"), (2, "b")], gold) == [(1, 0)]
+    assert column_orders([(1, "a"), (3, "b")], gold) == []
+    assert column_orders([("a", 1)], gold) == []
+    assert same_result([(2, "b"), (1, "a")], gold, ordered=False, permutation=(1, 0))
+    assert not same_result([(1, "b"), (2, "a")], gold, ordered=False, permutation=(1, 0))  # other pairs of the same values
+    assert set(column_orders([(1, 1)], [(1, 1)])) == {(0, 1), (1, 0)}
+
+
+def test_column_orders_stay_few():
+    wide = [tuple([0] * 40)]
+    assert 0 < len(column_orders(wide, wide)) <= 720
+
+
+def test_f1_counts_rows():
+    assert f1([(1,), (2,)], [(2,), (3,), (4,)]) == pytest.approx(0.4)
+    assert f1([], []) == 1.0
+    assert f1([(1,)], []) == 0.0
+
+
+def test_canonical_keeps_what_is_no_number():
+    assert [canonical(v) for v in ("3.0", None, b"3", 3.0, 1e300)] == ["3.0", None, b"3", 3, int(1e300)]
