@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agentgym.errors import BadData
 from agentgym.tasks.swe.source import digest, tree_of
@@ -81,8 +81,6 @@ class Instance:
     """Two for each bug beyond the first, and one where at most two tests notice."""
     seconds: float
     """What one run of the tests takes."""
-    decoys: tuple[Edit, ...] = field(default=())
-    """Edits of test files after which each test of `fail_to_pass` that they reach fails on right code (`grading.py`)."""
 
     @property
     def package(self) -> str:
