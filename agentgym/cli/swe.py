@@ -77,7 +77,7 @@ def run(config: Config) -> int:
     """Make the tasks and say what came of it."""
     from agentgym.tasks.swe import read as read_tasks
     from agentgym.tasks.swe import write
-    from agentgym.tasks.swe.make import Made, Maker, Plan
+    from agentgym.tasks.swe.maker.maker import Made, Maker, Plan
     from agentgym.tasks.swe.source import tree_of
 
     out = Path(config.out)
@@ -92,7 +92,8 @@ def run(config: Config) -> int:
     maker = Maker(
         (name, _kept(config.source, out, name, tree), tree),
         plan,
-        **_jails(),
+        open_jail=_open,
+        close_jail=_close,
         workers=config.workers,
         journal=out.with_name(f"{out.name}.{name}.partial"),
         say=_say,
@@ -103,12 +104,15 @@ def run(config: Config) -> int:
     return 0
 
 
-def _jails() -> dict[str, Any]:
+def _open() -> Any:
     from agentgym.sandbox import Limits, sandbox
     from agentgym.tasks.swe.pytest_run import PACKAGES
 
-    limits = Limits(timeout=60.0, memory=MEMORY, output=8 << 20)
-    return {"open_jail": lambda: sandbox(packages=PACKAGES, limits=limits), "close_jail": lambda jail: jail.close()}
+    return sandbox(packages=PACKAGES, limits=Limits(timeout=60.0, memory=MEMORY, output=8 << 20))
+
+
+def _close(jail: Any) -> None:
+    jail.close()
 
 
 def _name(source: str) -> str:

@@ -145,7 +145,7 @@ def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
         except UnicodeDecodeError:
             continue
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
-        for line in difflib.unified_diff(*lines, *names):
+        for line in difflib.unified_diff(lines[0], lines[1], names[0], names[1]):
             said.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(said)
 

@@ -4,15 +4,22 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agentgym.tasks.swe.code import Code, Splice
-from agentgym.tasks.swe.operators import operator
+from agentgym.tasks.swe.maker.code import Code, Splice
+from agentgym.tasks.swe.maker.operators import operator
 
 ERRORS = {
     **{"ValueError": "TypeError", "TypeError": "ValueError", "KeyError": "IndexError", "IndexError": "KeyError"},
     **{"LookupError": "ValueError", "AttributeError": "KeyError", "RuntimeError": "ValueError", "OSError": "ValueError"},
     **{"StopIteration": "KeyError", "NotImplementedError": "TypeError", "OverflowError": "ValueError"},
 }
-SIGNS = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "+=", ast.BitOr: "&=", ast.BitAnd: "|=", ast.Div: "*="}
+SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "-=",
+    ast.Sub: "+=",
+    ast.Mult: "+=",
+    ast.BitOr: "&=",
+    ast.BitAnd: "|=",
+    ast.Div: "*=",
+}
 
 
 @operator("dropped statement", 3, ast.Expr, ast.AugAssign, ast.Assign, ast.Delete)
@@ -65,7 +72,7 @@ def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iter
     function, above = code.function(node), code.parent(node)
     if function is None or above is function:
         return
-    block = next((held for held in code.blocks(above) if node in held), [])
+    block = code.block(node)
     if len(block) > 1:
         yield code.drop(node)
 
@@ -73,7 +80,7 @@ def _early_exit(code: Code, node: ast.Break | ast.Continue | ast.Return) -> Iter
 @operator("early return", 3, ast.For, ast.While)
 def _early_return(code: Code, node: ast.For | ast.While) -> Iterator[Splice | None]:
     """The return after a loop, moved into it."""
-    block = next((held for held in code.blocks(code.parent(node)) if node in held), [])
+    block = code.block(node)
     place = block.index(node) if node in block else -1
     if place < 0 or place + 1 >= len(block) or not isinstance(block[place + 1], ast.Return) or node.orelse:
         return

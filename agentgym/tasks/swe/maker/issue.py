@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from agentgym.seeding import derive
-from agentgym.tasks.swe.observation import Observation, observe
+from agentgym.tasks.swe.maker.observation import Observation, observe
 from agentgym.tasks.swe.suite import function_of
 
 MOST = 3

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import BadData
-from agentgym.tasks.swe.candidates import Candidate, combined, reverted, single
-from agentgym.tasks.swe.code import Splice
-from agentgym.tasks.swe.edits import edits_between
 from agentgym.tasks.swe.instance import Instance, Repository, edited
-from agentgym.tasks.swe.issue import gives_away, write_issue
-from agentgym.tasks.swe.journal import Journal
+from agentgym.tasks.swe.maker.candidates import Candidate, combined, reverted, single
+from agentgym.tasks.swe.maker.code import Splice
+from agentgym.tasks.swe.maker.edits import edits_between
+from agentgym.tasks.swe.maker.issue import gives_away, write_issue
+from agentgym.tasks.swe.maker.journal import Journal
+from agentgym.tasks.swe.maker.survey import Survey, survey
+from agentgym.tasks.swe.maker.trial import Workbench, repaired, try_bug
 from agentgym.tasks.swe.pytest_run import Jail
 from agentgym.tasks.swe.source import digest
-from agentgym.tasks.swe.survey import Survey, survey
-from agentgym.tasks.swe.trial import Workbench, repaired, try_bug
 
 MOST_IN_ONE_PLACE = 4
 """Tasks whose only bug is in one and the same function."""

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agentgym.seeding import generator
-from agentgym.tasks.swe import operators_of_expressions as _expressions  # noqa: F401  # which enter their operators
-from agentgym.tasks.swe import operators_of_statements as _statements  # noqa: F401
-from agentgym.tasks.swe.code import Code, Splice
-from agentgym.tasks.swe.operators import OPERATORS
+from agentgym.tasks.swe.maker import operators_of_expressions, operators_of_statements
+from agentgym.tasks.swe.maker.code import Code, Splice
+from agentgym.tasks.swe.maker.operators import OPERATORS
 from agentgym.tasks.swe.suite import is_protected
 
+KINDS = (operators_of_expressions, operators_of_statements)
+"""Importing them enters their operators into the table."""
 SKIPPED = {"docs", "doc", "examples", "benchmarks", "bench", "scripts", "tools"}
 """Top folders whose code no test runs."""
 

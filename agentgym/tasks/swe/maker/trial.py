@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from agentgym.errors import Fault
 from agentgym.tasks.swe.instance import Instance, edited
+from agentgym.tasks.swe.maker.survey import Survey, test_files
 from agentgym.tasks.swe.pytest_run import Jail, Report, run_files
-from agentgym.tasks.swe.survey import Survey, test_files
 
 MOST = 20
 """Tests that may notice a bug: one that more tests notice is too easy to find."""

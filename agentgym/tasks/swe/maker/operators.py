@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from agentgym.tasks.swe.code import Code, Splice
+from agentgym.tasks.swe.maker.code import Code, Splice
 
 Change: TypeAlias = Callable[[Code, Any], Iterator[Splice | None]]
 """Yields the changes that an operator can make at a node of its kind; None is none."""

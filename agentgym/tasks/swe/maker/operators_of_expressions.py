@@ -4,15 +4,23 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agentgym.tasks.swe.code import Code, Splice
-from agentgym.tasks.swe.operators import operator
+from agentgym.tasks.swe.maker.code import Code, Splice
+from agentgym.tasks.swe.maker.operators import operator
 
-BOUNDARY = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
-OPPOSITE = {
+BOUNDARY: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+OPPOSITE: dict[type[ast.cmpop], str] = {
     **{ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"},
     **{ast.Lt: ">", ast.Gt: "<", ast.LtE: ">=", ast.GtE: "<="},
 }
-SIGNS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "//", ast.Pow: "*"}
+SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "+",
+    ast.Div: "*",
+    ast.FloorDiv: "/",
+    ast.Mod: "//",
+    ast.Pow: "*",
+}
 NEIGHBOURS = {
     **{"min": "max", "max": "min", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor"},
     **{"lstrip": "rstrip", "rstrip": "lstrip", "strip": "lstrip", "find": "rfind", "rfind": "find", "index": "find"},
@@ -111,7 +119,7 @@ def _dropped_not(code: Code, node: ast.UnaryOp) -> Iterator[Splice | None]:
 
 @operator("swapped operands", 2, ast.BinOp)
 def _swapped_operands(code: Code, node: ast.BinOp) -> Iterator[Splice | None]:
-    signs = {ast.Sub: "-", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**"}
+    signs: dict[type[ast.operator], str] = {ast.Sub: "-", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**"}
     if type(node.op) in signs and not isinstance(node.left, ast.Constant):
         yield code.replace(node, f"{code.operand(node.right)} {signs[type(node.op)]} {code.operand(node.left)}")
 

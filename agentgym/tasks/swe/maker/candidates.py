@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from agentgym.seeding import generator
-from agentgym.tasks.swe.edits import hunks, lines_of
-from agentgym.tasks.swe.mutate import Mutation, mutations, sources
+from agentgym.tasks.swe.maker.edits import hunks, lines_of
+from agentgym.tasks.swe.maker.mutate import Mutation, mutations, sources
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,12 @@ def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candid
     """Yield combinations of so many mutations, each in a function of its own."""
     mutants = [one for one in held if len(one.parts) == 1]
     rng = generator("swe", "combined", bugs, seed)
-    pool = list(combinations(range(len(mutants)), 2)) if bugs == 2 else []
-    order = [pool[place] for place in rng.permutation(len(pool))] if pool else _drawn(len(mutants), bugs, rng)
-    for places in order:
+    seen: set[tuple[int, ...]] = set()
+    for _ in range(20 * len(mutants) ** 2 if len(mutants) >= bugs else 0):
+        places = tuple(sorted(int(place) for place in rng.permutation(len(mutants))[:bugs]))
         chosen = [mutants[place] for place in places]
-        if len({one.places for one in chosen}) == bugs:
+        if places not in seen and len({one.places for one in chosen}) == bugs:
+            seen.add(places)
             yield _joined([one.parts[0] for one in chosen])
 
 
@@ -82,14 +82,6 @@ def _joined(parts: Sequence[Mutation]) -> Candidate:
         files[path] = content
     kind = "+".join(sorted(one.operator for one in parts))
     return Candidate(kind, tuple(one.place for one in parts), files, len(parts), tuple(parts))
-
-
-def _drawn(count: int, bugs: int, rng: object) -> Iterator[tuple[int, ...]]:
-    import numpy as np
-
-    assert isinstance(rng, np.random.Generator)
-    for _ in range(50 * count if count >= bugs else 0):
-        yield tuple(int(place) for place in sorted(rng.choice(count, bugs, replace=False)))
 
 
 def _compiles(path: str, content: bytes) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentgym.tasks.swe.code import FunctionNode, is_docstring
+from agentgym.tasks.swe.maker.code import FunctionNode, is_docstring
 from agentgym.tasks.swe.suite import find_function, function_of
 
 LONGEST = 160

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp)
@@ -84,14 +84,18 @@ class Code:
         first, last = self.span(node)
         if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():
             return None
-        block = next((held for held in self.blocks(self.parent(node)) if node in held), [])
+        block = self.block(node)
         alone = len([one for one in block if not is_docstring(one)]) < 2
         return Splice(start, end, " " * node.col_offset + "pass\n" if alone else "")
 
-    def blocks(self, node: ast.AST | None) -> list[list[ast.stmt]]:
-        """Return the lists of statements in a node."""
-        found = [getattr(node, name, None) for name in ("body", "orelse", "finalbody")]
-        return [block for block in found if isinstance(block, list)]
+    def block(self, node: ast.stmt) -> list[ast.stmt]:
+        """Return the statements that a statement stands among, itself included."""
+        above = self.parent(node)
+        for name in ("body", "orelse", "finalbody"):
+            held: Any = getattr(above, name, None)
+            if isinstance(held, list) and node in held:
+                return cast("list[ast.stmt]", held)
+        return []
 
     def spliced(self, splice: Splice) -> bytes:
         """Return the file after a change."""
