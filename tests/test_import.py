@@ -38,9 +38,11 @@ LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
 def modules():
-    """Return every module of the package by its dotted name."""
+    """Return every module of the package by its dotted name; repositories that tasks are made from are none of it."""
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
+        if path.is_relative_to(ROOT / "tasks/swe/packages"):
+            continue
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

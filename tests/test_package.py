@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA_ENDINGS = {".txt", ".jinja", ".toml", ".html", ".css", ".js", ".json", ".typed"}
+DATA_ENDINGS = {".txt", ".jinja", ".toml", ".html", ".css", ".js", ".json", ".jsonl", ".typed"}
 
 
 def tracked() -> list[Path]:

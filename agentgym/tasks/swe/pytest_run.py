@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from agentgym.tasks.swe.source import pack
 
-PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 """What a jail must be given for this: `take(packages=PACKAGES)`."""
 FOLDER = "repository"
 """Where in the jail's working folder the repository is put."""

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from agentgym.errors import BadData, unknown
 
-PACKAGES = Path(__file__).with_name("packages")
+REPOSITORIES = Path(__file__).with_name("packages")
 EMBEDDED = "package:"
 """What the source of a repository that comes with agentgym begins with."""
 LARGEST = 50 << 20  # bytes of a repository: more is a folder that somebody named by mistake
@@ -37,7 +37,7 @@ def _read(source: str) -> dict[str, bytes]:
         name = source.removeprefix(EMBEDDED)
         if name not in embedded():
             raise unknown("embedded repository", name, embedded())
-        path = PACKAGES / name
+        path = REPOSITORIES / name
     else:
         path = Path(source)
     if not path.exists():
@@ -50,7 +50,7 @@ def _read(source: str) -> dict[str, bytes]:
 
 def embedded() -> list[str]:
     """Return the names of the repositories that come with agentgym."""
-    return sorted(path.name for path in PACKAGES.iterdir() if path.is_dir() and not _ignored(path.name))
+    return sorted(path.name for path in REPOSITORIES.iterdir() if path.is_dir() and not _ignored(path.name))
 
 
 def digest(tree: Mapping[str, bytes]) -> str:
