@@ -129,6 +129,8 @@ class RepositoryEnv(JailedEnv):
         changed are forgotten afterwards, files stay, and nothing that it started goes on."""
         if not command.strip():
             return self.invalid("the command is empty. Write one, for example bash[ls].")
+        if any("\ud800" <= letter <= "\udfff" for letter in command):
+            return self.invalid("the command holds half a character (a lone surrogate), which is not text.")
         written = self.shell(command)
         if "\0" in command or len(written.encode()) > LONGEST:
             return self.invalid(f"a command has at most {LONGEST} bytes and no NUL. Write long files in several steps.")
