@@ -35,6 +35,14 @@ class JailedEnv(TextEnv):
     def prepare(self, jail: Sandbox) -> None:
         """Put into a fresh jail what the task begins with; nothing by default."""
 
+    def pack_folder(self, jail: Sandbox) -> bytes:
+        """Return what a jail's folder holds; a world whose folder is large says only what changed in it."""
+        return jail.snapshot()
+
+    def unpack_folder(self, jail: Sandbox, folder: bytes) -> None:
+        """Give a fresh jail what `pack_folder` returned."""
+        jail.restore(folder)
+
     def setup(self) -> None:
         """Prepare what all episodes share; an override calls this one."""
         self._jail: Sandbox | None = None
@@ -75,7 +83,7 @@ class JailedEnv(TextEnv):
 
     def keep_folder(self) -> None:
         """Forget how the folder came about and keep what it is: later replays begin there. The Python is ended."""
-        self.folder, self.journal = self.jail.snapshot(), []
+        self.folder, self.journal = self.pack_folder(self.jail), []
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
@@ -88,7 +96,7 @@ class JailedEnv(TextEnv):
             if self.folder is None:
                 self.prepare(self._jail)
             else:
-                self._jail.restore(self.folder)
+                self.unpack_folder(self._jail, self.folder)
             for step, expected in self.journal:
                 if _digest(self._do(step)) != expected:
                     raise Fault(f"the jail could not be brought back: {step[1]!r:.200} gave something else", reason="crash")

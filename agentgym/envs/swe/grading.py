@@ -27,7 +27,7 @@ _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
 
 def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -> Verdict:
     """Return the verdict on the files an agent left; tests and configuration are the clean repository's."""
-    graded = instance.graded({path: content for path, content in tree.items() if not path.startswith(".git/")})
+    graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", digest(graded))
     if key not in _known:
         _known[key] = _judge(instance, graded, elsewhere)

@@ -11,6 +11,7 @@ from agentgym.actions import Tool, tool
 from agentgym.core import Outcome, Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.library import Item, Library
+from agentgym.envs.swe.predictions import told
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Result
@@ -67,6 +68,10 @@ class RepositoryEnv(JailedEnv):
 
     def shell(self, command: str) -> str:
         """Return what the jail's shell is given for a command of the agent's."""
+        raise NotImplementedError
+
+    def patch(self) -> str:
+        """Return what the agent changed, as a unified diff."""
         raise NotImplementedError
 
     def judge(self) -> Verdict:
@@ -192,14 +197,15 @@ class RepositoryEnv(JailedEnv):
     def submit(self) -> Outcome:
         """Finish: hidden tests decide whether the issue is resolved."""
         self.verdict = self.judge()
-        return self.win(self.verdict.said) if self.verdict.resolved else self.lose(self.verdict.said)
+        text = told(self.verdict.said, self.patch())
+        return self.win(text) if self.verdict.resolved else self.lose(text)
 
     def measures(self) -> dict[str, float]:
         """Return the shares of hidden tests that passed; 0 until they were run."""
-        told = self.verdict
+        found = self.verdict
         return {
-            "fail_to_pass": told.fail_to_pass if told else 0.0,
-            "pass_to_pass": told.pass_to_pass if told else 0.0,
+            "fail_to_pass": found.fail_to_pass if found else 0.0,
+            "pass_to_pass": found.pass_to_pass if found else 0.0,
         }
 
     def malformed(self, error: str) -> Outcome:

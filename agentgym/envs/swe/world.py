@@ -24,7 +24,7 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.swe import EMBEDDED, Instance, read
-from agentgym.tasks.swe.instance import occurrences
+from agentgym.tasks.swe.instance import diff, occurrences
 from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES, roots
 from agentgym.tasks.swe.source import pack, unpack
 from agentgym.tasks.swe.suite import is_protected
@@ -138,10 +138,17 @@ class SWE(RepositoryEnv):
 
     # The end
 
+    def tree(self) -> dict[str, bytes]:
+        """Return the repository as it is now, its plain files: path -> content."""
+        if self.folder is None:
+            return self._instance().broken()
+        return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
+
+    def patch(self) -> str:
+        return diff(self._instance().broken(), self.tree())
+
     def judge(self) -> Verdict:
-        instance = self._instance()
-        tree = instance.broken() if self.folder is None else unpack(self.folder, FOLDER)
-        return grade(instance, tree, self.elsewhere)
+        return grade(self._instance(), self.tree(), self.elsewhere)
 
     # Who plays
 
@@ -155,7 +162,7 @@ class SWE(RepositoryEnv):
     def _repairs(self) -> Iterator[str]:
         instance = self._instance()
         clean = {path: content for path, content in instance.base().items() if not is_protected(path)}
-        tree = instance.broken() if self.folder is None else unpack(self.folder, FOLDER)
+        tree = self.tree()
         for edit in instance.gold if self.toolset == "files" else ():
             text = tree.get(edit.path, b"").decode("utf-8", "replace")
             if occurrences(text, edit.old) == 1:
