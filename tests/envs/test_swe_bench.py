@@ -41,7 +41,8 @@ ROW = {
     "version": "1.0",
     "difficulty": "15 min - 1 hour",
     "FAIL_TO_PASS": '["tests/test_purse.py::test_discount"]',
-    "PASS_TO_PASS": '["tests/test_purse.py::test_total", "tests/test_purse.py::test_share[a"]',  # cut at the space, as genuine ones
+    # the name of a parameter is cut at its space, as in the genuine data
+    "PASS_TO_PASS": '["tests/test_purse.py::test_total", "tests/test_purse.py::test_share[a"]',
     "image": "swebench/sweb.eval.x86_64.acme_1776_purse-1:latest",
     "eval_script": SCRIPT,
     "log_parser": "parse_log_pytest",
@@ -52,6 +53,7 @@ SMITH = {
     "repo": "swesmith/acme__purse.0123abcd",
     "patch": GOLD,
     "FAIL_TO_PASS": ["tests/test_purse.py::test_discount"],
+    # the name of a parameter is cut at its space, as in the genuine data
     "PASS_TO_PASS": ["tests/test_other.py::test_total"],
     "image_name": "swebench/swesmith.x86_64.acme_1776_purse.0123abcd",
     "problem_statement": "The discount is subtracted.",

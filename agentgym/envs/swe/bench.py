@@ -97,7 +97,7 @@ class SWEBench(RepositoryEnv):
     def shell(self, command: str) -> str:
         return (
             f"exec 2>&1; cd {WORK}; export PAGER=cat MANPAGER=cat LESS=-R PIP_PROGRESS_BAR=off TQDM_DISABLE=1 "
-            f"BASH_ENV=/root/.bashrc; exec bash -c {shlex.quote(command)}"
+            f"BASH_ENV=$HOME/.bashrc; exec bash -c {shlex.quote(command)}"
         )
 
     def state(self) -> Any:
