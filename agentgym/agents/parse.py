@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agentgym.actions import Call, Tool, parse_call
+from agentgym.actions import Call, Tool, parse_call, spell
 from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
-KINDS = ("bare", "call", "tag", "verl-agent")
+KINDS = ("bare", "block", "call", "tag", "verl-agent")
 
 
 class Parsed(NamedTuple):
@@ -49,7 +49,9 @@ class Reply:
     """How a prompt asks to be answered.
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
-    untouched), or `verl-agent` (see `project`). `think` says that a thought must come before it; one is always allowed.
+    untouched), `block` (the only fenced block of the language `tag`: what the world's first tool is called with, as
+    mini-swe-agent does), or `verl-agent` (see `project`). `think` says that a thought must come before it; one is always
+    allowed.
     """
 
     kind: str
@@ -58,18 +60,18 @@ class Reply:
 
     @staticmethod
     def read(text: str, name: str) -> "Reply":
-        """Read a prompt's `[reply]` section: `verl-agent`; or `bare`, `call`, `tag NAME`, with or without `think` before."""
+        """Read a `[reply]` section: `verl-agent`; or `bare`, `call`, `tag NAME`, `block NAME`, maybe after `think`."""
         words = text.split()
         think = words[:1] == ["think"]
         kind, *rest = words[think:] or [""]
-        if kind not in KINDS or len(rest) > (kind == "tag") or (think and kind == "verl-agent"):
+        if kind not in KINDS or len(rest) > (kind in ("tag", "block")) or (think and kind == "verl-agent"):
             raise BadConfig(
-                f"prompt {name}: [reply] is {text!r}; expected bare, call or tag NAME, with or without think before, "
+                f"prompt {name}: [reply] is {text!r}; expected bare, call, tag NAME or block NAME, maybe after think, "
                 "or verl-agent"
             )
         if kind == "verl-agent":
             return Reply(kind, think=True)
-        return Reply(kind, rest[0] if rest else "action", think)
+        return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
         """Return what goes to the world, and whether an action was found.
@@ -93,10 +95,18 @@ class Reply:
             return inside.strip() if closed and opened and inside.strip() else None
         if self.kind == "bare":
             return text if text and complete else None
+        if self.kind == "block":
+            blocks = re.findall(rf"```{re.escape(self.tag)}\s*\n(.*?)\n```", text, re.DOTALL)
+            return _called(blocks[0].strip(), tools) if len(blocks) == 1 else None
         if _is_call(text, tools):
             return text
         last = text.rsplit("\n", 1)[-1].strip()
         return last if _is_call(last, tools) else None
+
+
+def _called(body: str, tools: Mapping[str, Tool]) -> str:
+    """Return the call of a world's first tool with a body, or the body where there are no tools."""
+    return spell(next(iter(tools)), body) if tools else body
 
 
 def _is_call(text: str, tools: Mapping[str, Tool]) -> bool:

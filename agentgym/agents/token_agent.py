@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from agentgym.actions import Tool
+from agentgym.actions import Call, Tool, parse_call
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
 from agentgym.agents.prompt import load_prompt
@@ -188,6 +188,10 @@ class TokenTalk:
     def written(self, action: str) -> list[str]:
         """Return the pieces of a reply, after its thought, that takes an action: the other way round from `reply`."""
         form = self.agent.prompt.reply
+        if form.kind == "block":
+            call = parse_call(action, self.tools) if self.tools else action
+            body = str(next(iter(call.arguments.values()), "")) if isinstance(call, Call) else action
+            return [f"```{form.tag}\n", Foreign(body), "\n```"]
         tagged = form.kind in ("tag", "verl-agent")
         return [f"<{form.tag}>", Foreign(action), f"</{form.tag}>"] if tagged else [Foreign(action)]
 

@@ -50,7 +50,7 @@ def examine(world: str | TextEnv, *, thorough: bool = False, **options: Any) -> 
 def _options_of(env: TextEnv) -> dict[str, Any]:
     """Return the options that make another world like this one."""
     values = {name: getattr(env, name) for name in env.option_names()}
-    return {name: dict(value) if name == "shaping" else value for name, value in values.items()}
+    return {name: dict(value) if name in ("shaping", "backend_options") else value for name, value in values.items()}
 
 
 def look(subject: Subject, name: str) -> Result:

@@ -52,6 +52,14 @@ class JailedEnv(TextEnv):
     def prepare(self, jail: Sandbox) -> None:
         """Put into a fresh jail what the task begins with; nothing by default. Only through `jail`."""
 
+    def pack_folder(self, jail: Sandbox) -> bytes:
+        """Return what a jail's folder holds; a world whose folder is large says only what changed in it."""
+        return jail.snapshot()
+
+    def unpack_folder(self, jail: Sandbox, folder: bytes) -> None:
+        """Give a fresh jail what `pack_folder` returned."""
+        jail.restore(folder)
+
     def setup(self) -> None:
         """Prepare what all episodes share; an override calls this one."""
         self._jail: Sandbox | None = None
@@ -94,7 +102,7 @@ class JailedEnv(TextEnv):
 
         OSError where the folder cannot be packed: it holds too much in too many or too deep folders.
         """
-        self.folder, self.journal = self._twice(lambda: self.jail.snapshot()), ()
+        self.folder, self.journal = self._twice(lambda: self.pack_folder(self.jail)), ()
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
@@ -117,7 +125,7 @@ class JailedEnv(TextEnv):
         if self.folder is None:
             self.prepare(jail)
         else:
-            jail.restore(self.folder)
+            self.unpack_folder(jail, self.folder)
         for step, expected in self.journal:
             if _digest(self._do(jail, step)) != expected:
                 raise Fault(f"the jail could not be brought back: {step.text!r:.200} gave something else", reason="crash")

@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig
 
 TEXT = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 TOOLS: Mapping[str, Tool] = {"search": Tool("search", "Look it up.", TEXT), "stop": Tool("stop", "End.")}
-BARE, TAG, CALL = Reply("bare"), Reply("tag"), Reply("call")
+BARE, TAG, CALL, BLOCK = Reply("bare"), Reply("tag"), Reply("call"), Reply("block", "sh")
 THINK_TAG, THINK_CALL = Reply("tag", think=True), Reply("call", think=True)
 
 
@@ -45,6 +45,10 @@ THINK_TAG, THINK_CALL = Reply("tag", think=True), Reply("call", think=True)
         (CALL, "stop[]\nand more", "stop[]\nand more", False),
         (THINK_CALL, "<think>hm</think>\n\nsearch[a]", "search[a]", True),
         (THINK_CALL, "search[a]", "search[a]", False),
+        (BLOCK, "THOUGHT: so\n\n```sh\nls -la\ncat <<'E'\n]\nE\n```\n", "search[ls -la\ncat <<'E'\n]\nE]", True),
+        (BLOCK, "```sh\na\n```\nor\n```sh\nb\n```", "```sh\na\n```\nor\n```sh\nb\n```", False),
+        (BLOCK, "```bash\nls\n```", "```bash\nls\n```", False),
+        (BLOCK, "<think>```sh\na\n```</think>```sh \nb\n```", "search[b]", True),
         (THINK_CALL, "<think>hm</think>search[the tag </think>]", "search[the tag </think>]", True),
     ],
 )
@@ -79,6 +83,7 @@ def test_an_action_in_tags_comes_through(action: str) -> None:
 def test_reply_sections() -> None:
     assert Reply.read("think tag do", "p") == Reply("tag", "do", True)
     assert Reply.read("call", "p") == CALL
+    assert Reply.read("block sh", "p") == BLOCK and Reply.read("block", "p").tag == "bash"
     for text in ("", "think", "json", "bare minimum", "tag a b"):
         with pytest.raises(BadConfig, match=r"prompt p: \[reply\]"):
             Reply.read(text, "p")

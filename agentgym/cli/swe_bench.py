@@ -1,0 +1,83 @@
+"""Write predictions in SWE-bench's format from episodes, or score predictions.
+
+agentgym swe predictions runs/eval-a --out preds.jsonl          one line for each task: instance_id, model_patch, …
+agentgym swe score preds.jsonl                                  the tasks that come with agentgym
+agentgym swe score preds.jsonl --data verified.jsonl            SWE-bench: containers, and swebench's own rules
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from agentgym.episode import read_episodes
+from agentgym.errors import BadConfig
+from agentgym.options import Options
+from agentgym.screen import printable
+
+
+@dataclass(frozen=True)
+class PredictionsConfig:
+    """Which episodes, and where to."""
+
+    run: tyro.conf.Positional[str]
+    """Folder of an evaluation, or a file of episodes."""
+    out: str = "predictions.jsonl"
+    """File to write."""
+    name: str | None = None
+    """`model_name_or_path` of the predictions; default: the name of the folder or file."""
+    attempt: int = 0
+    """Which attempt at each task."""
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """What to score, against what."""
+
+    predictions: tyro.conf.Positional[str]
+    """File of predictions: JSON lines, or JSON."""
+    data: str | None = None
+    """File of tasks: SWE-bench's, or one that `agentgym swe make` wrote; without it, those that come with agentgym."""
+    out: str | None = None
+    """File for the report, in the form of swebench's; without it, beside the predictions."""
+    backend: str | None = None
+    """Jail to run tests in; SWE-bench's instances need docker."""
+    backend_options: Options = field(default_factory=dict[str, Any])
+    """Options of the jail: --backend.KEY VALUE."""
+
+
+def write_predictions(config: PredictionsConfig) -> int:
+    """Write the file and say how many predictions it holds."""
+    from agentgym.envs.swe.predictions import predictions
+
+    source = Path(config.run)
+    file = source / "episodes.jsonl" if source.is_dir() else source
+    found = predictions(read_episodes(file), config.name or source.stem, config.attempt)
+    if not found:
+        raise BadConfig(f"{file}: no episode of attempt {config.attempt} that ended without a fault")
+    Path(config.out).write_text("".join(json.dumps(one) + "\n" for one in found), encoding="utf-8")
+    empty = sum(not one["model_patch"].strip() for one in found)
+    print(f"{config.out}: {len(found)} predictions, {empty} of them empty")
+    return 0
+
+
+def score_predictions(config: ScoreConfig) -> int:
+    """Score the predictions, print a line for each and the total, and write the report."""
+    from agentgym.envs.swe.predictions import read_predictions
+    from agentgym.envs.swe.scoring import score
+    from agentgym.envs.swe.verdict import Verdict
+
+    patches = read_predictions(config.predictions)
+
+    def progress(id: str, verdict: Verdict) -> None:
+        print(printable(f"{'resolved' if verdict.resolved else 'not resolved':<13}{id}  {verdict.said}"), flush=True)
+
+    options: dict[str, Any] = {"backend": config.backend, "backend_options": config.backend_options or None}
+    report = score(config.data, patches, progress, **options)
+    out = Path(config.out) if config.out else Path(config.predictions).with_suffix(".report.json")
+    out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    resolved, submitted = report["resolved_instances"], report["submitted_instances"]
+    print(f"{resolved} of {submitted} predictions resolve their task; {report['total_instances']} tasks in all. {out}")
+    return 0

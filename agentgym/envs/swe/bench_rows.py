@@ -1,0 +1,141 @@
+"""Instances in the format of SWE-bench: JSON lines with the columns that `swebench` 5 reads, or those of SWE-smith."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.envs.swe.library import Library, library
+from agentgym.errors import BadData
+
+COLUMNS = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "FAIL_TO_PASS", "PASS_TO_PASS")
+OF_5 = ("image", "eval_script", "log_parser", "eval_type")
+"""What a data set has in the form of swebench 5, which needs no table of repositories any more."""
+HOURS = ("<15 min fix", "15 min - 1 hour", "1-4 hours", ">4 hours")
+"""Difficulties of SWE-bench Verified: 0 to 3."""
+MINE = "swebench"
+SMITH_EVAL = """#!/bin/bash
+set -uxo pipefail
+source /opt/miniconda3/bin/activate
+conda activate testbed
+cd /testbed
+: '>>>>> Start Test Output'
+pytest --disable-warnings --color=no --tb=no -rA {files}
+: '>>>>> End Test Output'
+"""
+"""How the tests of a SWE-smith instance are run, in the form of SWE-bench's own scripts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instance."""
+
+    row: Mapping[str, Any]
+    """The columns, those that swebench reads filled in."""
+    bug: str = ""
+    """A patch that makes the repository what the agent gets (SWE-smith); empty where the image is that already."""
+
+    @property
+    def id(self) -> str:
+        """Its `instance_id`."""
+        return self.row["instance_id"]
+
+    @property
+    def repo(self) -> str:
+        """The repository, `owner/name`."""
+        return self.row["repo"]
+
+    @property
+    def issue(self) -> str:
+        """What the agent is told."""
+        return self.row["problem_statement"]
+
+    @property
+    def image(self) -> str:
+        """The image that has the repository and all it needs."""
+        return self.row["image"]
+
+    @property
+    def split(self) -> str:
+        """`test`, unless the row says otherwise."""
+        return self.row.get("split") or "test"
+
+    @property
+    def difficulty(self) -> int:
+        """From 0 to 3 where annotators said how long it takes (SWE-bench Verified), else 0."""
+        told = self.row.get("difficulty")
+        return HOURS.index(told) if told in HOURS else 0
+
+    def tests(self, column: str) -> list[str]:
+        """Return `FAIL_TO_PASS` or `PASS_TO_PASS`."""
+        return _listed(self.row[column])
+
+
+def read_rows(path: str | Path) -> Library[Row]:
+    """Return the instances of a file of JSON lines; BadData with file and line where one is not what it should be."""
+    rows: list[Row] = []
+    with Path(path).open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                rows.append(_row(json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise BadData(f"{path}, line {number}: {error}") from None
+    return library(str(path), rows)
+
+
+def is_bench(path: str | Path) -> bool:
+    """Whether a file's first line is an instance of SWE-bench or SWE-smith."""
+    with Path(path).open(encoding="utf-8") as file:
+        try:
+            first = json.loads(next((line for line in file if line.strip()), "null"))
+        except ValueError:
+            return False
+    return isinstance(first, dict) and "instance_id" in first
+
+
+def _row(told: Any) -> Row:
+    if not isinstance(told, dict):
+        raise TypeError("an instance is an object")
+    row = dict(cast("dict[str, Any]", told))
+    smith = "image_name" in row and "eval_script" not in row
+    row.setdefault("problem_statement", "")
+    missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]
+    if missing:
+        raise ValueError(f"no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
+    if not _listed(row["FAIL_TO_PASS"]):
+        raise ValueError(f"instance {row['instance_id']!r} has no test in FAIL_TO_PASS")
+    if smith:
+        return Row(_smith(row), bug=str(row["patch"]))
+    missing = [name for name in OF_5 if not row.get(name)]
+    if missing:
+        raise ValueError(
+            f"instance {row['instance_id']!r} has no {missing[0]!r}: it is of the time before swebench 5, which put "
+            f"{', '.join(OF_5)} into the data: take the present revision of the data set"
+        )
+    return Row(row)
+
+
+def _smith(row: dict[str, Any]) -> dict[str, Any]:
+    tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
+    files = " ".join(shlex.quote(file) for file in sorted({test.partition("::")[0] for test in tests}))
+    return {
+        "base_commit": "HEAD",
+        "version": "",
+        **row,
+        "image": row["image_name"],
+        "eval_script": SMITH_EVAL.format(files=files),
+        "log_parser": "parse_log_pytest",
+        "eval_type": "pass_and_fail",
+    }
+
+
+def _listed(value: Any) -> list[str]:
+    """Return a column that is a list, or one written as JSON."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, list):
+        raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")
+    return [str(one) for one in cast("list[Any]", found)]

@@ -1,0 +1,70 @@
+"""Tasks that are in a file, by split and number; what worlds of repositories have in common."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
+
+from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.seeding import derive
+
+
+class Item(Protocol):
+    """Something to repair."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def split(self) -> str: ...
+    @property
+    def difficulty(self) -> int: ...
+
+
+I = TypeVar("I", bound=Item)  # noqa: E741
+
+
+@dataclass(frozen=True)
+class Library(Generic[I]):
+    """Tasks of a file."""
+
+    path: str
+    items: tuple[I, ...]
+    by_id: Mapping[str, I] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_id", {item.id: item for item in self.items})
+        if not self.items:
+            raise BadData(f"{self.path}: no task in it")
+        if len(self.by_id) < len(self.items):
+            ids = [item.id for item in self.items]
+            raise BadData(f"{self.path}: task {next(id for id in ids if ids.count(id) > 1)!r} is in it twice")
+
+    @cached_property
+    def splits(self) -> dict[str, float]:
+        """Share of each split, in the usual order."""
+        names = [item.split for item in self.items]
+        order = {name: place for place, name in enumerate(("train", "valid", "test"))}
+        return {
+            name: names.count(name) / len(names) for name in sorted(set(names), key=lambda name: (order.get(name, 9), name))
+        }
+
+    def of(self, split: str, difficulty: int) -> list[I]:
+        """Return a split's tasks up to a difficulty, in an order that mixes repositories; BadConfig where none is left."""
+        if split not in self.splits:
+            raise unknown(f"split of {self.path}", split, self.splits)
+        found = [item for item in self.items if item.split == split and item.difficulty <= difficulty]
+        if not found:
+            least = min(item.difficulty for item in self.items if item.split == split)
+            raise BadConfig(f"difficulty is {difficulty}; the easiest task of split {split!r} of {self.path} has {least}")
+        return sorted(found, key=lambda item: derive("swe", item.id))
+
+    def find(self, id: str) -> I:
+        """Return the task with that id."""
+        if id not in self.by_id:
+            raise unknown("task", id, self.by_id)
+        return self.by_id[id]
+
+
+def library(path: str, items: Iterable[I]) -> Library[I]:
+    """Return the tasks of a file as a library."""
+    return Library(path, tuple(items))

@@ -1,0 +1,76 @@
+"""Patches in episodes, and predictions in SWE-bench's format: `instance_id`, `model_name_or_path`, `model_patch`."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.episode import Episode
+from agentgym.errors import BadData
+
+OPEN, CLOSE = "<patch>\n", "</patch>"
+LONGEST = 60_000
+"""Characters of a patch that the last observation of an episode has room for."""
+
+
+def told(said: str, patch: str) -> str:
+    """Return the last observation of an episode: the verdict, and the patch that was judged."""
+    patch = patch.encode("utf-8", "replace").decode()
+    if len(patch) > LONGEST:
+        patch = f"left out: {len(patch)} characters\n"
+    return f"{said}\n{OPEN}{patch}{CLOSE}"
+
+
+def patch_of(episode: Episode) -> str | None:
+    """Return the patch that an episode submitted; empty where it submitted none, None where it was too long to be told."""
+    _, opened, rest = episode.final_observation.partition(f"\n{OPEN}")
+    if not opened or episode.success is None or episode.reason == "horizon":
+        return ""
+    patch = rest.removesuffix(CLOSE)
+    return None if patch.startswith("left out: ") else patch
+
+
+def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> list[dict[str, str]]:
+    """Return a prediction for each task: that of one attempt at it. Faults predict nothing.
+
+    BadData where a patch was too long for its episode.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for episode in episodes:
+        if episode.attempt != attempt or episode.fault:
+            continue
+        patch = patch_of(episode)
+        if patch is None:
+            raise BadData(
+                f"task {episode.task_id}: the patch has more than {LONGEST} characters, and its episode left it out"
+            )
+        found[episode.task_id] = {"instance_id": episode.task_id, "model_name_or_path": name, "model_patch": patch}
+    return list(found.values())
+
+
+def read_predictions(path: str | Path) -> dict[str, str]:
+    """Return the patches of a file of predictions (JSON lines, a list, or an object by instance) by instance.
+
+    BadData where it is not of that form.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        raw: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if _is_lines(path) else json.loads(text)
+    except ValueError as error:
+        raise BadData(f"{path}: {error}") from error
+    if isinstance(raw, dict):
+        raw = list(cast("dict[str, Any]", raw).values())
+    if not isinstance(raw, list):
+        raise BadData(f"{path}: expected predictions, found {text[:80]!r}")
+    found: dict[str, str] = {}
+    for number, one in enumerate(cast("list[Any]", raw), 1):
+        entry = cast("dict[str, Any]", one if isinstance(one, dict) else {})
+        id, patch = entry.get("instance_id"), entry.get("model_patch") or ""
+        if not isinstance(id, str) or not isinstance(patch, str):
+            raise BadData(f"{path}, prediction {number}: expected instance_id and model_patch")
+        found[id] = patch
+    return found
+
+
+def _is_lines(path: str | Path) -> bool:
+    return Path(path).suffix == ".jsonl"

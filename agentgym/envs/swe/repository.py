@@ -1,0 +1,289 @@
+"""What worlds of repositories have in common: the tools, and a jail in which every command is a shell of its own."""
+
+import shlex
+import zlib
+from pathlib import PurePosixPath
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.actions import Tool, tool
+from agentgym.core import Outcome, Task
+from agentgym.envs.swe import shown
+from agentgym.envs.swe.library import Item, Library
+from agentgym.envs.swe.predictions import told
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.errors import BadConfig
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Result
+from agentgym.sandbox.world import JailedEnv
+
+LONGEST = 100_000
+"""Bytes of a command: the system takes no word of a command line that is much longer."""
+TOOLSETS = ("files", "bash")
+
+
+class RepositoryEnv(JailedEnv):
+    """A repository to repair. A world says which there are, what is in the jail, and what the hidden tests say."""
+
+    horizon = 50
+    difficulty = 99
+    settings: ClassVar[tuple[str, ...]] = (*JailedEnv.settings, "toolset", "timeout")
+    toolset: str = "files"
+    """`files`: bash, view, edit, submit. `bash`: bash alone, submitting as mini-swe-agent does."""
+    timeout: float = 30.0
+    """Seconds that a command may take."""
+    limits = Limits(timeout=30.0, memory=1024 * MEGABYTE, processes=128, disk=128 * MEGABYTE, files=20_000)
+    shared = ("item",)
+    random_bound = 0.01
+    expert_bound = 0.0
+    answers = ("fix",)
+    root = "repository"
+    """Where the repository is in the jail."""
+
+    def _check_options(self) -> None:
+        self.library = self.load_library()
+        self.splits = self.library.splits
+        if self.split == type(self).split and len(self.splits) == 1:
+            self.split = next(iter(self.splits))
+        if self.toolset not in TOOLSETS:
+            raise BadConfig(f"toolset of {type(self).__name__} is {self.toolset!r}; expected 'files' or 'bash'")
+        if isinstance(self.timeout, bool) or not 0 < self.timeout <= 3600:
+            raise BadConfig(f"timeout of {type(self).__name__} is {self.timeout!r}; expected seconds from above 0 to 3600")
+        super()._check_options()
+
+    def setup(self) -> None:
+        super().setup()
+        if self.toolset == "bash":
+            self.tools: dict[str, Tool] = {"bash": self.tools["bash"]}
+
+    # What a world defines
+
+    def load_library(self) -> Library[Any]:
+        """Return the tasks that the options ask for; BadConfig or BadData."""
+        raise NotImplementedError
+
+    def data_of(self, item: Any) -> dict[str, Any]:
+        """Return the data of a task, its answer included."""
+        raise NotImplementedError
+
+    def shell(self, command: str) -> str:
+        """Return what the jail's shell is given for a command of the agent's."""
+        raise NotImplementedError
+
+    def patch(self) -> str:
+        """Return what the agent changed, as a unified diff."""
+        raise NotImplementedError
+
+    def judge(self) -> Verdict:
+        """Return what the hidden tests say about what the agent left."""
+        raise NotImplementedError
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a task of the present split."""
+        items = self.library.of(self.split, difficulty)
+        return self._task(items[int(rng.integers(len(items)))])
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number, counted round and round."""
+        if number < 0:
+            raise BadConfig(f"task number {number} of {type(self).__name__}: numbers start at 0")
+        items = self.library.of(split or self.split, self.difficulty if difficulty is None else difficulty)
+        return self._task(items[number % len(items)])
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return self._task(self.library.find(task_id))
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks of the difficulty a split has."""
+        return len(self.library.of(split or self.split, self.difficulty))
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the task's repository."""
+        return self.library.find(task.id).split
+
+    def _task(self, item: Any) -> Task:
+        return Task(item.issue, self.data_of(item), item.id, item.split, item.difficulty)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.item: Item = self.library.find(task.id)
+        self.verdict: Verdict | None = None
+        rest = (
+            "Look around, repair the code, then submit."
+            if self.toolset == "files"
+            else f"When it is repaired, submit with the command `echo {shown.SUBMITTED}`, alone."
+        )
+        return (
+            f"{task.instruction.strip()}\n\n"
+            f"The repository is in {self.place}, where every command starts. Tests that you do not see decide; changes of "
+            f"tests and of configuration do not count. {rest}"
+        )
+
+    @property
+    def place(self) -> str:
+        """The repository's folder as the agent sees it."""
+        return str(PurePosixPath("/home/agent") / self.root)
+
+    @tool
+    def bash(self, command: str) -> str | Outcome:
+        """Run a command in a new shell, in the repository; returns its exit code and output. Variables and folders
+        changed are forgotten afterwards, files stay, and nothing that it started goes on."""
+        if not command.strip():
+            return self.invalid("the command is empty. Write one, for example bash[ls].")
+        if any("\ud800" <= letter <= "\udfff" for letter in command):
+            return self.invalid("the command holds half a character (a lone surrogate), which is not text.")
+        written = self.shell(command)
+        if "\0" in command or len(written.encode()) > LONGEST:
+            return self.invalid(f"a command has at most {LONGEST} bytes and no NUL. Write long files in several steps.")
+        result = self.run(written, timeout=self.timeout)
+        note = self.keep()
+        if _submits(result):
+            return self.submit()
+        return shown.command_output(result, self.limits, self.timeout) + note
+
+    @tool
+    def view(self, path: str, lines: str = "") -> str | Outcome:
+        """Show a file with line numbers, or what is in a folder. lines: which lines, for example 40-80; without it the
+        first 100."""
+        read = _range(lines)
+        if read is None:
+            return self.invalid(f"lines is {lines[:40]!r}; write first and last line, for example 40-80.")
+        try:
+            content = self.read(self._at(path))
+        except IsADirectoryError:
+            return self._folder(path)
+        except (OSError, ValueError) as error:
+            return self.invalid(self._unreadable(path, error))
+        text, (first, last) = content.decode("utf-8", "backslashreplace"), read
+        count = len(shown.split_lines(text))
+        if first > max(count, 1):
+            return self.invalid(f"{_short(path)} has {count} lines; line {first} is behind its end.")
+        return shown.window(path, text, first, last)
+
+    @tool
+    def edit(self, path: str, old: str, new: str) -> str | Outcome:
+        """Replace text in a file: old must be in it exactly once, white space included. With an empty old a new file is
+        made."""
+        try:
+            text = self.read(self._at(path)).decode("utf-8")
+        except FileNotFoundError as error:
+            if old:
+                return self.invalid(self._unreadable(path, error))
+            return self._written(path, new, 1)
+        except UnicodeDecodeError:
+            return self.invalid(f"{_short(path)} is not UTF-8 text: change it with bash.")
+        except (OSError, ValueError) as error:
+            return self.invalid(self._unreadable(path, error))
+        if not old:
+            return self.invalid(f"{_short(path)} is there already: say in old which text to replace.")
+        if old == new:
+            return self.invalid("old and new are the same: nothing would change.")
+        found = shown.places(text, old)
+        if not found:
+            return self.invalid(shown.no_match(_short(path), text, old))
+        if len(found) > 1:
+            at = ", ".join(map(str, found[:10])) + (", …" if len(found) > 10 else "")
+            return self.invalid(
+                f"No replacement was made: old is in {_short(path)} {len(found)} times, at lines {at}. "
+                "Give more of the text around the one that is meant."
+            )
+        return self._written(path, text.replace(old, new), found[0])
+
+    @tool
+    def submit(self) -> Outcome:
+        """Finish: hidden tests decide whether the issue is resolved."""
+        self.verdict = self.judge()
+        text = told(self.verdict.said, self.patch())
+        return self.win(text) if self.verdict.resolved else self.lose(text)
+
+    def measures(self) -> dict[str, float]:
+        """Return the shares of hidden tests that passed; 0 until they were run."""
+        found = self.verdict
+        return {
+            "fail_to_pass": found.fail_to_pass if found else 0.0,
+            "pass_to_pass": found.pass_to_pass if found else 0.0,
+        }
+
+    def malformed(self, error: str) -> Outcome:
+        if self.toolset == "files":
+            return super().malformed(error)
+        return self.invalid(
+            f"Format error: {error}\nEvery reply needs exactly one bash command, in the form that you were told at the "
+            f"start. To submit, the command is `echo {shown.SUBMITTED}`."
+        )
+
+    def keep(self) -> str:
+        """Take in what a command did to the folder: it is what a snapshot holds. Returns a note for the agent."""
+        try:
+            self.keep_folder()
+        except OSError:  # too large, or not to be read any more
+            self._drop()  # the next look makes a new jail with the folder as it was last kept
+            self.journal = []
+            return "\n<warning>The folder could not be read after this command; it was put back to what it was.</warning>"
+        return ""
+
+    def save(self) -> Any:
+        mine, shared = super().save()
+        return {**mine, "folder": None if self.folder is None else zlib.compress(self.folder, 6)}, shared
+
+    def load(self, payload: Any) -> None:
+        mine, shared = payload
+        folder = mine["folder"]
+        super().load(({**mine, "folder": None if folder is None else zlib.decompress(folder)}, shared))
+
+    # Files
+
+    def _at(self, path: str) -> str:
+        return str(PurePosixPath(self.root) / path)
+
+    def _folder(self, path: str) -> str | Outcome:
+        look = "find . -maxdepth 2 -mindepth 1 -not -path '*/.*' | LC_ALL=C sort"
+        result = self._twice(lambda: self.jail.run(f"cd -- {shlex.quote(self._at(path))} && {look}"))
+        found = [line.removeprefix("./") for line in result.text.splitlines()]
+        more = [f"({len(found) - 200} more)"] if len(found) > 200 else []
+        return "\n".join([f"[Folder: {path}, two levels deep]", *found[:200], *more])
+
+    def _written(self, path: str, text: str, line: int) -> str | Outcome:
+        try:
+            self.write(self._at(path), text.encode())
+        except (OSError, ValueError) as error:
+            return self.invalid(f"{_short(path)} cannot be written: {_plain(error)}.")
+        note = self.keep()
+        begin = max(line - 5, 1)
+        return f"The file was written. Around the change it now reads:\n{shown.window(path, text, begin, begin + 24)}{note}"
+
+    def _unreadable(self, path: str, error: Exception) -> str:
+        if isinstance(error, FileNotFoundError):
+            return f"there is no file {_short(path)!r}. Paths are relative to {self.place}; view[.] lists it."
+        return f"{_short(path)!r} cannot be read: {_plain(error)}."
+
+
+def _submits(result: Result) -> bool:
+    first = result.text.lstrip().partition("\n")[0]
+    return result.ok and first.strip() == shown.SUBMITTED
+
+
+def _range(lines: str) -> tuple[int, int] | None:
+    """Return first and last line of `40-80`, `40-`, `40`, `40,80` or nothing."""
+    words = lines.replace(":", "-").replace(",", "-").replace("[", "").replace("]", "").split("-")
+    if not lines.strip():
+        return 1, shown.WINDOW
+    if len(words) > 2 or not all(word.strip().isdecimal() and len(word) < 9 for word in words if word.strip()):
+        return None
+    if not words[0].strip():
+        return None
+    first = max(int(words[0]), 1)
+    last = int(words[1]) if len(words) > 1 and words[1].strip() else first + (shown.WINDOW - 1 if len(words) > 1 else 0)
+    return (first, last) if last >= first else None
+
+
+def _short(path: str) -> str:
+    return path if len(path) <= 120 else f"{path[:117]}..."
+
+
+def _plain(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error))[:200]

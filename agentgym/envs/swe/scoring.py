@@ -1,0 +1,93 @@
+"""Predictions scored against the tasks they are for: ours in jails of their own, SWE-bench's by swebench's steps."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentgym.envs.swe.bench import SWEBench
+from agentgym.envs.swe.bench_eval import evaluate
+from agentgym.envs.swe.bench_rows import Row, is_bench
+from agentgym.envs.swe.grading import grade
+from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.envs.swe.world import SWE
+from agentgym.errors import BadData, unknown
+from agentgym.sandbox.protocol import Sandbox
+from agentgym.sandbox.stock import take
+from agentgym.tasks.swe import Instance
+from agentgym.tasks.swe.pytest_run import FOLDER
+from agentgym.tasks.swe.source import pack, unpack
+
+T = TypeVar("T")
+SCHEMA = 2
+"""Of swebench's report, whose keys ours has."""
+
+
+def score(
+    data: str | None, patches: Mapping[str, str], progress: Callable[[str, Verdict], None] | None = None, **options: Any
+) -> dict[str, Any]:
+    """Return a report like swebench's on the patches (by instance) of a file of tasks; None: those that come with agentgym.
+
+    `options` are the world's: `backend`, `backend_options`. An instance of SWE-bench is graded as swebench does, without
+    putting configuration back, so that numbers are comparable. BadData where a patch is for no task of the file.
+    """
+    world = _world(data, options)
+    ids = [item.id for item in world.library.items]
+    strange = next((id for id in patches if id not in world.library.by_id), None)
+    if strange is not None:
+        raise BadData(str(unknown("task", strange, ids)))
+    found: dict[str, list[str]] = {name: [] for name in ("resolved", "unresolved", "empty_patch")}
+    for id, patch in patches.items():
+        verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")
+        if patch.strip():
+            verdict = _bench(world, id, patch) if isinstance(world, SWEBench) else _own(world, id, patch)
+        found["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
+        if progress:
+            progress(id, verdict)
+    missing = [id for id in ids if id not in patches]
+    return {
+        "total_instances": len(ids),
+        "submitted_instances": len(patches),
+        "completed_instances": len(found["resolved"]) + len(found["unresolved"]),
+        **{f"{name}_instances": len(listed) for name, listed in found.items()},
+        "submitted_ids": sorted(patches),
+        "completed_ids": sorted([*found["resolved"], *found["unresolved"]]),
+        "incomplete_ids": sorted(missing),
+        **{f"{name}_ids": sorted(listed) for name, listed in found.items()},
+        "schema_version": SCHEMA,
+    }
+
+
+def _world(data: str | None, options: Mapping[str, Any]) -> RepositoryEnv:
+    if data is not None and not Path(data).is_file():
+        raise FileNotFoundError(2, "no such file of tasks", data)
+    kind = SWEBench if data is not None and is_bench(data) else SWE
+    return kind(data=data, **{name: value for name, value in options.items() if value is not None})
+
+
+def _bench(world: RepositoryEnv, id: str, patch: str) -> Verdict:
+    assert isinstance(world, SWEBench)
+    world.reset(seed=0, options={"task": id})
+    row: Row = world.library.find(id)
+    return world.elsewhere(lambda jail: evaluate(row, patch, jail, restore=False, timeout=world.grading_timeout)[0])
+
+
+def _own(world: RepositoryEnv, id: str, patch: str) -> Verdict:
+    instance: Instance = world.library.find(id)
+
+    def elsewhere(work: Callable[[Sandbox], T]) -> T:
+        jail = take(world.backend, limits=world.limits, packages=world.packages, options=world.backend_options)
+        try:
+            return work(jail)
+        finally:
+            jail.close()
+
+    tree = elsewhere(lambda jail: patched(jail, instance, patch))
+    return grade(instance, tree, elsewhere) if tree else Verdict(False, 0.0, 0.0, "The patch does not apply.")
+
+
+def patched(jail: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
+    """Return a task's repository after a patch; empty where it does not apply."""
+    jail.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
+    result = jail.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
+    return unpack(jail.snapshot(), FOLDER) if result.ok else {}

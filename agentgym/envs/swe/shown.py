@@ -1,0 +1,90 @@
+"""What the tools say: the forms are those of mini-swe-agent (commands) and SWE-agent (files)."""
+
+from agentgym.sandbox.protocol import Limits, Result
+
+OUTPUT = 10_000
+"""Characters of a command's output that are shown; of a longer one half of that from each end (mini-swe-agent)."""
+WINDOW = 100
+"""Lines of a file that are shown where nobody says which (SWE-agent)."""
+LINE = 500
+"""Characters of a line that are shown."""
+SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""The first line of output by which a command submits (mini-swe-agent)."""
+TOO_LONG = """\
+<warning>
+The output of your last command was too long.
+Please try a different command that produces less output.
+If you're looking at a file you can try use head, tail or sed to view a smaller number of lines selectively.
+If you're using grep or find and it produced too much output, you can use a more selective search pattern.
+If you really need to see something from the full command's output, you can redirect output to a file and then search in \
+that file.
+</warning>"""
+
+
+def command_output(result: Result, limits: Limits, timeout: float) -> str:
+    """Return what a command printed and how it ended, as mini-swe-agent shows it."""
+    ended = {
+        "timeout": f"The command took longer than {timeout:g} s and was ended.",
+        "memory": f"The command needed more than {limits.memory >> 20} MiB of memory and was ended.",
+        "output": f"The command printed more than {limits.output} bytes and was ended.",
+        "killed": f"The command was ended by signal {-result.exit_code}.",
+    }.get(result.reason, "")
+    return shown_output(result.text, result.exit_code if result.reason == "exit" else -1, ended)
+
+
+def shown_output(output: str, code: int, ended: str = "") -> str:
+    """Return an output in mini-swe-agent's form, the middle of a long one left out."""
+    head = (f"<exception>{ended}</exception>\n" if ended else "") + f"<returncode>{code}</returncode>\n"
+    if len(output) < OUTPUT:
+        return f"{head}<output>\n{output}</output>"
+    half = OUTPUT // 2
+    return (
+        f"{head}{TOO_LONG}<output_head>\n{output[:half]}\n</output_head>\n<elided_chars>\n"
+        f"{len(output) - OUTPUT} characters elided\n</elided_chars>\n<output_tail>\n{output[-half:]}\n</output_tail>"
+    )
+
+
+def window(path: str, text: str, first: int, last: int) -> str:
+    """Return lines of a file with their numbers, and how many there are above and below, as SWE-agent shows it."""
+    lines = split_lines(text)
+    first, last = max(first, 1), min(last, len(lines), first + 4 * WINDOW - 1)
+    shown = [f"[File: {path} ({len(lines)} lines total)]"]
+    if first > 1:
+        shown.append(f"({first - 1} more lines above)")
+    shown += [f"{number}:{_cut(lines[number - 1])}" for number in range(first, last + 1)]
+    if last < len(lines):
+        shown.append(f"({len(lines) - last} more lines below)")
+    return "\n".join(shown)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text; one that ends with a newline has no empty line after it."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE else f"{line[:LINE]} … ({len(line) - LINE} more characters)"
+
+
+def places(text: str, old: str) -> list[int]:
+    """Return the lines at which occurrences of a text begin."""
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0:
+        found.append(text.count("\n", 0, at) + 1)
+        at = text.find(old, at + 1)
+    return found
+
+
+def no_match(path: str, text: str, old: str) -> str:
+    """Return why a text to replace was not found, and where it almost was."""
+    lines, wanted = split_lines(text), [line.strip() for line in split_lines(old)]
+    said = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
+    for number in range(len(lines) - len(wanted) + 1):
+        if wanted and any(wanted) and [line.strip() for line in lines[number : number + len(wanted)]] == wanted:
+            near = "\n".join(_cut(line) for line in lines[number : number + min(len(wanted), 20)])
+            return f"{said}. Without the white space at the ends of lines it is at line {number + 1}:\n{near}"
+    first = next((line for line in wanted if line), "")
+    at = [number for number, line in enumerate(lines, 1) if first and line.strip() == first][:5]
+    where = f" Its first line is at {'line' if len(at) == 1 else 'lines'} {', '.join(map(str, at))}." if at else ""
+    return f"{said}, and without line numbers.{where}"

@@ -1,0 +1,252 @@
+"""The world: a repository with a bug in a jail, an issue, a shell, and hidden tests that decide."""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import shlex
+import struct
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from agentgym.actions import spell
+from agentgym.core import Task
+from agentgym.envs.swe import shown
+from agentgym.envs.swe.grading import grade
+from agentgym.envs.swe.library import Library, library
+from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.errors import BadConfig
+from agentgym.sandbox.protocol import Sandbox, SandboxFault
+from agentgym.tasks.swe import EMBEDDED, Instance, read
+from agentgym.tasks.swe.instance import diff, occurrences
+from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES, roots
+from agentgym.tasks.swe.source import pack, unpack
+from agentgym.tasks.swe.suite import is_protected
+
+DATE = "2024-01-01T00:00:00Z"
+"""Of the only commit there is."""
+
+
+class SWE(RepositoryEnv):
+    """Repair a repository with a bug; hidden tests decide.
+
+    By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks that `agentgym
+    swe make` wrote. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
+    `agentgym.tasks.swe.Instance`); by default all.
+
+    The agent gets the broken repository without the tests that notice the bug, as the only commit of a git repository
+    where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;
+    tests and configuration are put back first, and the tests are run in jails of their own (`grading.py`). Measures:
+    `fail_to_pass` and `pass_to_pass`, the shares that passed, both 0 until `submit`.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data")
+    data: str | None = None
+    """A file of tasks; None: those that come with agentgym."""
+    packages = tuple(dict.fromkeys((*PACKAGES, "py")))
+    root = FOLDER
+
+    def load_library(self) -> Library[Instance]:
+        if self.data is None:
+            return _embedded()
+        return library(self.data, read(self.data))
+
+    def data_of(self, item: Instance) -> dict[str, Any]:
+        fix = [edit.new.strip() for edit in item.gold]
+        return {"instance": item.id, "package": item.package, "kind": item.kind, "fix": fix}
+
+    def split_key(self, task: Task) -> object:
+        """Return the package, whose tasks are all in one split."""
+        return task.data["package"]
+
+    def content_key(self, task: Task) -> object:
+        """Return the package and its bug."""
+        return task.data["package"], task.data["fix"]
+
+    def begin(self, task: Task) -> str:
+        self.changed: tuple[Any, ...] = ()
+        """How the folder differs from what the episode began with."""
+        self.fresh: dict[str, str] = {}
+        """What it began with: digests by name; empty until the jail was prepared."""
+        observation = super().begin(task)
+        self._instance().base()  # a repository that is not there, or changed, is refused here
+        if self.data is not None:
+            self._refuse_copies()
+        return observation
+
+    def _instance(self) -> Instance:
+        assert isinstance(self.item, Instance)
+        return self.item
+
+    # The jail
+
+    def prepare(self, jail: Sandbox) -> None:
+        tree = {f"{FOLDER}/{path}": content for path, content in self._instance().broken().items()}
+        python = shlex.quote(self._python())
+        programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
+        programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
+        jail.restore(pack(tree | {f".local/bin/{name}": text.encode() for name, text in programs.items()}))
+        result = jail.run(_PREPARE.format(folder=FOLDER, date=DATE))
+        if not result.ok:
+            raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
+        self.fresh = _digests(jail.snapshot())
+
+    def shell(self, command: str) -> str:
+        paths = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
+        return (
+            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{":".join([*paths, "/opt/packages"])}" PAGER=cat; '
+            f'exec 2>&1; cd "$HOME/{FOLDER}" 2>/dev/null || cd; exec bash -c {shlex.quote(command)}'
+        )
+
+    def keep(self) -> str:
+        note = super().keep()
+        if self.folder is not None:
+            now = _digests(self.folder)
+            self.changed = tuple(
+                (name, now.get(name)) for name in sorted({*now, *self.fresh}) if now.get(name) != self.fresh.get(name)
+            )
+        return note
+
+    def state(self) -> Any:
+        return self.changed
+
+    def _python(self) -> str:
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        known = {"bubblewrap": str(Path(sys.base_prefix) / "bin" / version), "process": sys.executable}
+        return known.get(self.backend, "python3")
+
+    def _refuse_copies(self) -> None:
+        """Raise BadConfig where the jail has the repository's package installed, bug free."""
+        for name in _importable(self._instance().base()):
+            if (self.backend, name) in _absent:
+                continue
+            look = f"import importlib.util as u; print(u.find_spec({name!r}) is not None)"
+            pythons = {self._python(), "/usr/bin/python3"}
+            asked = "; ".join(f"{shlex.quote(one)} -c {shlex.quote(look)} 2>/dev/null" for one in sorted(pythons))
+            if "True" in self.elsewhere(lambda jail, asked=asked: jail.run(asked)).text:
+                raise BadConfig(
+                    f"{name} can be imported in the jail without the repository: an agent could copy the repair from "
+                    "there. Uninstall it from this machine's Python, or use backend='docker' with an image without it"
+                )
+            _absent.add((self.backend, name))
+
+    # The end
+
+    def tree(self) -> dict[str, bytes]:
+        """Return the repository as it is now, its plain files: path -> content."""
+        if self.folder is None:
+            return self._instance().broken()
+        return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
+
+    def patch(self) -> str:
+        return diff(self._instance().broken(), self.tree())
+
+    def judge(self) -> Verdict:
+        return grade(self._instance(), self.tree(), self.elsewhere)
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Undo the bug by edits, put back whatever else is not as it should be, and submit."""
+        while True:
+            yield next(
+                self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+            )
+
+    def _repairs(self) -> Iterator[str]:
+        instance = self._instance()
+        clean = {path: content for path, content in instance.base().items() if not is_protected(path)}
+        tree = self.tree()
+        for edit in instance.gold if self.toolset == "files" else ():
+            text = tree.get(edit.path, b"").decode("utf-8", "replace")
+            if occurrences(text, edit.old) == 1:
+                old, new = unique(text, edit.old, edit.new)
+                yield json.dumps({"name": "edit", "arguments": {"path": edit.path, "old": old, "new": new}})
+        for path, content in clean.items():
+            if tree.get(path) != content:
+                yield spell("bash", _rewriting(path, content))
+        for path in sorted(tree):
+            if path not in clean and not is_protected(path) and path.endswith(".py") and not path.startswith("."):
+                yield spell("bash", f"rm -f -- {shlex.quote('./' + path)}")
+
+
+@cache
+def _embedded() -> Library[Instance]:
+    return library("the tasks that come with agentgym", read(EMBEDDED))
+
+
+_absent: set[tuple[str, str]] = set()
+"""Names that a backend's jail was seen not to have installed."""
+_PREPARE = """
+chmod +x .local/bin/*; cd {folder} || exit
+command -v git >/dev/null || exit 0
+export GIT_AUTHOR_DATE={date} GIT_COMMITTER_DATE={date}
+git -c init.defaultBranch=main init -q --template= && git add -A &&
+    git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q -m "The repository"
+"""
+
+
+def _importable(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the names of the packages and modules in a repository."""
+    found: set[str] = set()
+    for root in roots(tree):
+        for path in tree:
+            parts = Path(path).relative_to(root).parts if Path(path).is_relative_to(root) else ()
+            if len(parts) == 1 and path.endswith(".py") and not is_protected(path):
+                found.add(parts[0].removesuffix(".py"))
+            elif len(parts) == 2 and parts[1] == "__init__.py" and not is_protected(path):
+                found.add(parts[0])
+    return sorted(found)
+
+
+def unique(text: str, old: str, new: str) -> tuple[str, str]:
+    """Return lines to replace and their replacement, with as much of the text around them as makes them unique."""
+    at = 0 if text.startswith(old) else text.index(f"\n{old}") + 1
+    end = at + len(old)
+    while text.count(text[at:end]) > 1:
+        before, after = text.rfind("\n", 0, max(at - 1, 0)) + 1, text.find("\n", end) + 1 or len(text)
+        old, new = text[before:at] + old + text[end:after], text[before:at] + new + text[end:after]
+        at, end = before, after
+    return old, new
+
+
+def _rewriting(path: str, content: bytes) -> str:
+    """Return a command that gives a file its content, whatever is there now."""
+    packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+    file, folder = shlex.quote(path), shlex.quote(str(Path(path).parent))
+    return f"rm -rf -- {file}; mkdir -p -- {folder}; base64 -d <<< {packed} | gunzip > {file}"
+
+
+def _digests(archive: bytes) -> dict[str, str]:
+    """Return a digest of whatever is in an archive of a folder; times are no part of it."""
+    found: dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        for member in members:
+            if f"/{FOLDER}/.git/logs" in f"/{member.name}":
+                continue
+            file = members.extractfile(member) if member.isreg() else None
+            content = member.linkname.encode() if file is None else file.read()
+            if member.name == f"{FOLDER}/.git/index":
+                content = _without_times(content)
+            told = hashlib.blake2b(content, digest_size=8).hexdigest()
+            found[member.name] = f"{member.type.decode()}{member.mode:o} {told}"
+    return found
+
+
+def _without_times(index: bytes) -> bytes:
+    """Return the entries of a git index (version 2) without what `stat` said of their files."""
+    if index[:8] != b"DIRC\0\0\0\2":
+        return index
+    (count,) = struct.unpack(">I", index[8:12])
+    kept, at = [index[:12]], 12
+    for _ in range(count):
+        name_end = index.index(b"\0", at + 62)
+        kept.append(index[at + 24 : at + 28] + index[at + 40 : name_end])
+        at += (name_end - at + 8) // 8 * 8
+    return b"\0".join(kept)

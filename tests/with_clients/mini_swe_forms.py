@@ -1,0 +1,30 @@
+"""How the real mini-swe-agent shows outputs and reads replies: a line of JSON for each on standard input."""
+
+import json
+import os
+import sys
+
+os.environ["MSWEA_SILENT_STARTUP"] = "1"
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+import yaml
+from jinja2 import StrictUndefined, Template
+from minisweagent import package_dir
+from minisweagent.exceptions import FormatError
+from minisweagent.models.litellm_textbased_model import LitellmTextbasedModelConfig
+from minisweagent.models.utils.actions_text import parse_regex_actions
+
+config = yaml.safe_load((package_dir / "config" / "mini_textbased.yaml").read_text())
+template = Template(config["model"]["observation_template"], undefined=StrictUndefined)
+pattern = LitellmTextbasedModelConfig.model_fields["action_regex"].default
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "reply" in asked:
+        try:
+            found = parse_regex_actions(asked["reply"], action_regex=pattern, format_error_template="{{error}}")
+            print(json.dumps(found[0]["command"]))
+        except FormatError:
+            print(json.dumps(None))
+    else:
+        print(json.dumps(template.render(output=asked)))
+print(json.dumps([config["agent"]["system_template"], config["agent"]["instance_template"]]))
