@@ -24,6 +24,9 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "win noughts and crosses from a won opening; self-play",
         {},
     ),
+    "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
+    "rlvr/TextCraft-v0": ("agentgym.envs.textcraft:TextCraft", "craft a thing out of things, by a tree of recipes", {}),
+    "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from which letters stand where", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}
 

@@ -1,0 +1,139 @@
+"""Hidden words, and guesses that tell which letters stand where."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from agentgym.core import Outcome, TextEnv
+from agentgym.tasks import Task
+
+LETTERS = 5
+GUESSES = 6
+FIRST = "raise"
+"""The expert's first guess: of the list, it leaves about the fewest words on average."""
+CONSIDERED = 60
+"""Guesses that the expert weighs."""
+Told = tuple[tuple[str, str], ...]
+
+
+class Wordle(TextEnv):
+    """Guess hidden words of five letters.
+
+    Each guess is answered letter by letter: G right place, Y elsewhere in the word, - not in it (so often). There is one
+    word at difficulty 0 and one more at each level, all guessed at once, in 6 guesses and one more for each further word.
+    Guesses are words of the list. What is known is the state.
+    """
+
+    horizon = 40
+    answers = ("words",)
+    random_bound = 0.1
+    expert_bound = 0.7
+
+    def begin(self, task: Task) -> str:
+        self.words: tuple[str, ...] = tuple(task.data["words"])
+        self.told: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        """Every guess and what it was answered, word by word."""
+        many = "a hidden word" if len(self.words) == 1 else f"{len(self.words)} hidden words at once"
+        return (
+            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is answered: G right place, "
+            "Y elsewhere in the word, - not in it (not so often). Say one word."
+        )
+
+    @property
+    def _left(self) -> int:
+        return GUESSES + len(self.words) - 1 - len(self.told)
+
+    def act(self, action: str) -> str | Outcome:
+        guess = action.strip().lower()
+        if guess not in known():
+            return self.invalid(f"{guess[:20]!r} is not a word of the list. Say an English word of {LETTERS} letters.")
+        self.told = (*self.told, (guess, tuple(marks(word, guess) for word in self.words)))
+        found = sum(self._found(number) for number in range(len(self.words)))
+        shown = "\n".join(
+            f"{' '.join(guess.upper())}\n{' '.join(told[number])}"
+            for guess, told in self.told[-1:]
+            for number in self._open()
+        )
+        if found == len(self.words):
+            return self.win("Right.")
+        if not self._left:
+            return self.lose(f"{shown}\nNo guess is left.".strip())
+        rest = f"{found} of {len(self.words)} words found. " if len(self.words) > 1 else ""
+        return f"{shown}\n{rest}{self._left} guesses left."
+
+    def _found(self, number: int) -> bool:
+        return any(told[number] == "G" * LETTERS for _, told in self.told)
+
+    def _open(self) -> list[int]:
+        """Return the words that were not found before the last guess."""
+        before = self.told[:-1]
+        return [n for n in range(len(self.words)) if not any(told[n] == "G" * LETTERS for _, told in before)]
+
+    def state(self) -> object:
+        return self.words, sorted(self.told)
+
+    def measures(self) -> dict[str, float]:
+        """Which part of the words is found."""
+        return {"found": sum(self._found(number) for number in range(len(self.words))) / len(self.words)}
+
+    def oracle(self) -> Iterator[str]:
+        yield from (word for number, word in enumerate(self.words) if not self._found(number))
+
+    def expert(self) -> Iterator[str]:
+        """The word for which the answer tells most, of those that may be the hidden one."""
+        while True:
+            unsolved = [n for n in range(len(self.words)) if not self._found(n)]
+            candidates = {n: fitting(tuple((guess, told[n]) for guess, told in self.told)) for n in unsolved}
+            number = min(unsolved, key=lambda n: (len(candidates[n]), n))
+            yield FIRST if not self.told else best(candidates[number])
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        chosen = rng.choice(len(listed()), difficulty + 1, replace=difficulty + 1 > len(listed()))
+        return Task(instruction="Guess the hidden words.", data={"words": tuple(listed()[int(i)] for i in chosen)})
+
+
+@cache
+def listed() -> tuple[str, ...]:
+    """Return the words there are, in order."""
+    return tuple(Path(str(files("agentgym.envs") / "wordle_words.txt")).read_text(encoding="utf-8").split())
+
+
+@cache
+def known() -> frozenset[str]:
+    """Return the words there are."""
+    return frozenset(listed())
+
+
+def marks(word: str, guess: str) -> str:
+    """Return the answer to a guess; a letter is marked as often as the word has it, right places first."""
+    left = Counter(letter for letter, said in zip(word, guess, strict=True) if letter != said)
+    told: list[str] = []
+    for letter, said in zip(word, guess, strict=True):
+        if letter == said:
+            told.append("G")
+        elif left[said]:
+            left[said] -= 1
+            told.append("Y")
+        else:
+            told.append("-")
+    return "".join(told)
+
+
+def fitting(told: Told) -> list[str]:
+    """Return the words of the list that every answer allows."""
+    return [word for word in listed() if all(marks(word, guess) == answer for guess, answer in told)]
+
+
+def best(candidates: Sequence[str]) -> str:
+    """Return the candidate whose answer is expected to tell most (entropy, Shannon 1948)."""
+
+    def entropy(guess: str) -> float:
+        counts = Counter(marks(word, guess) for word in candidates)
+        return -sum(n / len(candidates) * math.log2(n / len(candidates)) for n in counts.values())
+
+    return max(candidates[:CONSIDERED], key=entropy)

@@ -1,0 +1,63 @@
+"""TextCraft by hand: amounts, multiples, and what is missing."""
+
+import agentgym
+from agentgym import Task
+from agentgym.envs.textcraft import written
+
+RECIPES = [("oak lamp", 1, {"oak rod": 3, "sand": 1}), ("oak rod", 2, {"oak log": 1}), ("tin bead", 1, {"sand": 2})]
+
+
+def begun(**options):
+    env = agentgym.make("rlvr/TextCraft-v0", **options)
+    env.reset(seed=0, options={"task": Task(data={"recipes": RECIPES, "goal": "oak lamp"}, id="mine")})
+    return env
+
+
+def test_an_episode_by_hand():
+    env = begun()
+    assert "craft 2 oak rod using 1 oak log\n" in env.observation and "Goal: craft oak lamp." in env.observation
+    assert list(env.oracle()) == [
+        "get 2 oak log",
+        "get 1 sand",
+        "craft 4 oak rod using 2 oak log",
+        "craft 1 oak lamp using 3 oak rod, 1 sand",
+    ]
+    assert env.step("get 3 oak log")[0] == "Got 3 oak log."
+    assert env.step("Craft 2 oak rod using  1 oak log")[0] == "Crafted 2 oak rod."
+    assert env.step("inventory")[0] == "You have 2 oak log, 2 oak rod."
+    assert list(env.oracle())[:2] == ["get 1 sand", "craft 2 oak rod using 1 oak log"]
+    env.step("get 1 sand")
+    env.step("craft 2 oak rod using 1 oak log")
+    assert env.step("craft 1 oak lamp using 1 sand, 3 oak rod")[:3] == ("Crafted 1 oak lamp.", 1.0, True)
+
+
+def test_what_is_wrong_is_said():
+    env = begun()
+    for action, said in {
+        "get 1 oak rod": "There is no oak rod to get: it is crafted.",
+        "get 1 gold": "There is no gold here.",
+        "craft 1 gold using 1 sand": "No command crafts gold.",
+        "craft 3 oak rod using 1 oak log": "That is not how oak rod is crafted. Say craft 2 oak rod using 1 oak log",
+        "craft 2 oak rod using 1 oak log, 1 oak log": "That is not how oak rod is crafted.",
+        "craft 2 oak rod using 1 oak log": "You have not enough oak log: 0 of 1.",
+        "get 0 sand": "'get 0 sand' is no command.",
+        "get 99999 sand": "'get 99999 sand' is no command.",
+        "craft 2 oak rod": "'craft 2 oak rod' is no command.",
+        "get 1 oak log using 1 sand": "'get 1 oak log using 1 sand' is no command.",
+    }.items():
+        text, _, _, _, info = env.step(action)
+        assert text.startswith(said) and not info["valid"], action
+    assert env.step("inventory")[0] == "You have nothing."
+
+
+def test_multiples_are_written_out():
+    assert written("oak rod", (2, {"oak log": 1, "sand": 3}), 3) == "craft 6 oak rod using 3 oak log, 9 sand"
+
+
+def test_deep_trees_stay_within_what_can_be_held():
+    env = agentgym.make("rlvr/TextCraft-v0", difficulty=20, horizon=200)
+    for task in env.tasks(10):
+        env.reset(seed=0, options={"task": task})
+        while env.success is None:
+            env.step(next(env.oracle()))
+        assert env.success, task.id
