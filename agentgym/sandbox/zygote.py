@@ -272,7 +272,7 @@ def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, A
         code = kernel.run(kind, request)
         os._exit(code)
     except BaseException as error:
-        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os.write(2, f"{type(error).__name__}: {error!s:.2000}\n".encode())
         os._exit(127 if isinstance(error, OSError) else 1)
 
 
