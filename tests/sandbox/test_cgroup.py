@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.cli import doctor
 from agentgym.sandbox import cgroup
+from agentgym.sandbox.bubblewrap import missing
 from agentgym.sandbox.cgroup import ControlGroup, find_places
 
 MADE_BY_KERNEL = {"memory": ("memory.max", "memory.swap.max", "memory.events"), "pids": ("pids.max",), "cpu": ("cpu.max",)}
@@ -132,3 +134,13 @@ def test_groups_of_the_dead_are_swept_up(tree: Tree) -> None:
 
 def test_no_membership_no_groups(tree: Tree) -> None:
     assert find_places(tree.root, tree.root.parent / "absent") == {}
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_the_doctor_says_what_bounds_a_jail(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = cgroup.places()
+    by = {kind: "a control group" if kind in places else "a" for kind in ("memory", "pids")}
+    assert f"memory is bounded by {by['memory']}" in (doctor._jail() or "")
+    assert f"processes by {by['pids']}" in (doctor._jail() or "")
+    monkeypatch.setattr(cgroup, "places", dict)
+    assert "a supervisor that looks every 20 to 100 ms, processes by a resource limit" in (doctor._jail() or "")
