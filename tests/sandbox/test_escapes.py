@@ -106,6 +106,7 @@ def test_odd_requests() -> None:
         for path in ("x" * 256, "x/" * 3000 + "x", "/proc/sys/kernel/hostname", "/etc/passwd", "/opt/agentgym/kernel.py"):
             with pytest.raises(OSError):
                 jail.write(path, b"1")
-        with pytest.raises(ValueError):
-            jail.write("a\0b", b"1")
+        for path in ("", "a\0b", "\ud800"):
+            with pytest.raises(ValueError, match="path is"):
+                jail.write(path, b"1")
         assert jail.run("echo fine").text == "fine\n"
