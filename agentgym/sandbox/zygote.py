@@ -110,9 +110,9 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]
         os._exit(0)
 
 
-def _tell(lifeline: int, outcome: dict[str, Any]) -> None:
+def _tell(file: int, outcome: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        os.write(lifeline, json.dumps(outcome).encode() + b"\n")
+        os.write(file, json.dumps(outcome).encode() + b"\n")
 
 
 def _refused(error: OSError) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def _watch(
         ready, _, _ = select.select([reading, lifeline], [], [], wait)
         if reading in ready:
             told = os.read(reading, 65536)
-            if told.strip() or not told:
-                return ("exit", json.loads(told)) if told else ("killed", {})
+            if told.strip() or not told:  # the first line counts: the program's, where it could not be set up
+                return ("exit", json.loads(told.split(b"\n")[0])) if told else ("killed", {})
             if asked:  # or the program has signalled its init
                 os.write(lifeline, INTERRUPTED)
             asked = False
@@ -214,11 +214,11 @@ def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any]
             pid, status, usage = os.wait4(-1, 0)
             if pid == program:
                 told = {"status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
-                os.write(telling, json.dumps(told).encode())
+                _tell(telling, told)
                 os._exit(0)
     except BaseException as error:
         told = _refused(error) if isinstance(error, BlockingIOError) else {"error": f"{type(error).__name__}: {error}"}
-        os.write(telling, json.dumps(told).encode())
+        _tell(telling, told)
         os._exit(1)
 
 
@@ -239,12 +239,13 @@ def _mounts(settings: dict[str, Any]) -> None:
 def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int) -> None:
     """Become the program; what hinders that is told as the jail's own fault."""
     try:
-        _confine(request, [*files[:3], *files[4:], telling], settings)  # all but the lifeline
+        telling = _keep([*files[:3], *files[4:], telling])  # all but the lifeline
+        _confine(request, settings)
     except BaseException as error:
-        os.write(telling, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        _tell(telling, {"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
     try:
-        os.close(len(files) - 1)  # where `telling` is now
+        os.close(telling)
         if request["kind"] == "command":
             os.execvpe(request["command"][0], request["command"], request["env"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -255,16 +256,25 @@ def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, A
         os._exit(127 if isinstance(error, OSError) else 1)
 
 
-def _confine(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
-    """Keep these files alone, as 0, 1, …; a session of its own, limits, no capabilities, a filter of system calls."""
-    os.setsid()
+def _keep(files: list[int]) -> int:
+    """Keep these files alone open, as 0, 1, …, and return the last number."""
     above = max(files) + 1
     for number, file in enumerate(files):
         os.dup2(file, above + number)
     for number in range(len(files)):
         os.dup2(above + number, number)
     os.closerange(len(files), 4096)
-    os.chdir(request["cwd"])
+    return len(files) - 1
+
+
+def _confine(request: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Take on a session of its own, a folder, an environment, limits, no capabilities, a filter of system calls."""
+    os.setsid()
+    try:
+        os.chdir(request["cwd"])
+    except PermissionError:  # a program before this one has closed it to itself
+        os.chmod(request["cwd"], 0o700)
+        os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
     os.umask(0o022)
