@@ -81,13 +81,14 @@ def _jail() -> str | None:
     if missing():
         return f"{path}, but {missing()}" if path else None
     try:
-        jail = Bubblewrap()
+        with Bubblewrap() as jail:
+            works, group = jail.python("print(1)").ok, jail.group
     except SandboxFault as fault:
-        return f"{path}, but no jail starts here: {fault}"
-    with jail:
-        works = jail.python("print(1)").ok
-    bounded = "a control group" if jail.group.bounds_memory else "a supervisor that looks every 20 ms"
-    return f"{path}; memory is bounded by {bounded}" if works else f"{path}, but nothing runs in its jail"
+        return f"{path}, but no jail works here: {fault}"
+    memory = "a control group" if group.bounds_memory else "a supervisor that looks every 20 to 100 ms"
+    processes = "a control group" if group.bounds_processes else "a resource limit"
+    bounded = f"memory is bounded by {memory}, processes by {processes}"
+    return f"{path}; {bounded}" if works else f"{path}, but nothing runs in its jail"
 
 
 def _docker() -> str | None:

@@ -10,8 +10,8 @@ import sys
 import tarfile
 
 
-def pack() -> None:
-    """Print an archive of the folder: plain files, folders, links."""
+def pack(most: int) -> None:
+    """Print an archive of the folder: plain files of at most so many bytes in all (holes count), folders, links."""
     opened: list[tuple[str, int]] = []  # what its owner had closed to itself, with its mode
     try:
         with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
@@ -20,15 +20,20 @@ def pack() -> None:
             while left:  # no recursion: folders may lie deeper than that goes
                 path = left.pop()
                 if not stat.S_ISSOCK(os.lstat(path).st_mode):  # which has no place in an archive
-                    left += _add(archive, path, opened)
+                    member = archive.gettarinfo(path, path)
+                    member.mtime = min(max(member.mtime, 0), 1 << 33)  # others cannot be set again
+                    most -= member.size
+                    if most < 0:
+                        raise OSError(errno.EFBIG, "holds more than the folder it is to be restored to")
+                    left += _add(archive, member, opened)
     finally:
         for path, mode in reversed(opened):
             os.chmod(path, mode)
 
 
-def _add(archive: tarfile.TarFile, path: str, opened: "list[tuple[str, int]]") -> "list[str]":
-    """Add what a path names, and return what lies in it."""
-    member = archive.gettarinfo(path, path)
+def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, opened: "list[tuple[str, int]]") -> "list[str]":
+    """Add a member and return what lies in it."""
+    path = member.name
     if member.isreg():
         _open_up(path, stat.S_IRUSR, opened)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:

@@ -47,7 +47,7 @@ def _check_plain(file: int, path: str) -> None:
         raise OSError(errno.EINVAL, "is no plain file", path)
 
 
-def main(work: "Callable[..., None]", *given: str) -> None:
+def main(work: "Callable[..., None]", *given: object) -> None:
     """Do it; what the operating system refuses is printed as its number and its words, with exit code 3."""
     try:
         work(*given)

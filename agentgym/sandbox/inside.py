@@ -1,7 +1,8 @@
 """Files of a working folder, reached by code (`files.py`, `archive.py`) that runs in the jail as the program's own user."""
 
 import errno
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,21 +12,23 @@ from agentgym.sandbox.protocol import Result, SandboxFault
 Run = Callable[[str, bytes, int], Result]
 """Run our code in the jail with an input and at most so many bytes of output."""
 MESSAGES = 65536
+LONGEST = 4096
+"""Bytes from which on no call of the system takes a path."""
 
 
 def read(run: Run, path: str, cap: int) -> bytes:
     """Return a file's content."""
-    return _done(run, "read", path, cap=cap)
+    return _done(run, "files.read", _checked(path), cap=cap)
 
 
 def write(run: Run, path: str, content: bytes) -> None:
     """Write a file, making its folders."""
-    _done(run, "write", path, given=content)
+    _done(run, "files.write", _checked(path), given=content)
 
 
-def pack(run: Run, cap: int) -> bytes:
-    """Return the working folder as a tar archive."""
-    return _done(run, "pack", cap=cap)
+def pack(run: Run, cap: int, most: int | None = None) -> bytes:
+    """Return the working folder as a tar archive of at most `cap` bytes, with files of at most `most` bytes in all."""
+    return _done(run, "pack", cap if most is None else most, cap=cap)
 
 
 def unpack(run: Run, state: bytes) -> None:
@@ -43,9 +46,20 @@ def _source(module: str) -> str:
     return Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
 
 
-def _program(work: str, path: str | None) -> str:
+def _checked(path: str) -> str:
+    try:
+        length = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        length = 0
+    if not length or "\0" in path:
+        raise ValueError(f"path is {path!r}; expected one that is relative to the working folder")
+    if length >= LONGEST:
+        raise OSError(errno.ENAMETOOLONG, f"is longer than {LONGEST} bytes", f"{path[:100]}…")
+    return path
+
+
+def _program(work: str, given: Sequence[str | int]) -> str:
     """Return the code that does a work of `files.py` or `archive.py`, and needs neither of them there."""
-    alone = path is None
     return "\n".join(
         (
             "import os, sys",  # which are there; of all others a model may have left one of its own in the folder
@@ -53,20 +67,19 @@ def _program(work: str, path: str | None) -> str:
             "import types",
             "files = types.ModuleType('files')",
             f"exec({_source('files')!r}, files.__dict__)",
-            _source("archive") if alone else "",
-            f"files.main({work})" if alone else f"files.main(files.{work}, {path!r})",
+            "" if work.startswith("files.") else _source("archive"),
+            f"files.main({', '.join([work, *map(repr, given)])})",
         )
     )
 
 
-def _done(run: Run, work: str, path: str | None = None, *, given: bytes = b"", cap: int = MESSAGES) -> bytes:
+def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int = MESSAGES) -> bytes:
     """Return what a work printed; OSError as it met one, or where limits were in its way."""
-    if path is not None and (not path or "\0" in path):
-        raise ValueError(f"path is {path!r}; expected one that is relative to the working folder")
-    result = run(_program(work, path), given, cap)
+    result = run(_program(work, about), given, cap)
     if result.ok:
         return result.stdout
-    said, name = result.stderr.decode("utf-8", "backslashreplace").strip(), path or "the working folder"
+    name = next((path for path in about if isinstance(path, str)), "the working folder")
+    said = result.stderr.decode("utf-8", "backslashreplace").strip()
     if result.reason == "output":
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
     if result.reason in ("memory", "killed"):  # by what else runs in the jail

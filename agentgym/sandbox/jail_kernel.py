@@ -18,8 +18,8 @@ from agentgym.sandbox.streams import Execution, Gathered
 
 START = 30.0
 """Seconds that a kernel may take to be ready, and that a jail may take to say how it ended."""
-PATIENCE = 0.5
-"""Seconds between Ctrl-C and the end of a kernel that does not heed it."""
+PATIENCE = 2.0
+"""Seconds between Ctrl-C and the end of a kernel that does not heed it, and for one that has gone to say why."""
 ANSWER = 4096
 """Bytes that an answer may have; the program next to the kernel may write anything."""
 
@@ -122,24 +122,35 @@ class JailKernel:
 
     def _interrupted(self) -> bool:
         """Wait until Ctrl-C has arrived, for otherwise it would reach the next step; False where the kernel has ended."""
-        poll = select.poll()
-        poll.register(self._execution.lifeline, select.POLLIN)
-        while not self._execution.said:
-            if not poll.poll(1000 * START):
-                raise SandboxFault(f"the jail did not hand on an interrupt within {START:.0f} s")
-            if self._execution.hear():
-                return False
+        if self._hears(START, interrupt=True):
+            return False
+        if not self._execution.said:
+            raise SandboxFault(f"the jail did not hand on an interrupt within {START:.0f} s")
         self._execution.said.clear()
+        return True
+
+    def _hears(self, patience: float, *, interrupt: bool = False) -> bool:
+        """Listen until the kernel has ended, or until an interrupt has arrived; return whether it has ended."""
+        execution, deadline = self._execution, time.monotonic() + patience
+        poll = select.poll()
+        poll.register(execution.lifeline, select.POLLIN)
+        while not execution.said.endswith(b"\n"):
+            if interrupt and execution.said:
+                return False
+            if not poll.poll(1000 * max(deadline - time.monotonic(), 0)):
+                return False
+            if execution.hear():
+                break
         return True
 
     def _end(self, reason: str) -> tuple[str, int]:
         """End the kernel and return why and with what status it did."""
         self.alive = False
-        self._execution.cut()
-        self._execution.lifeline.settimeout(START)
         try:
-            while not self._execution.said.endswith(b"\n") and not self._execution.hear():
-                pass
+            if reason != "exit" or not self._hears(PATIENCE):
+                self._execution.cut()
+                if not self._hears(START):
+                    raise SandboxFault(f"the jail did not say within {START:.0f} s how its kernel ended")
         except OSError as error:
             raise SandboxFault(f"the jail does not say how its kernel ended: {error}") from error
         told = self._execution.told()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core import TextEnv
-from agentgym.errors import Fault
+from agentgym.errors import BadData, Fault
 from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault
 from agentgym.sandbox.stock import take
 
@@ -125,7 +125,10 @@ class JailedEnv(TextEnv):
         if self.folder is None:
             self.prepare(jail)
         else:
-            self.unpack_folder(jail, self.folder)
+            try:
+                self.unpack_folder(jail, self.folder)
+            except (OSError, BadData) as error:
+                raise Fault(f"the folder could not be brought back: {error}", reason="crash") from error
         for step, expected in self.journal:
             if _digest(self._do(jail, step)) != expected:
                 raise Fault(f"the jail could not be brought back: {step.text!r:.200} gave something else", reason="crash")

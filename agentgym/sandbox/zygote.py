@@ -90,13 +90,9 @@ def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     head, files, _, _ = socket.recv_fds(host, 4, 8)
     if not head:
         return None, []
-    while len(head) < 4:
-        head += host.recv(4 - len(head))
-    (length,) = struct.unpack("I", head)
-    body = bytearray()
-    while len(body) < length:
-        body += host.recv(length - len(body))
-    return json.loads(bytes(body)), list(files)
+    (length,) = struct.unpack("I", head + host.recv(4 - len(head), socket.MSG_WAITALL))
+    body = host.recv(length, socket.MSG_WAITALL)
+    return (json.loads(body) if len(body) == length else None), list(files)
 
 
 def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
@@ -114,9 +110,9 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]
         os._exit(0)
 
 
-def _tell(lifeline: int, outcome: dict[str, Any]) -> None:
+def _tell(file: int, outcome: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        os.write(lifeline, json.dumps(outcome).encode() + b"\n")
+        os.write(file, json.dumps(outcome).encode() + b"\n")
 
 
 def _refused(error: OSError) -> dict[str, Any]:
@@ -154,7 +150,7 @@ def _watch(
 ) -> tuple[str, dict[str, Any]]:
     """Return why an execution ended and what its init had to say about it."""
     deadline = started + (request["timeout"] or float("inf"))
-    pulse, held = PULSE, 0
+    pulse, held, asked = PULSE, 0, False
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -163,14 +159,16 @@ def _watch(
         ready, _, _ = select.select([reading, lifeline], [], [], wait)
         if reading in ready:
             told = os.read(reading, 65536)
-            if told == INTERRUPTED:
-                os.write(lifeline, told)
-            else:
-                return ("exit", json.loads(told)) if told else ("killed", {})
+            if told.strip() or not told:  # the first line counts: the program's, where it could not be set up
+                return ("exit", json.loads(told.split(b"\n")[0])) if told else ("killed", {})
+            if asked:  # or the program has signalled its init
+                os.write(lifeline, INTERRUPTED)
+            asked = False
         if lifeline in ready:
             word = os.read(lifeline, 1)
             if word != b"i":
                 return "cancelled", {}
+            asked = True
             os.kill(init, signal.SIGUSR1)  # which hands Ctrl-C on to the program
         if not settings["memory_is_bounded"]:
             before, held = held, processes.held_by(init, settings["memory"])
@@ -206,7 +204,7 @@ def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any]
         system.prctl(system.ADOPT, 1)
         program = os.fork()
         if not program:
-            _be_program(request, files, settings)
+            _be_program(request, files, settings, telling)
         signal.signal(signal.SIGUSR1, partial(_hand_on, program, telling))
         if settings["isolated"]:
             system.drop_capabilities()
@@ -216,11 +214,11 @@ def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any]
             pid, status, usage = os.wait4(-1, 0)
             if pid == program:
                 told = {"status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
-                os.write(telling, json.dumps(told).encode())
+                _tell(telling, told)
                 os._exit(0)
     except BaseException as error:
         told = _refused(error) if isinstance(error, BlockingIOError) else {"error": f"{type(error).__name__}: {error}"}
-        os.write(telling, json.dumps(told).encode())
+        _tell(telling, told)
         os._exit(1)
 
 
@@ -238,42 +236,59 @@ def _mounts(settings: dict[str, Any]) -> None:
         system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
 
 
-def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
-    """Become the program: no capabilities, limits, a filter of system calls, its streams and nothing else open."""
+def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int) -> None:
+    """Become the program; what hinders that is told as the jail's own fault."""
     try:
-        os.setsid()
-        kept = [file for place, file in enumerate(files) if place != 3]  # all but the lifeline
-        for number, file in enumerate(kept):
-            os.dup2(file, number + 20)
-        for number in range(len(kept)):
-            os.dup2(number + 20, number)
-        os.closerange(len(kept), 4096)
-        os.chdir(request["cwd"])
-        os.environ.clear()
-        os.environ.update(request["env"])
-        os.umask(0o022)
-        for number in range(1, signal.NSIG):
-            with contextlib.suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_DFL)
-        limits = dict(settings["limits"])
-        if not settings["isolated"]:  # the kernel counts what else this user runs
-            others = 1 << 20 if settings["processes_are_bounded"] else processes.threads_of_user()
-            limits["NPROC"] += others
-        system.limit(limits)
-        if settings["isolated"]:
-            system.drop_capabilities()
-            system.prctl(system.DUMPABLE, 1)
-            system.filter_calls(bytes.fromhex(settings["filter"]))
-        kind = request["kind"]
-        if kind == "command":
+        telling = _keep([*files[:3], *files[4:], telling])  # all but the lifeline
+        _confine(request, settings)
+    except BaseException as error:
+        _tell(telling, {"error": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    try:
+        os.close(telling)
+        if request["kind"] == "command":
             os.execvpe(request["command"][0], request["command"], request["env"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
-        code = kernel.run(kind, request)
-        os._exit(code)
+        os._exit(kernel.run(request["kind"], request))
     except BaseException as error:
-        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os.write(2, f"{type(error).__name__}: {error!s:.2000}\n".encode())
         os._exit(127 if isinstance(error, OSError) else 1)
+
+
+def _keep(files: list[int]) -> int:
+    """Keep these files alone open, as 0, 1, …, and return the last number."""
+    above = max(files) + 1
+    for number, file in enumerate(files):
+        os.dup2(file, above + number)
+    for number in range(len(files)):
+        os.dup2(above + number, number)
+    os.closerange(len(files), 4096)
+    return len(files) - 1
+
+
+def _confine(request: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Take on a session of its own, a folder, an environment, limits, no capabilities, a filter of system calls."""
+    os.setsid()
+    try:
+        os.chdir(request["cwd"])
+    except PermissionError:  # a program before this one has closed it to itself
+        os.chmod(request["cwd"], 0o700)
+        os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.umask(0o022)
+    for number in range(1, signal.NSIG):
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    limits = dict(settings["limits"])
+    if not settings["isolated"]:  # the kernel counts what else this user runs
+        limits["NPROC"] += 1 << 20 if settings["processes_are_bounded"] else processes.threads_of_user()
+    system.limit(limits)
+    if settings["isolated"]:
+        system.drop_capabilities()
+        system.prctl(system.DUMPABLE, 1)
+        system.filter_calls(bytes.fromhex(settings["filter"]))
 
 
 def _stream(number: int) -> io.TextIOWrapper:

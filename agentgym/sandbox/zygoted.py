@@ -150,7 +150,8 @@ class Zygoted:
 
     def snapshot(self) -> bytes:
         """Return the working folder as a tar archive."""
-        return inside.pack(self._trusted, 2 * self.limits.disk + 2048 * self.limits.files)
+        limits = self.limits
+        return inside.pack(self._trusted, 2 * limits.disk + 2048 * limits.files, limits.disk)
 
     def restore(self, state: bytes) -> None:
         """Make the working folder what it was."""

@@ -199,6 +199,13 @@ def test_a_program_that_stops_its_supervisor_is_a_fault_in_time(monkeypatch: pyt
     )
 
 
+def test_a_program_that_could_not_be_set_up_is_a_fault() -> None:
+    with sandbox("process", unsafe=True) as jail:  # type: ignore[attr-defined]
+        jail.run("rm -r $PWD")
+        with pytest.raises(SandboxFault, match="could not run the program: FileNotFoundError"):
+            jail.run("true")
+
+
 def test_a_package_that_cannot_be_imported_is_named(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "brokenpackage.py").write_text("import nothing_of_the_kind\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -136,6 +136,9 @@ def test_init_and_supervisors_bear_signals_of_the_program(jail: Any) -> None:
     kernel = jail.kernel()
     kernel.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + code)
     assert kernel.run("1").text == "1\n"
+    flood = "import os\nfor _ in range(50_000): os.kill(1, 10)\n"  # each asks for Ctrl-C
+    assert jail.python("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + flood).ok
+    assert kernel.run(flood).reason == "exit" and kernel.run("1").text == "1\n"
 
 
 def test_the_zygote_is_not_what_the_kernel_ends_for_want_of_memory() -> None:

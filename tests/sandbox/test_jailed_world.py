@@ -1,18 +1,32 @@
 """Worlds with a jail: what an episode did comes back after a snapshot, and after the jail broke."""
 
+import gc
+import pickle
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from agentgym.core import Outcome
+from agentgym.errors import EpisodeOver
+from agentgym.sandbox import Limits, SandboxFault, stock, world
+from agentgym.sandbox.bubblewrap import missing
 from agentgym.sandbox.stock import take
 from agentgym.sandbox.world import JailedEnv
 from agentgym.tasks import Task
 
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
 
 class Shell(JailedEnv):
-    """Python lines; `$ …` goes to the shell."""
+    """Python lines; `$ …` goes to the shell, and `>name text` into a file."""
+
+    limits = Limits(timeout=30, memory=256 << 20, processes=40, disk=16 << 20, files=4000)
+    seconds = 20.0
 
     def begin(self, task: Task) -> str:
         return "Compute."
@@ -21,7 +35,18 @@ class Shell(JailedEnv):
         jail.write("given.txt", b"given\n")
 
     def act(self, action: str) -> str | Outcome:
-        result = self.run(action[1:]) if action.startswith("$") else self.compute(action)
+        if action.startswith(">"):
+            name, _, text = action[1:].partition(" ")
+            try:
+                self.write(name, text.encode())
+            except OSError as error:
+                return f"{type(error).__name__} {error.filename}"
+            return "written"
+        result = (
+            self.run(action[1:], timeout=self.seconds)
+            if action.startswith("$")
+            else self.compute(action, timeout=self.seconds)
+        )
         return result.text
 
     def oracle(self) -> Iterator[str]:
@@ -32,12 +57,18 @@ class Shell(JailedEnv):
         return Task(data={"number": int(rng.integers(1 << 30))})
 
 
-@pytest.fixture
-def world():
+@pytest.fixture(name="world")
+def shell():
     env = Shell()
     env.reset(seed=0)
     yield env
     env.close()
+
+
+def kill(jail) -> None:
+    jail._process.kill()
+    jail._process.wait()
+    time.sleep(0.2)  # until all in it has heard of that
 
 
 def test_variables_and_files_come_back_in_another_instance(world):
@@ -55,7 +86,7 @@ def test_variables_and_files_come_back_in_another_instance(world):
 
 def test_a_broken_jail_is_replaced_and_the_episode_goes_on(world):
     world.step("x = 20")
-    world._jail._process.kill()
+    kill(world._jail)
     assert world.step("x + 1")[0] == "21\n"
 
 
@@ -64,7 +95,7 @@ def test_a_python_that_is_lost_leaves_its_files_and_replays_begin_there(world):
     world.step("import os; os._exit(3)")
     assert world.step("print(open('made.txt').read())")[0] == "made\n"
     assert "NameError" in world.step("x")[0]
-    assert [step[1] for step, _ in world.journal] == ["print(open('made.txt').read())", "x"]
+    assert [step.text for step, _ in world.journal] == ["print(open('made.txt').read())", "x"]
 
 
 def test_a_replay_that_gives_something_else_ends_the_episode_as_a_fault(world):
@@ -80,3 +111,167 @@ def test_a_failure_to_start_is_not_kept_for_the_next_caller():
         take(packages=("no_such_package",))
     with pytest.raises(Exception, match="no_such_package"):
         take(packages=("no_such_package",))
+
+
+def test_two_faults_end_the_episode_and_the_next_one_works(world, monkeypatch):
+    world.step("x = 1")
+    taken = []
+
+    def dead(*given, **options):
+        jail = take(*given, **options)
+        kill(jail)
+        taken.append(jail)
+        return jail
+
+    kill(world._jail)
+    with monkeypatch.context() as patch:
+        patch.setattr("agentgym.sandbox.world.take", dead)
+        _, reward, terminated, truncated, info = world.step("x")
+    assert (reward, terminated, truncated, info["reason"], info["success"]) == (0, False, True, "crash", None)
+    assert "jail is gone" in info["error"] and len(taken) == 1 and world._jail is None
+    with pytest.raises(EpisodeOver):
+        world.step("x")
+    world.reset(seed=1)
+    assert world.step("1 + 1")[0] == "2\n"
+
+
+def test_what_took_too_long_is_replayed_as_such(world):
+    world.step("import itertools\nseen = []")
+    world.seconds = 1.0
+    assert "KeyboardInterrupt" in world.step("for n in itertools.count(): seen.append(n); print(n) if n < 99 else None")[0]
+    world.step("$echo a; sleep 9; echo b")
+    world.step("y = 3")
+    state = world.snapshot()
+    other = Shell().restore(state)
+    assert other.step("y")[0] == "3\n" and int(other.step("len(seen)")[0]) > 99
+    other.close()
+
+
+def test_addresses_do_not_matter_to_a_replay(world):
+    assert " at 0x" in world.step("class A: pass\nA()")[0]
+    world.restore(world.snapshot())
+    assert world.step("A.__name__")[0] == "'A'\n"
+
+
+def test_chance_and_sets_are_the_same_in_a_replay(world):
+    world.step("import random\nprint(random.random(), {'a', 'b', 'c'}, hash('x'))")
+    world.restore(world.snapshot())
+    assert world.step("1")[0] == "1\n"
+
+
+def test_without_a_python_a_snapshot_is_the_folder_and_nothing_is_done_again(world):
+    world.step("$date +%N > made; echo $RANDOM >> made; chmod 000 made")
+    world.seconds = 1.0
+    world.step("$sleep 9")
+    state = world.snapshot()
+    before = world.step("$chmod 600 made; cat made")[0]
+    other = Shell().restore(state)
+    assert other.journal == () and other.step("$chmod 600 made; cat made")[0] == before
+    assert other.step("$cat given.txt")[0] == "given\n"
+    other.close()
+
+
+def test_a_write_that_fails_is_part_of_what_happened(world):
+    world.step("x = 1")
+    assert world.step(">given.txt/a text")[0] == "NotADirectoryError given.txt/a"
+    assert world.step(">a/b/given.txt text")[0] == "written"
+    world.restore(world.snapshot())
+    assert world.step("print(open('a/b/given.txt').read(), x)")[0] == "text 1\n"
+    assert world.read("given.txt") == b"given\n"
+    with pytest.raises(FileNotFoundError):
+        world.read("nothing")
+
+
+def test_a_folder_that_cannot_be_packed_is_made_again_step_by_step(world):
+    world.step("$python3 -c \"import os\nfor _ in range(1200): os.mkdir('d' * 90); os.chdir('d' * 90)\"; echo 1 > x")
+    world.step("import os; os._exit(1)")
+    assert len(world.journal) == 2
+    other = Shell().restore(world.snapshot())
+    text, *_, info = other.step("$cat x; ls -d d*")
+    assert text == "1\n" + "d" * 90 + "\n", info
+    other.close()
+
+
+def test_before_a_reset_and_after_the_end(world):
+    env = Shell()
+    with pytest.raises(EpisodeOver):
+        env.step("1")
+    env.close()
+    env.close()
+    env.reset(seed=0)
+    env.step("x = 5")
+    env.close()
+    assert env._jail is None
+    assert env.step("x")[0] == "5\n"  # in another jail
+    env.close()
+
+
+def test_a_jail_that_prepare_could_not_fill_is_not_used(monkeypatch):
+    tries = []
+
+    class Fails(Shell):
+        def prepare(self, jail):
+            tries.append(jail)
+            super().prepare(jail)
+            if len(tries) == 1:
+                raise SandboxFault("the first time")
+
+    env = Fails()
+    env.reset(seed=0)
+    assert env.step("$cat given.txt")[0] == "given\n"
+    assert len(tries) == 2 and tries[0]._process.returncode is not None
+    env.close()
+
+
+def test_grading_elsewhere_survives_one_broken_jail_and_leaves_the_episode_its_own(world):
+    world.step("x = 7")
+    mine, tries = world._jail, []
+
+    def grade(jail):
+        tries.append(jail)
+        if len(tries) == 1:
+            kill(jail)
+        return jail.run("ls").text
+
+    assert world.elsewhere(grade) == "" and len(tries) == 2
+    assert world._jail is mine and world.step("x")[0] == "7\n"
+    assert all(jail._process.returncode is not None for jail in tries)
+
+
+def test_a_world_that_nobody_holds_closes_its_jail():
+    env = Shell()
+    env.reset(seed=0)
+    env.step("x = 1")
+    pid = env._jail._process.pid
+    del env
+    gc.collect()
+    for _ in range(100):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} still runs")
+
+
+def test_a_snapshot_goes_on_in_another_process(world, tmp_path):
+    world.step("x = 20")
+    world.step("$echo more >> given.txt")
+    (tmp_path / "state").write_bytes(pickle.dumps(world.snapshot()))
+    code = (
+        "import pickle, sys\nfrom pathlib import Path\nfrom test_jailed_world import Shell\n"
+        f"env = Shell().restore(pickle.loads(Path({str(tmp_path / 'state')!r}).read_bytes()))\n"
+        "print(env.step('x + 1')[0], env.step('$cat given.txt')[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert done.stdout == "21\n given\nmore\n\n", done
+
+
+def test_jails_wait_for_their_taker_and_each_is_used_once():
+    first, second = take(limits=Limits(files=123)), take(limits=Limits(files=123))
+    first.write("mine", b"1")
+    assert second.run("ls").text == "" and first is not second
+    first.close()
+    second.close()
+    waiting = next(line for kind, line in stock._waiting.items() if "files=123" in kind)
+    assert len(waiting) == stock.AHEAD
+    waiting.clear()
+    assert world.JailedEnv.blocking
