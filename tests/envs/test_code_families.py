@@ -140,3 +140,9 @@ def test_the_split_is_that_of_the_statement_whatever_the_function_is_called():
     for task in env.tasks(10):
         renamed = dict(task.data, entry="other", statement=task.data["statement"].replace(task.data["entry"], "other", 1))
         assert env.split_of(task) == "test" == env.split_of(type(task)(data=renamed))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_there_are_tasks_at_any_difficulty(name):
+    draft = family(name).draw(generator("deep", name), 12)
+    assert len(draft.plan.steps) >= 5 and len(draft.hidden) == HIDDEN

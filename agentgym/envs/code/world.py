@@ -1,6 +1,5 @@
 """The world: a programming task, a Python to try things in, tests to see, and tests that are hidden."""
 
-import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -9,19 +8,18 @@ import numpy as np
 from agentgym.actions import spell, tool
 from agentgym.core import Outcome, Task
 from agentgym.envs.code import cheaters as shortcuts
+from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
 from agentgym.errors import BadConfig, unknown
 from agentgym.rewards.code_checks import Checks, run_checks
 from agentgym.rewards.code_tests import CodeTests, Tried, run_tests
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Result
+from agentgym.sandbox.protocol import MEGABYTE, Limits
 from agentgym.sandbox.world import JailedEnv
 from agentgym.seeding import derive
 from agentgym.tasks.code import FAMILIES, family, read
 from agentgym.tasks.code.files import load, verify, whole
-from agentgym.tasks.code.values import shown
 
-LONGEST = 4000
-"""Characters shown of what a run printed."""
-LONGEST_VALUE = 300
+SAME_PYTHON = ("bubblewrap", "process")
+"""Jails whose Python is the one that runs this: what is a syntax error here is one there."""
 EXAMPLES = 2
 """Public tests that a statement shows."""
 FAILURES = 3
@@ -141,7 +139,7 @@ class Code(JailedEnv):
         """The last code run that defines what is asked for: `test` tries it."""
         self.passed = self.public = 0.0
         lines = [task.data["statement"]]
-        examples = [_example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
+        examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
         lines += ["Examples:", *examples] if examples else []
         return "\n".join([*lines, self._asks(task)])
 
@@ -157,13 +155,13 @@ class Code(JailedEnv):
         """Run Python code; variables, functions and files stay for the next run. Returns what it prints or raises."""
         if not code.strip():
             return self.invalid("the code is empty. Write Python, for example run[print(1 + 1)].")
-        tree = _parsed(code)
-        if tree is not None:
-            self.cells = (*self.cells, code)
-            if self.task.data["kind"] == "program" or _names(tree, self.task.data["entry"]):
-                self.candidate = code
-        result = self.compute(code)
-        return _told(result) or "(no output)"
+        error = syntax_error(code)
+        if error and self.backend in SAME_PYTHON:
+            return error  # nothing would have been run
+        self.cells = (*self.cells, code)
+        if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
+            self.candidate = code
+        return told(self.compute(code)) or "(no output)"
 
     @tool
     def test(self) -> str | Outcome:
@@ -184,7 +182,7 @@ class Code(JailedEnv):
             return self.invalid("the code is empty. Submit the whole code of the solution.")
         problem = self._problem(code)
         if problem:
-            return self.invalid(f"{problem} Nothing was submitted.")
+            return self.invalid(f"{problem}Nothing was submitted.")
         tried = self._try(code, "hidden")
         count = sum(one.passed for one in tried)
         self.passed = count / len(tried)
@@ -194,16 +192,12 @@ class Code(JailedEnv):
 
     def _problem(self, code: str) -> str:
         """Return what keeps code from being tried at all, for which an episode need not be lost."""
-        try:
-            tree = ast.parse(whole(self.task.data, code))
-        except SyntaxError as error:
-            return f"the code is no Python: {error.msg} (line {error.lineno})."
-        except (ValueError, RecursionError, MemoryError) as error:
-            return f"the code is no Python: {error}."
+        code = whole(self.task.data, code)
+        error = syntax_error(code) if self.backend in SAME_PYTHON else ""
+        if error:
+            return f"the code is no Python:\n{error}\n"
         entry = self.task.data["entry"]
-        if self.task.data["kind"] != "program" and not _names(tree, entry):
-            return f"the code defines no {entry}."
-        return ""
+        return "" if self.task.data["kind"] == "program" or defines(code, entry) else f"the code defines no {entry}. "
 
     def _try(self, code: str, which: str) -> list[Tried]:
         return self._tried(self.task, code, which)
@@ -222,7 +216,7 @@ class Code(JailedEnv):
         failing = [number for number, one in enumerate(tried) if not one.passed]
         lines = [f"{len(tried) - len(failing)} of {len(tried)} public tests pass."]
         for number in failing[:FAILURES]:
-            lines += [_expected(self.task.data, number), f"  got:      {_cut(tried[number].got, LONGEST_VALUE)}"]
+            lines += [expected(self.task.data, number), f"  got:      {cut(tried[number].got, LONGEST_VALUE)}"]
         return "\n".join(lines)
 
     def state(self) -> Any:
@@ -245,86 +239,12 @@ class Code(JailedEnv):
         if plan is None:
             raise NotImplementedError("the expert reads statements of generated families only; for files use oracle()")
         solution = plan.solution()
-        if self.candidate != (tried := f"{solution}\n{self._first_call()}"):
+        shown = call(self.task.data, self.task.data["public"][0][0])  # the first of those that are shown
+        if self.candidate != (tried := f"{solution}\n{shown}"):
             yield spell("run", tried)
         if self.public < 1:
             yield spell("test")
         yield spell("submit", solution)
 
-    def _first_call(self) -> str:
-        """Return the call of the first example that is shown."""
-        call = _call(self.task.data, self.task.data["public"][0][0])
-        return call if "\n" in call else f"print({call})"
-
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
         return shortcuts.cheaters()
-
-
-def _expected(data: Mapping[str, Any], number: int) -> str:
-    """Return a public test and what it expects, to be shown."""
-    test = data["public"][number]
-    if data["kind"] == "checks":
-        return _cut(test[0], LONGEST_VALUE) + (f"\n  expected: {_cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
-    wanted = test[1] if data["kind"] == "program" else shown(test[1])
-    return f"{_cut(_call(data, test[0]), LONGEST_VALUE)}\n  expected: {_cut(wanted, LONGEST_VALUE)}"
-
-
-def _call(data: Mapping[str, Any], given: Any) -> str:
-    """Return how a test calls a solution, as one writes it in Python; the input of a program."""
-    entry = data["entry"]
-    if data["kind"] == "program":
-        return f"input:    {given}"
-    if data["kind"] == "function":
-        return f"{entry}({_arguments(given)})"
-    start, calls = given
-    return "; ".join([f"it = {entry}({_arguments(start)})", *(f"it.{name}({_arguments(values)})" for name, values in calls)])
-
-
-def _arguments(packed: list[Any]) -> str:
-    return ", ".join(shown(one) for one in packed)
-
-
-def _example(data: Mapping[str, Any], test: list[Any]) -> str:
-    given, expected = test
-    if data["kind"] == "program":
-        return f"input:\n{_cut(given, LONGEST_VALUE)}\noutput:\n{_cut(expected, LONGEST_VALUE)}"
-    arrow = "gives in turn" if data["kind"] == "class" else "gives"
-    return f"{_cut(_call(data, given), 2 * LONGEST_VALUE)}  # {arrow} {_cut(shown(expected), LONGEST_VALUE)}"
-
-
-def _parsed(code: str) -> ast.Module | None:
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _names(tree: ast.Module, entry: str) -> bool:
-    """Return whether code seems to define a name, by whatever statement."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and node.name == entry:
-            return True
-        if isinstance(node, ast.Name) and node.id == entry and isinstance(node.ctx, ast.Store):
-            return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) == entry:
-            return True
-    return False
-
-
-def _told(result: Result) -> str:
-    """Return what a run printed and how it ended, if not by itself."""
-    text = _cut(result.text.rstrip("\n"), LONGEST)
-    ends = {
-        "timeout": f"(stopped: no end within {result.seconds:.0f} s)",
-        "memory": "(ended: it took more memory than it may; variables are lost)",
-        "output": "(ended: it printed more than it may; variables are lost)",
-        "killed": "(Python ended; variables are lost)",
-    }
-    return "\n".join(part for part in (text, ends.get(result.reason, "")) if part)
-
-
-def _cut(text: str, most: int) -> str:
-    """Return a text, without its middle where it is too long."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]} … {len(text) - most} characters … {text[-(most - most // 2) :]}"

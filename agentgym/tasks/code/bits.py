@@ -26,8 +26,8 @@ FRAMES = (
         "w = $w",
         slots={"w": WIDTHS},
         gives="x",
-        asks="Take these steps, in this order; bit 0 is the least significant one and bits beyond the $w are always "
-        "dropped:".replace("the $w", "that width"),
+        asks="Take these steps, in this order; bit 0 is the least significant one and bits beyond that width are always "
+        "dropped:",
     ),
     Frame(
         "`x` and `y` are numbers of $w bits (from 0 to 2 ** $w - 1).",

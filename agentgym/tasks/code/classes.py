@@ -27,10 +27,10 @@ def _calls(start: Callable[[Rng], list[Any]], often: str) -> Draw:
 
     def draw(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
         heads = [*(step.says.split("`")[1] for step in plan.steps), *always]
-        calls: list[tuple[str, list[Any]]] = []
+        calls: list[list[Any]] = []
         for _number in range(int(rng.integers(3, 16 + 4 * difficulty))):
             name, _, names = one(heads, rng).rstrip(")").partition("(")
-            calls.append((name, [ARGUMENTS[each](rng) for each in names.split(", ") if each]))
+            calls.append([name, [ARGUMENTS[each](rng) for each in names.split(", ") if each]])
         return [start(rng), calls]
 
     return draw

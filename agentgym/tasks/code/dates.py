@@ -29,7 +29,7 @@ def _one(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
 
 def _two(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
     start = _day(rng)
-    return [start, _near(rng, start, 50 + 20 * difficulty)]
+    return [start, _near(rng, start, 50 + 20 * min(difficulty, 4))]
 
 
 def _many(rng: Rng, difficulty: int, _: Plan) -> list[Any]:

@@ -169,7 +169,7 @@ RECORDS = (
         once=True,
     ),
     Rule(
-        'Make a table from each "$key" to the sum of the points of its records.'.replace("$key", "name"),
+        'Make a table from each "name" to the sum of the points of its records.',
         "table = {}\nfor r in records:\n    table[r['name']] = table.get(r['name'], 0) + r['points']",
         ("table = {r['name']: r['points'] for r in records}",),
         gives="table",

@@ -21,8 +21,12 @@ Draw = Callable[[Rng, int, "Plan"], list[Any]]
 """From chance, difficulty and what the task says to an input."""
 PUBLIC, HIDDEN = 3, 16
 """Tests of a task."""
+TRIED = 12
+"""Mistakes of a task that are looked at."""
 KEPT = 3
 """Wrong solutions that a task keeps: those that come nearest."""
+PATIENCE = 5
+"""Draws of a plan before one with fewer steps is tried."""
 LIVELY = 3
 """Different results that the hidden tests must have, or two where there are no more (yes and no)."""
 
@@ -165,24 +169,24 @@ class Family:
     tolerance: float = 0.0
     names: Sequence[str] = ("solve", "compute", "process", "handle")
     fewest: int = 1
-    most: int | None = None
-    """Rules of a task, where more would make no sense."""
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
 
     def draw(self, rng: Rng, difficulty: int) -> Draft:
         """Draw a task whose hidden tests reject at least two wrong solutions."""
-        for _ in range(200):
-            draft = self._tested(self._plan(rng, difficulty), rng, difficulty)
+        for attempt in range(PATIENCE * (difficulty + 40)):
+            fewer = max(0, attempt // PATIENCE - 1)  # so many steps may leave nothing to compute
+            draft = self._tested(self._plan(rng, difficulty, max(0, difficulty - fewer)), rng, difficulty)
             if draft is not None:
                 return draft
         raise AssertionError(f"no draw of family {self.name} at difficulty {difficulty} made a task that can be tested")
 
-    def _plan(self, rng: Rng, difficulty: int) -> Plan:
+    def _plan(self, rng: Rng, difficulty: int, more: int) -> Plan:
+        """Return a plan with `more` steps than the fewest, or one in addition."""
         while True:
             frame = _pick(self.frames, rng)
             kind, steps = frame.gives, list[Part]()
-            count = self.fewest + difficulty + int(rng.integers(2))
-            for _ in range(min(count, self.most or count)):
+            count = self.fewest + more + int(rng.integers(2))
+            for _ in range(count):
                 used = {
                     rule.key or rule.says for step in steps if isinstance(rule := step.of, Rule) and (rule.once or rule.key)
                 }
@@ -216,7 +220,9 @@ class Family:
             return None
         if all(given and repr(result) == repr(given[0]) for given, result in hidden):  # to hand back what is given
             return None
-        passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in plan.mistakes()}
+        mistakes = plan.mistakes()
+        some = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
+        passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in some}
         wrong = sorted((code for code in passed if passed[code] < HIDDEN), key=lambda code: -passed[code])
         return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
 

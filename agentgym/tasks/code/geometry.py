@@ -269,7 +269,7 @@ ENDS = (
             ),
             Rule(
                 "how many points with whole coordinates lie on its sides, corners included, counted side by "
-                "side (a point on two sides, such as a corner, counts for one of these).",
+                "side (a point on two sides, such as a corner, counts for one of these); sides of length 0 have none.",
                 "return sum(max(math.gcd(u - x, v - y), 1) for (x, y), (u, v) in zip(points, points[1:] + "
                 "points[:1]) if (x, y) != (u, v))",
                 (

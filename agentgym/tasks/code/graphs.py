@@ -7,7 +7,7 @@ from agentgym.tasks.code.slots import integer
 
 
 def _graph(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
-    count = int(rng.integers(3, 7 + difficulty))
+    count = int(rng.integers(3, 7 + min(difficulty, 5)))
     edges: list[tuple[int, int, int]] = []
     for _number in range(int(rng.integers(0 if rng.random() < 0.1 else 2, 2 * count + 2))):
         a, b = (int(x) for x in rng.integers(0, count, 2))

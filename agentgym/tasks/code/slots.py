@@ -39,7 +39,7 @@ def length(rng: Rng, difficulty: int, most: int = 8) -> int:
     """Return how long an input is: now and then empty or very short."""
     if rng.random() < 0.12:
         return int(rng.integers(0, 2))
-    return int(rng.integers(2, most + 3 * difficulty + 1))
+    return int(rng.integers(2, most + 3 * min(difficulty, 8) + 1))
 
 
 def numbers(rng: Rng, difficulty: int, low: int = -20, high: int = 20, most: int = 8) -> list[int]:

@@ -41,13 +41,13 @@ FRAMES = (
 )
 WORDS = (
     Rule(
-        "Drop the words of fewer than $n letters.",
+        "Drop the words of fewer than $n characters.",
         "words = [word for word in words if len(word) >= $n]",
         ("words = [word for word in words if len(word) > $n]",),
         {"n": integer(2, 5)},
     ),
     Rule(
-        "Drop the words of more than $n letters.",
+        "Drop the words of more than $n characters.",
         "words = [word for word in words if len(word) <= $n]",
         ("words = [word for word in words if len(word) < $n]",),
         {"n": integer(4, 7)},
@@ -66,7 +66,7 @@ WORDS = (
         ("words = sorted(words, key=len)", "words = sorted(words)"),
     ),
     Rule(
-        "Sort the words by their last letter and leave words with the same one in the order they were in; "
+        "Sort the words by their last character and leave words with the same one in the order they were in; "
         "capitals count as small letters.",
         "words = sorted(words, key=lambda word: word[-1:].lower())",
         ("words = sorted(words, key=lambda word: (word[-1:].lower(), word))", "words = sorted(words)"),

@@ -1,0 +1,99 @@
+"""What the world shows: tests as one writes them in Python, what a run printed, what is wrong with code."""
+
+import ast
+import traceback
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.sandbox.protocol import Result
+from agentgym.tasks.code.values import shown
+
+LONGEST = 4000
+"""Characters shown of what a run printed."""
+LONGEST_VALUE = 300
+"""Characters shown of an input or a result."""
+
+
+def expected(data: Mapping[str, Any], number: int) -> str:
+    """Return a public test and what it expects, to be shown."""
+    test = data["public"][number]
+    if data["kind"] == "checks":
+        return cut(test[0], LONGEST_VALUE) + (f"\n  expected: {cut(test[1], LONGEST_VALUE)}" if len(test) > 1 else "")
+    wanted = test[1] if data["kind"] == "program" else shown(test[1])
+    return f"{cut(call(data, test[0]), LONGEST_VALUE)}\n  expected: {cut(wanted, LONGEST_VALUE)}"
+
+
+def call(data: Mapping[str, Any], given: Any) -> str:
+    """Return how a test calls a solution, as one writes it in Python; the input of a program."""
+    entry = data["entry"]
+    if data["kind"] == "program":
+        return f"input:    {given}"
+    if data["kind"] == "function":
+        return f"{entry}({_arguments(given)})"
+    start, calls = given
+    return f"it = {entry}({_arguments(start)}); [{', '.join(f'it.{name}({_arguments(values)})' for name, values in calls)}]"
+
+
+def _arguments(packed: list[Any]) -> str:
+    return ", ".join(shown(one) for one in packed)
+
+
+def example(data: Mapping[str, Any], test: list[Any]) -> str:
+    """Return a public test as a statement shows it."""
+    given, expected = test
+    if data["kind"] == "program":
+        return f"input:\n{cut(given, LONGEST_VALUE)}\noutput:\n{cut(expected, LONGEST_VALUE)}"
+    return f"{cut(call(data, given), 2 * LONGEST_VALUE)}  # gives {cut(shown(expected), LONGEST_VALUE)}"
+
+
+def syntax_error(code: str) -> str:
+    """Return what keeps code from being Python, as Python says it; empty where nothing does."""
+    try:
+        _parsed(code)
+    except SyntaxError as error:
+        return cut("".join(traceback.format_exception_only(error)).rstrip(), LONGEST)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def defines(code: str, entry: str) -> bool:
+    """Return whether code seems to define a name, by whatever statement; code that cannot be read might."""
+    try:
+        tree = _parsed(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return entry in code
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and node.name == entry:
+            return True
+        if isinstance(node, ast.Name) and node.id == entry and isinstance(node.ctx, ast.Store):
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) == entry:
+            return True
+    return False
+
+
+def _parsed(code: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python has to say about strange code is said where it runs
+        return ast.parse(code, "<cell>")
+
+
+def told(result: Result) -> str:
+    """Return what a run printed and how it ended, if not by itself."""
+    text = cut(result.text.rstrip("\n"), LONGEST)
+    ends = {
+        "timeout": f"(stopped: no end within {result.seconds:.0f} s)",
+        "memory": "(ended: it took more memory than it may; variables are lost)",
+        "output": "(ended: it printed more than it may; variables are lost)",
+        "killed": "(Python ended; variables are lost)",
+    }
+    return "\n".join(part for part in (text, ends.get(result.reason, "")) if part)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text, without its middle where it is too long."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {len(text) - most} characters … {text[-(most - most // 2) :]}"
