@@ -208,6 +208,24 @@ def test_damaged_databases_end_one_episode(tmp_path):
     assert ends == {f"dev/{i}": (True, "success") for i in range(4)} | {f"dev/{i}": (None, "crash") for i in (4, 5)}
 
 
+def test_views_and_virtual_tables_that_cannot_be_read_do_not_end_an_episode(tmp_path):
+    folder = spider(tmp_path / "spider")
+    connection = sqlite3.connect(folder / "database" / "singers" / "singers.sqlite")
+    connection.executescript(
+        "CREATE VIEW broken AS SELECT gone FROM nowhere; CREATE VIRTUAL TABLE notes USING fts5(text);"
+        "CREATE VIEW dated AS SELECT strftime('%Y', '2020-01-01') AS year FROM singer;"
+        + "".join(f"CREATE TABLE filler{i} (a{'x' * 40} int);" for i in range(80))
+    )
+    connection.close()
+    for show_schema in (False, True):
+        env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", show_schema=show_schema)
+        env.reset(seed=0, options={"task": 0})
+        assert "broken" in env.step("schema[]")[0]
+        assert "not allowed" in env.step("query[SELECT * FROM notes]")[0]
+        assert "no such table: sinners. Did you mean singer?" in env.step("query[SELECT 1 FROM sinners]")[0]
+        assert env.step("query[SELECT DISTINCT year FROM dated]")[0] == "year\n2020\n(1 row)"
+
+
 def test_a_gold_query_that_fails_is_a_fault(tmp_path):
     folder = spider(tmp_path / "spider", [("Broken?", "SELECT nothing FROM singer")])
     env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")

@@ -129,7 +129,8 @@ def test_files_are_read_only_and_untouched(tmp_path):
         with pytest.raises(QueryError):
             database.run(sql)
     assert database._connection.execute("SELECT 1").fetchone() == (1,)
-    database._connection.set_authorizer(None)  # without the authorizer the file is read-only all the same
+    database._connection.set_authorizer(None)  # what is open cannot be written to, whatever is asked
+    database._connection.execute("PRAGMA query_only = OFF")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         database._connection.execute("INSERT INTO t VALUES (1)")
     database.close()

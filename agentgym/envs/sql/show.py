@@ -4,7 +4,7 @@ import difflib
 import re
 from typing import Any
 
-from agentgym.envs.sql.database import Database, Result
+from agentgym.envs.sql.database import Database, QueryError, Result
 
 CELL, PAGE = 80, 4000
 """Most characters of a value and of an observation."""
@@ -28,6 +28,8 @@ def overview(database: Database) -> str:
     lines: list[str] = []
     for name in tables(database):
         fields = columns(database, name)
+        if not fields:
+            continue
         counts = ", ".join(f"COUNT(DISTINCT {quoted(one)})" for one in fields)
         rows, *different = database.run(f"SELECT COUNT(*), {counts} FROM {quoted(name)}").rows[0]
         lines.append(f"{name} {rows}: " + ", ".join(f"{one} {n}" for one, n in zip(fields, different, strict=True)))
@@ -41,8 +43,11 @@ def tables(database: Database) -> list[str]:
 
 
 def columns(database: Database, table: str) -> list[str]:
-    """Return the names of a table's columns."""
-    return list(database.run(f"SELECT * FROM {quoted(table)}", first=0).columns)
+    """Return the names of a table's columns; none where it is a view or a virtual table that cannot be read here."""
+    try:
+        return list(database.run(f"SELECT * FROM {quoted(table)}", first=0).columns)
+    except QueryError:
+        return []
 
 
 def quoted(name: str) -> str:
