@@ -122,6 +122,9 @@ FORGERIES = {
     "exit by exception": {"shop.py": b"raise SystemExit(0)\n"},
     "exit at the end": {"shop.py": CODE + b"import atexit, os\natexit.register(os._exit, 0)\n"},
     "exit in a test": {"shop.py": b"import os\ndef double(number):\n    os._exit(0)\n"},
+    "report without failures": {
+        "shop.py": CODE + b"import _pytest.junitxml as x\nx._NodeReporter.append_failure = lambda self, report: None\n"
+    },
     "hook": {"conftest.py": HOOK, "tests/conftest.py": HOOK},
     "options": {"pytest.ini": b"[pytest]\naddopts = --collect-only\n", "setup.cfg": b"[tool:pytest]\naddopts = --co\n"},
     "another pytest": {"pytest.py": b"def main(words):\n    print('1 passed')\n    return 0\n"},
