@@ -11,6 +11,8 @@ from agentgym.tasks.swe.suite import find_function, function_of
 LONGEST = 160
 """Characters of a value that are shown."""
 MOST_LINES = 40
+SHORT = 80
+"""Characters below which a call stands for itself, without imports, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,12 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
     values = _parameters(function, test, order)
     if values is None:
         return None
-    told = _told(_filled(function.body[place], values), message)
+    told = _told(_plain_assert(_filled(function.body[place], values)), message)
     if told is None:
         return None
     kind, call, got, expected = told
-    setup = [_filled(one, values) for one in function.body[:place] if not is_docstring(one) and not _is_check(one)]
+    before = [one for one in function.body[:place] if not is_docstring(one)]
+    setup = [_filled(one, values) for one in before if not _is_check(_plain_assert(one))]
     lines = _script(module, function, setup, (call, expected), set(values))
     if lines is None or len(lines) > MOST_LINES or len(got) > LONGEST or len(expected) > LONGEST:
         return None
@@ -122,6 +125,20 @@ def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None
     return _compared(statement.test, message)
 
 
+def _plain_assert(statement: ast.stmt) -> ast.stmt:
+    """Return an assertion of `unittest` as one of the language; any other statement as it is."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self"):
+        return statement
+    name, words = call.func.attr, [ast.unparse(one) for one in call.args]
+    joint = {"assertEqual": "==", "assertEquals": "==", "assertIs": "is", "assertIn": "in", "assertNotEqual": "!="}.get(name)
+    if joint and len(words) >= 2:
+        return ast.parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
+    if name in ("assertTrue", "assertFalse") and words:
+        return ast.parse(f"assert {'not ' if name == 'assertFalse' else ''}({words[0]})").body[0]
+    return statement
+
+
 def _raising(statement: ast.stmt) -> tuple[str, str] | None:
     """Return what is done and what it should raise, of a `with pytest.raises(…)`."""
     if not isinstance(statement, ast.With) or len(statement.body) != 1:
@@ -155,7 +172,7 @@ def _sides(message: str) -> tuple[str, str]:
     first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
     try:
         shown = ast.parse(first, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever an object says it is
         return "", ""
     if not isinstance(shown, ast.Compare) or len(shown.ops) != 1 or "..." in first:
         return "", ""
@@ -193,17 +210,17 @@ def _script(
     lines += [line for one in setup for line in ast.unparse(one).splitlines()]
     lines.append(call)
     known = _definitions(module)
-    wanted, above = _names("\n".join([*lines, expected])), list[str]()
-    taken: set[str] = set()
-    while wanted - taken:
-        name = min(wanted - taken)
-        taken.add(name)
-        definition = known.get(name)
-        if definition is not None:
-            text = ast.unparse(definition)
-            above += [*text.splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
-            wanted |= _names(text)
-    if not above and len(lines) == 1:
+    wanted = left = _names("\n".join([*lines, expected]))
+    while left:
+        left = {name for one in left & set(known) for name in _names(ast.unparse(known[one]))} - wanted
+        wanted = wanted | left
+    above: list[str] = []
+    for name, definition in known.items():  # in the order of the module
+        if name in wanted:
+            above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
+    if "self" in wanted and "self" not in known:
+        return None
+    if not above and len(lines) == 1 and len(call) < SHORT and "\n" not in call:
         return lines
     head = _imports(module, wanted)
     return [*head, *([""] if head else []), *above, *lines]
