@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agentgym.errors import BadData
 from agentgym.tasks.swe.source import digest, tree_of
@@ -81,8 +81,6 @@ class Instance:
     """Two for each bug beyond the first, and one where at most two tests notice."""
     seconds: float
     """What one run of the tests takes."""
-    decoys: tuple[Edit, ...] = field(default=())
-    """Edits of test files after which each test of `fail_to_pass` that they reach fails on right code (`grading.py`)."""
 
     @property
     def package(self) -> str:
@@ -147,7 +145,7 @@ def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
         except UnicodeDecodeError:
             continue
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
-        for line in difflib.unified_diff(*lines, *names):
+        for line in difflib.unified_diff(lines[0], lines[1], names[0], names[1]):
             said.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(said)
 

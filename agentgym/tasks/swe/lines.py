@@ -12,7 +12,7 @@ from agentgym.tasks.swe.instance import Edit, Instance, Repository
 EMBEDDED = Path(__file__).with_name("tasks.jsonl")
 """The tasks that come with agentgym."""
 _REPOSITORY = ("repository", "source", "digest", "split", "tests", "conftest")
-_TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds", "decoys")
+_TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds")
 
 
 def read(path: str | Path = EMBEDDED) -> list[Instance]:
@@ -81,7 +81,6 @@ def _instance(told: Mapping[str, Any], repositories: Mapping[str, Repository]) -
         kind=str(told["kind"]),
         difficulty=int(told["difficulty"]),
         seconds=float(told["seconds"]),
-        decoys=_edits(told.get("decoys", [])),
     )
 
 
@@ -126,8 +125,6 @@ def _task(instance: Instance) -> dict[str, Any]:
     }
     if excluded:
         told["excluded"] = excluded
-    if instance.decoys:
-        told["decoys"] = [vars(edit) for edit in instance.decoys]
     return told
 
 

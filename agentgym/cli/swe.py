@@ -1,0 +1,161 @@
+"""Make software engineering tasks from a repository.
+
+agentgym swe make ./my-package --out tasks.jsonl                         from a folder that has tests
+agentgym swe make toolz-0.12.1.tar.gz --out tasks.jsonl --count 100      from an sdist that has tests
+agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        bring back what a version changed
+
+FILE keeps the tasks of other repositories that it holds. After Ctrl-C the same command goes on where it was.
+"""
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from agentgym.cli.flags import read_flags
+from agentgym.errors import BadConfig, unknown
+from agentgym.screen import printable
+
+ACTIONS = ("make",)
+MEMORY = 1 << 30  # bytes that the tests of a repository may take
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to make tasks from."""
+
+    source: tyro.conf.Positional[str]
+    """Folder or sdist (.tar.gz) of a pure Python package with tests; `package:NAME` is one that comes with agentgym."""
+    out: str
+    """File of tasks (JSON lines). The repository is kept beside it, and named in it."""
+    count: int = 50
+    """Tasks wanted."""
+    name: str = ""
+    """What the repository is called; by default the name of its folder or sdist."""
+    older: str | None = None
+    """An older version of it, whose hunks are brought back as bugs, before any other."""
+    mutate: bool = True
+    """Whether bugs are made by mutation; without, only --older gives any."""
+    combined: float = 0.2
+    """Share of tasks with several bugs."""
+    bugs: int = 2
+    """Bugs in each of these."""
+    split: Literal["train", "valid", "test"] = "train"
+    """Of all tasks of this repository."""
+    seed: int = 0
+    """Another one draws other bugs."""
+    workers: int = max(1, (os.cpu_count() or 2) // 2)
+    """Bugs tried at once, each in jails of its own."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("count", 1), ("bugs", 2), ("workers", 1)):
+            if getattr(self, name) < least:
+                raise BadConfig(f"--{name} is {getattr(self, name)}; expected at least {least}")
+        if not 0 <= self.combined <= 1:
+            raise BadConfig(f"--combined is {self.combined}; expected a share from 0 to 1")
+        if not self.mutate and self.older is None:
+            raise BadConfig("--no-mutate without --older leaves nothing to make bugs from: give an older version, or mutate")
+
+
+def read(arguments: Sequence[str]) -> Config:
+    """Return what is asked for; the first word says what to do."""
+    action, *rest = arguments or ["--help"]
+    if action in ("-h", "--help"):
+        rest = ["--help"]
+    elif action not in ACTIONS:
+        raise unknown("action of swe", action, ACTIONS)
+    return read_flags(Config, rest, command="swe make", description=__doc__)
+
+
+def run(config: Config) -> int:
+    """Make the tasks and say what came of it."""
+    from agentgym.tasks.swe import read as read_tasks
+    from agentgym.tasks.swe import write
+    from agentgym.tasks.swe.maker.maker import Made, Maker, Plan
+    from agentgym.tasks.swe.source import tree_of
+
+    out = Path(config.out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise BadConfig(f"--out is {config.out!r}; expected a file in a folder that exists")
+    tree, older = tree_of(config.source), None if config.older is None else tree_of(config.older)
+    name = config.name or _name(config.source)
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadConfig(f"{name!r} is no name for a repository: give one with --name, of letters, digits and -._")
+    others = [task for task in (read_tasks(out) if out.exists() else []) if task.package != name]
+    plan = Plan(config.count, config.combined, config.bugs, seed=config.seed, split=config.split, mutate=config.mutate)
+    maker = Maker(
+        (name, _kept(config.source, out, name, tree), tree),
+        plan,
+        open_jail=_open,
+        close_jail=_close,
+        workers=config.workers,
+        journal=out.with_name(f"{out.name}.{name}.partial"),
+        say=_say,
+    )
+    made: Made = maker.make(older)
+    write(out, [*others, *made.instances])
+    _report(name, made, config)
+    return 0
+
+
+def _open() -> Any:
+    from agentgym.sandbox import Limits, sandbox
+    from agentgym.tasks.swe.pytest_run import PACKAGES
+
+    return sandbox(packages=PACKAGES, limits=Limits(timeout=60.0, memory=MEMORY, output=8 << 20))
+
+
+def _close(jail: Any) -> None:
+    jail.close()
+
+
+def _name(source: str) -> str:
+    """Return the name in `package:NAME`, `NAME-1.0.tar.gz`, or that of a folder."""
+    from agentgym.tasks.swe.source import EMBEDDED
+
+    if source.startswith(EMBEDDED):
+        return source.removeprefix(EMBEDDED)
+    stem = re.sub(r"\.(tar(\.\w+)?|tgz|tbz2)$", "", Path(source).resolve().name)
+    return re.sub(r"-\d[\w.+!]*$", "", stem)
+
+
+def _kept(source: str, out: Path, name: str, tree: dict[str, bytes]) -> str:
+    """Return where the tasks find their repository: a copy beside their file, unless it comes with agentgym."""
+    import gzip
+
+    from agentgym.tasks.swe.source import EMBEDDED, pack
+
+    if source.startswith(EMBEDDED):
+        return source
+    copy = out.with_name(f"{out.stem}.{name}.tar.gz")
+    copy.write_bytes(gzip.compress(pack(tree), mtime=0))
+    return str(copy.resolve())
+
+
+def _say(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{printable(line)}", end="", file=sys.stderr, flush=True)
+
+
+def _report(name: str, made: Any, config: Config) -> None:
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    found = made.survey
+    dropped = f"{len(found.flaky)} flaky and {found.failing} that fail or are skipped left out"
+    print(printable(f"{name}: {len(found.tests)} tests pass in {found.seconds:.2f} s; {dropped}"))
+    print(f"{len(made.instances)} of {config.count} tasks made, from {len(made.instances) + made.rejected.total()} bugs")
+    for reason, count in made.rejected.most_common():
+        print(printable(f"  {count:5} left out: {reason}"))
+    kinds = Counter(kind for task in made.instances for kind in task.kind.split("+"))
+    print("  bugs: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    print(
+        "  difficulty: "
+        + ", ".join(f"{key}: {n}" for key, n in sorted(Counter(t.difficulty for t in made.instances).items()))
+    )
+    print(printable(f"{config.out}: play them with rlvr/SWE-v0, data={config.out!r}"))

@@ -1,0 +1,1 @@
+"""Making tasks from a repository: `maker.py` puts the pieces together."""

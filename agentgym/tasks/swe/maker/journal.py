@@ -1,0 +1,40 @@
+"""What a maker has tried so far, kept beside its result, so that it can go on where it was interrupted."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Verdicts by candidate, written as they come. One of other settings is begun anew."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self.verdicts: dict[str, dict[str, Any]] = {}
+        head = json.dumps(settings, sort_keys=True)
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if lines[:1] == [head]:
+            for line in lines[1:]:
+                try:
+                    told = json.loads(line)
+                except ValueError:  # the line during which it was interrupted
+                    continue
+                self.verdicts[told["key"]] = told
+        self._file = path.open("w", encoding="utf-8")
+        self._file.write(head + "\n")
+        for told in self.verdicts.values():
+            self._file.write(json.dumps(told) + "\n")
+        self._file.flush()
+
+    def keep(self, key: str, verdict: Mapping[str, Any]) -> None:
+        """Write down a verdict."""
+        self.verdicts[key] = {"key": key, **verdict}
+        self._file.write(json.dumps(self.verdicts[key]) + "\n")
+        self._file.flush()
+
+    def close(self, *, done: bool) -> None:
+        """Let go of the file, and remove it where nothing is left to do."""
+        self._file.close()
+        if done:
+            self.path.unlink()
