@@ -103,6 +103,7 @@ sys.exit(pytest.main(words + {options!r} + {paths!r}))
 """
 _OPTIONS = [
     *("-q", "--no-header", "--tb=short", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
+    "--continue-on-collection-errors",
     *("-o", "verbosity_assertions=2", "-o", "junit_family=xunit1", "-o", "python_files=test_*.py *_test.py"),
 ]
 

@@ -38,13 +38,13 @@ class Mutation:
 def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
     """Yield every bug that leaves the code readable and different, drawn in proportion to the operators' weights."""
     found: list[Mutation] = []
-    known: set[str] = set()
+    known: set[tuple[str, str]] = set()
     for path in sources(tree):
         try:
             code = Code(path, tree[path])
         except (SyntaxError, UnicodeDecodeError, ValueError):
             continue
-        known.add(ast.dump(code.tree))
+        known.add((path, ast.dump(code.tree)))
         found += _of_file(code)
     sizes = Counter(one.operator for one in found)
     rng = generator("swe", "mutations", seed)
@@ -52,10 +52,11 @@ def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
     for one in found:  # weighted sampling without replacement: Efraimidis and Spirakis 2006
         keys.append(math.log(1.0 - rng.random()) / (OPERATORS[one.operator].weight / sizes[one.operator]))
     for place in sorted(range(len(found)), key=lambda place: -keys[place]):
-        dumped = _dump(found[place].content)
-        if dumped is not None and dumped not in known:
-            known.add(dumped)
-            yield found[place]
+        one = found[place]
+        dumped = _dump(one.content)
+        if dumped is not None and (one.path, dumped) not in known:
+            known.add((one.path, dumped))
+            yield one
 
 
 def sources(tree: Mapping[str, bytes]) -> list[str]:

@@ -193,16 +193,14 @@ def _script(
     lines += [line for one in setup for line in ast.unparse(one).splitlines()]
     lines.append(call)
     known = _definitions(module)
-    wanted, above = _names("\n".join([*lines, expected])), list[str]()
-    taken: set[str] = set()
-    while wanted - taken:
-        name = min(wanted - taken)
-        taken.add(name)
-        definition = known.get(name)
-        if definition is not None:
-            text = ast.unparse(definition)
-            above += [*text.splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
-            wanted |= _names(text)
+    wanted = left = _names("\n".join([*lines, expected]))
+    while left:
+        left = {name for one in left & set(known) for name in _names(ast.unparse(known[one]))} - wanted
+        wanted = wanted | left
+    above: list[str] = []
+    for name, definition in known.items():  # in the order of the module
+        if name in wanted:
+            above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
     if not above and len(lines) == 1:
         return lines
     head = _imports(module, wanted)
