@@ -117,11 +117,16 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     outcome.get_result().outcome = "passed"
 """
+FORGER = b"""
+from _pytest.junitxml import _NodeReporter as Reporter
+Reporter.append_failure = Reporter.append_error = lambda self, report: None
+"""
 FORGERIES = {
     "exit at import": {"shop.py": b"import os\nos._exit(0)\n"},
     "exit by exception": {"shop.py": b"raise SystemExit(0)\n"},
     "exit at the end": {"shop.py": CODE + b"import atexit, os\natexit.register(os._exit, 0)\n"},
     "exit in a test": {"shop.py": b"import os\ndef double(number):\n    os._exit(0)\n"},
+    "report without failures": {"shop.py": CODE + FORGER},
     "hook": {"conftest.py": HOOK, "tests/conftest.py": HOOK},
     "options": {"pytest.ini": b"[pytest]\naddopts = --collect-only\n", "setup.cfg": b"[tool:pytest]\naddopts = --co\n"},
     "another pytest": {"pytest.py": b"def main(words):\n    print('1 passed')\n    return 0\n"},

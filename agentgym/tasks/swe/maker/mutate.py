@@ -1,6 +1,7 @@
 """All the bugs that operators can make in a repository, in an order that mixes them well."""
 
 import ast
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,13 +39,13 @@ class Mutation:
 def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
     """Yield every bug that leaves the code readable and different, drawn in proportion to the operators' weights."""
     found: list[Mutation] = []
-    known: set[tuple[str, str]] = set()
+    known: set[tuple[str, bytes]] = set()
     for path in sources(tree):
         try:
             code = Code(path, tree[path])
-        except (SyntaxError, UnicodeDecodeError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # no Python, or deeper than anybody writes
             continue
-        known.add((path, ast.dump(code.tree)))
+        known.add((path, _hash(code.tree)))
         found += _of_file(code)
     sizes = Counter(one.operator for one in found)
     rng = generator("swe", "mutations", seed)
@@ -53,9 +54,9 @@ def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
         keys.append(math.log(1.0 - rng.random()) / (OPERATORS[one.operator].weight / sizes[one.operator]))
     for place in sorted(range(len(found)), key=lambda place: -keys[place]):
         one = found[place]
-        dumped = _dump(one.content)
-        if dumped is not None and (one.path, dumped) not in known:
-            known.add((one.path, dumped))
+        parsed = _parsed(one.content)
+        if parsed is not None and (one.path, parsed) not in known:
+            known.add((one.path, parsed))
             yield one
 
 
@@ -78,8 +79,12 @@ def _of_file(code: Code) -> list[Mutation]:
     return found
 
 
-def _dump(content: bytes) -> str | None:
+def _parsed(content: bytes) -> bytes | None:
     try:
-        return ast.dump(ast.parse(content.decode("utf-8")))
-    except (SyntaxError, ValueError):
+        return _hash(ast.parse(content.decode("utf-8")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _hash(tree: ast.Module) -> bytes:
+    return hashlib.blake2b(ast.dump(tree).encode("utf-8", "surrogatepass"), digest_size=16).digest()
