@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier"),
     "serve": ("agentgym.cli.serve", "serve a model to agents of others and record what they say"),
-    "swe": ("agentgym.cli.swe", "make software engineering tasks from a repository"),
+    "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }
 

@@ -1,8 +1,10 @@
-"""Make software engineering tasks from a repository.
+"""Make software engineering tasks from a repository; `predictions` and `score` have a --help of their own.
 
 agentgym swe make ./my-package --out tasks.jsonl                         from a folder that has tests
 agentgym swe make toolz-0.12.1.tar.gz --out tasks.jsonl --count 100      from an sdist that has tests
 agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        bring back what a version changed
+agentgym swe predictions runs/eval-a --out preds.jsonl                   what episodes submitted, in SWE-bench's format
+agentgym swe score preds.jsonl --data tasks.jsonl                        do these patches resolve their tasks?
 
 FILE keeps the tasks of other repositories that it holds. After Ctrl-C the same command goes on where it was.
 """
@@ -18,11 +20,12 @@ from typing import Any, Literal
 
 import tyro
 
+from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
 from agentgym.errors import BadConfig, unknown
 from agentgym.screen import printable
 
-ACTIONS = ("make",)
+ACTIONS = ("make", *swe_bench.ACTIONS)
 MEMORY = 1 << 30  # bytes that the tests of a repository may take
 
 
@@ -63,18 +66,22 @@ class Config:
             raise BadConfig("--no-mutate without --older leaves nothing to make bugs from: give an older version, or mutate")
 
 
-def read(arguments: Sequence[str]) -> Config:
+def read(arguments: Sequence[str]) -> Config | swe_bench.AnyConfig:
     """Return what is asked for; the first word says what to do."""
     action, *rest = arguments or ["--help"]
     if action in ("-h", "--help"):
         rest = ["--help"]
     elif action not in ACTIONS:
         raise unknown("action of swe", action, ACTIONS)
+    if action in swe_bench.ACTIONS:
+        return swe_bench.read(action, rest)
     return read_flags(Config, rest, command="swe make", description=__doc__)
 
 
-def run(config: Config) -> int:
-    """Make the tasks and say what came of it."""
+def run(config: Config | swe_bench.AnyConfig) -> int:
+    """Make the tasks and say what came of it, or do what `swe_bench` does."""
+    if not isinstance(config, Config):
+        return swe_bench.run(config)
     from agentgym.tasks.swe import read as read_tasks
     from agentgym.tasks.swe import write
     from agentgym.tasks.swe.maker.maker import Made, Maker, Plan

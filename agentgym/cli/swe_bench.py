@@ -6,12 +6,14 @@ agentgym swe score preds.jsonl --data verified.jsonl            SWE-bench: conta
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tyro
 
+from agentgym.cli.flags import read_flags
 from agentgym.episode import read_episodes
 from agentgym.errors import BadConfig
 from agentgym.options import Options
@@ -46,6 +48,21 @@ class ScoreConfig:
     """Jail to run tests in; SWE-bench's instances need docker."""
     backend_options: Options = field(default_factory=dict[str, Any])
     """Options of the jail: --backend.KEY VALUE."""
+
+
+AnyConfig: TypeAlias = PredictionsConfig | ScoreConfig
+ACTIONS: dict[str, type[PredictionsConfig] | type[ScoreConfig]] = {"predictions": PredictionsConfig, "score": ScoreConfig}
+
+
+def read(action: str, arguments: Sequence[str]) -> AnyConfig:
+    """Return the flags of an action."""
+    config: type[Any] = ACTIONS[action]
+    return read_flags(config, arguments, command=f"swe {action}", description=__doc__)
+
+
+def run(config: AnyConfig) -> int:
+    """Do what was asked for and return the exit code."""
+    return write_predictions(config) if isinstance(config, PredictionsConfig) else score_predictions(config)
 
 
 def write_predictions(config: PredictionsConfig) -> int:

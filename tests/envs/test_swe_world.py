@@ -62,8 +62,8 @@ def test_nothing_of_agentgym_and_no_copy_of_the_package_can_be_reached(world):
 
 
 def test_the_tests_that_are_there_can_be_run(world):
-    output = said(world, "bash[pytest -q]")
-    assert "7 passed" in output and "<returncode>0</returncode>" in output
+    output = said(world, "bash[pytest]")
+    assert "7 passed" in output and "<returncode>0</returncode>" in output and "test session starts" in output
     assert "<returncode>0</returncode>" in said(
         world, "bash[python -m pytest -q tests; cd /tmp && python -c 'import purse']"
     )

@@ -91,16 +91,19 @@ class SWE(RepositoryEnv):
         python = shlex.quote(self._python())
         programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
-        jail.restore(pack(tree | {f".local/bin/{name}": text.encode() for name, text in programs.items()}))
+        held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
+        held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's first line asks for it
+        jail.restore(pack(tree | held))
         result = jail.run(_PREPARE.format(folder=FOLDER, date=DATE))
         if not result.ok:
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
         self.fresh = _digests(jail.snapshot())
 
     def shell(self, command: str) -> str:
-        paths = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
+        places = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
+        path = ":".join([*places, "$HOME/.local/lib", "/opt/packages"])
         return (
-            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{":".join([*paths, "/opt/packages"])}" PAGER=cat; '
+            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{path}" PAGER=cat; '
             f'exec 2>&1; cd "$HOME/{FOLDER}" 2>/dev/null || cd; exec bash -c {shlex.quote(command)}'
         )
 
