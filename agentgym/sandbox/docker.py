@@ -60,8 +60,7 @@ class Docker:
         self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
         self.container, loose = create(self.daemon, self._image, self.asked, self.limits)
         held = contextlib.ExitStack()
-        held.callback(_remove, self.daemon, self.container)
-        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held)
         try:
             self.version = self._begin(list(packages), loose, held)
             """Of the image's Python; empty where it has none that serves."""
@@ -266,12 +265,9 @@ class Docker:
             channel.forget(number)
 
 
-def _remove(daemon: Daemon, container: str) -> None:
-    with contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
-        daemon.remove(container)
-
-
-def _free(owner: int, held: contextlib.ExitStack) -> None:
+def _free(owner: int, daemon: Daemon, container: str, held: contextlib.ExitStack) -> None:
     """End a container; a forked copy of the process that made it leaves it alone."""
-    if os.getpid() == owner:
-        held.close()
+    if os.getpid() != owner:
+        return
+    with held, contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
+        daemon.remove(container)  # before the stream ends: Podman fails to remove what ends at that moment

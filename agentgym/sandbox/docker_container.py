@@ -195,7 +195,9 @@ def _in_memory(daemon: Daemon, asked: Asked, limits: Limits) -> dict[str, str]:
     if asked.writable:
         return found
     user, _, group = asked.user.replace("root", "0").partition(":")
-    owned = "U,mode=755" if daemon.podman else f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
+    owned = f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
+    if daemon.podman:
+        owned = "U,notmpcopyup,mode=755"
     more = ("/var/tmp", "/run") if daemon.podman else ()  # which Podman would mount without caps
     return {**found, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
 

@@ -16,6 +16,8 @@ LABEL = "agentgym"
 """The label of every container of ours; its value says on which machine and for which process it was made."""
 SECONDS = 120.0
 """For an answer of the daemon."""
+PATIENCE = 30.0
+"""Seconds until a container that is to be removed must be gone."""
 HOW = (
     "start one (`systemctl start docker`, or `podman system service --time=0 unix:///run/podman/podman.sock`), or name one "
     "that runs: DOCKER_HOST=unix:///path/to/socket"
@@ -59,15 +61,15 @@ class Daemon:
 
     def remove(self, container: str) -> None:
         """Kill a container and remove it; no error where it is gone."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE
         with contextlib.suppress(docker().errors.NotFound), faults():
             while True:
                 try:
                     self.client.api.remove_container(container, force=True, v=True)
                 except docker().errors.APIError as error:
-                    if error.status_code != 409 or time.monotonic() > deadline:
+                    if error.status_code == 404 or time.monotonic() > deadline:
                         raise
-                    time.sleep(0.02)  # it is being removed already: it was told to leave nothing when it ends
+                    time.sleep(0.05)  # it is ending, or being removed: it was told to leave nothing
 
 
 def docker() -> Any:

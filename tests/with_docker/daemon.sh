@@ -104,21 +104,31 @@ ours() {  # the processes of this folder's daemon: itself, what it started, and 
     done
 }
 
-gone() {  # gone TRIES: wait until none is left
+wait_until() {  # wait_until TENTHS COMMAND…: until it says yes
     tries=$1
-    while [ -n "$(ours)" ]; do
+    shift
+    until "$@"; do
         tries=$((tries - 1))
         [ $tries -gt 0 ] || return 1
         sleep 0.1
     done
 }
 
+ended() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+alone() {
+    [ -z "$(ours)" ]
+}
+
 stop() {
-    pid=$(cat "$folder/pid" 2>/dev/null) && kill "$pid" 2>/dev/null || :
-    if ! gone 200; then
-        for process in $(ours); do kill -9 "$process" 2>/dev/null || :; done
-        gone 50 || say "processes $(ours) do not end"
+    if pid=$(cat "$folder/pid" 2>/dev/null) && kill "$pid" 2>/dev/null; then
+        wait_until 200 ended "$pid" || say "process $pid does not end"
+        wait_until 30 alone || :
     fi
+    for process in $(ours); do kill -9 "$process" 2>/dev/null || :; done
+    wait_until 50 alone || say "these do not end:" $(ours)
     rm -f "$folder/pid" "$folder/docker.pid" "$folder/daemon.sock"
     awk -v under="$folder/" 'index($2, under) == 1 { print $2 }' /proc/mounts | sort -r | while read -r place; do
         umount "$place" || say "could not unmount $place"

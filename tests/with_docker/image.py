@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 SHELL = ("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "sed", "tar", "gzip", "util-linux")
-MORE = ("python3-minimal", "libpython3-stdlib", "procps", "login", "git")
+MORE = ("python3-minimal", "libpython3-stdlib", "procps", "login")
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|/usr/lib/.*/(gconv|perl)/|/__pycache__/")
 
 
@@ -34,6 +34,9 @@ def closure(names: tuple[str, ...]) -> list[str]:
         needs[package] = [re.split(r"[ :(]", wanted.strip())[0] for wanted in re.split(r"[,|]", depends) if wanted.strip()]
         for name in provides.split(","):
             provided[re.split(r"[ :(]", name.strip())[0]] = package
+    absent = [name for name in names if name not in needs]
+    if absent:
+        raise SystemExit(f"the tests' images are made of this machine's own packages: apt-get install {' '.join(absent)}")
     found: list[str] = []
     left = list(names)
     while left:
