@@ -92,14 +92,15 @@ def _jail() -> str | None:
 
 
 def _docker() -> str | None:
-    path = shutil.which("docker") or shutil.which("podman")
-    if path is None:
-        return None
+    """Ask a container daemon what it is: a program on the path says nothing about one that answers."""
+    from agentgym.errors import BadConfig, MissingExtra
+    from agentgym.sandbox.docker_daemon import Daemon, usual
+
     try:
-        subprocess.run([path, "info"], capture_output=True, timeout=SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return f"{path}, but no daemon answers"
-    return path
+        return str(Daemon(usual(), SECONDS))
+    except (BadConfig, MissingExtra) as problem:
+        path = shutil.which("docker") or shutil.which("podman")
+        return f"{path}, but {problem}" if path else None
 
 
 def _chromium() -> str | None:
@@ -124,7 +125,7 @@ NEEDS = (
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", _chromium),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
-    Need("docker", "worlds in containers", "https://docs.docker.com/engine/install or podman", _docker),
+    Need("docker", "worlds in containers", "Docker or Podman, and pip install 'agentgym[docker]'", _docker),
     Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),
     Need("git", "the commit in a run's manifest", "apt install git", program("git")),
 )

@@ -9,6 +9,7 @@ from agentgym.errors import BadConfig, Fault, unknown
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap:Bubblewrap",
+    "docker": "agentgym.sandbox.docker:Docker",
     "process": "agentgym.sandbox.process:Process",
 }
 MEGABYTE = 1 << 20

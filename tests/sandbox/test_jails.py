@@ -188,7 +188,7 @@ def test_a_kernel_that_lies_about_itself(jail: Any) -> None:
 def test_neighbours_do_not_meet(backend: str) -> None:
     if missing():
         pytest.skip(missing())
-    one, two = sandbox(backend, limits=LIMITS), sandbox(backend, limits=LIMITS)
+    one, two = (sandbox(backend, limits=LIMITS, **BACKENDS[backend]) for _ in range(2))
     try:
         one.write("mine", b"1")
         kernel = one.kernel()

@@ -1,0 +1,116 @@
+"""The processes of a container as its process 1 sees them. Runs inside the jail: standard library only."""
+
+import contextlib
+import os
+import signal
+import time
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+PATIENCE = 5.0
+"""Seconds that are waited for what was killed."""
+
+
+def ended() -> list[tuple[int, int]]:
+    """Reap who has ended and return each with its exit code, -N for signal N."""
+    found: list[tuple[int, int]] = []
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            found.append((pid, code_of(status)))
+    return found
+
+
+def wait_for(pid: int) -> int:
+    """Return the exit code of a child, once it has ended."""
+    return code_of(os.waitpid(pid, 0)[1])
+
+
+def code_of(status: int) -> int:
+    """Return the exit code in a status, -N for signal N."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def end_all() -> None:
+    """Kill all that this user may, at one stroke: nothing can fork away from that."""
+    with contextlib.suppress(OSError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def end_strays(living: set[int]) -> list[tuple[int, int]]:
+    """Kill every process that is not below a living one, until none is left; returns who was reaped, as `ended`."""
+    found: list[tuple[int, int]] = []
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        left = strays(living)
+        if left and not living:
+            end_all()
+        elif left:
+            _stop_and_kill(living, left)
+        found += ended()
+        if not left:
+            break
+        time.sleep(0.0005)
+    return found
+
+
+def _stop_and_kill(living: set[int], left: set[int]) -> None:
+    """Kill strays among others that live on: stopped first, for one that runs may fork while the next is killed."""
+    stopped: set[int] = set()
+    while left - stopped:
+        for pid in left - stopped:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGSTOP)
+        stopped |= left
+        left = strays(living)
+    for pid in stopped:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def strays(living: set[int]) -> set[int]:
+    """Return the processes that descend from process 1, but from none that lives on."""
+    parents = dict(table())
+    found: set[int] = set()
+    for pid in parents:
+        above = pid
+        while above > 1 and above not in living:
+            above = parents.get(above, 0)
+        if above == 1 and pid != 1:
+            found.add(pid)
+    return found
+
+
+def table() -> list[tuple[int, int]]:
+    """Return every process with its parent (0 for what the daemon itself started here)."""
+    found: list[tuple[int, int]] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+    return found
+
+
+def files_in(folders: list[str]) -> int:
+    """Return how many files and folders the fullest of some file systems holds."""
+    facts = (os.statvfs(folder) for folder in folders)
+    return max((each.f_files - each.f_ffree for each in facts), default=0)
+
+
+def memory() -> int:
+    """Return the bytes held by all processes (pages that they share are counted once for each)."""
+    total = 0
+    for pid, _ in table():
+        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+            fields = file.read().split()
+            total += (int(fields[1]) - int(fields[2])) * PAGE
+    return total
+
+
+def kills() -> int:
+    """Return how many processes of the container were ended for want of memory, where that is to be seen."""
+    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            return int(dict(line.split() for line in file).get("oom_kill", 0))
+    return 0

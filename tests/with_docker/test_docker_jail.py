@@ -1,0 +1,53 @@
+"""The suite that every jail passes, in containers with Python."""
+
+# ruff: noqa: F401, F811
+
+import dataclasses
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import test_jails
+from conftest import PYTHON
+from nasty import PROGRAMS, Nasty
+from test_jails import (
+    LIMITS,
+    facts,
+    test_a_kernel_that_lies_about_itself,
+    test_files,
+    test_kernel_keeps_its_variables,
+    test_kernel_limits,
+    test_nothing_of_the_caller_and_the_same_every_time,
+    test_snapshot_and_restore,
+    test_streams_input_and_codes,
+)
+
+from agentgym.sandbox import sandbox
+
+test_jails.BACKENDS["docker"] = PYTHON
+PODMAN = {"50,000 files": {"ends": ("killed",), "says": ""}}
+"""Podman bounds no number of files, so a program that makes too many is ended; docs/sandbox.md says so."""
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Any]:
+    made: Any = sandbox("docker", limits=LIMITS, **PYTHON)
+    made.name = "docker"
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("nasty", PROGRAMS, ids=lambda nasty: nasty.name)
+def test_nasty(jail: Any, nasty: Nasty, facts: dict[str, Any]) -> None:
+    exception = PODMAN.get(nasty.name, {}) if jail.daemon.podman else {}
+    test_jails.test_nasty(jail, dataclasses.replace(nasty, **exception), facts)
+
+
+def test_neighbours_do_not_meet() -> None:
+    test_jails.test_neighbours_do_not_meet("docker")
+
+
+def test_nothing_is_left_of_many(jail: Any) -> None:
+    gc.collect()  # connections to the daemon that earlier tests let go of
+    test_jails.test_nothing_is_left_of_many(jail)
