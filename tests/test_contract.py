@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym.contract import LAWS, check
 from agentgym.registry import WORLDS
+from agentgym.sandbox.bubblewrap import missing
 
 sys.path.append(str(Path(__file__).parent / "envs"))
 
@@ -28,6 +29,8 @@ def alfworld_data(tmp_path_factory):
 
 
 def options(id, request):
+    if id == "rlvr/Math-v0" and missing():
+        pytest.skip(missing())
     return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
 
 

@@ -22,13 +22,15 @@ HEAVY = {
     "openai",
     "playwright",
     "uvicorn",
+    "math_verify",
+    "reasoning_gym",
 }
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
     ("errors", "folders", "seeding", "options", "screen"),
     ("actions", "tasks", "spaces", "outcome", "episode"),
-    ("core", "wrapper", "registry"),
+    ("core", "attempts", "wrapper", "registry"),
     ("rewards", "sandbox", "engines", "envs", "agents", "contract"),
     ("workers", "rollout", "gateway"),
     ("trainers", "evaluate", "report"),

@@ -1,0 +1,50 @@
+"""The expert: reads the statement, writes a program for its family, and answers what the program printed."""
+
+import re
+
+from agentgym.actions import spell
+from agentgym.envs.math.families import FAMILIES
+
+_STATEMENT = re.compile(r"\n\nCompute with Python")
+_FORMS = {
+    "story": r"^A \w.* begins with",
+    "fractions": r"^Work out ",
+    "equation": r"^Solve for x: ",
+    "system": r"^Solve the system ",
+    "coefficient": r"^What is the coefficient ",
+    "remainder": r"^What is the remainder when .*x",
+    "power": r"^What is the remainder when \d+\^\d+ ",
+    "divisors": r"positive divisors of|no common factor|least common multiple",
+    "remainders": r"^What is the smallest positive integer that leaves",
+    "digits": r"decimal digits of|^Write the decimal number",
+    "counting": r"^A committee|^In how many different ways|^A path on a grid",
+    "probability": r"^A bag holds|fair dice",
+    "sequence": r"^A sequence has",
+    "derivative": r"^Differentiate ",
+    "integral": r"^What is the integral ",
+    "polygon": r"polygon with the corners",
+    "distance": r"^What is the square of the distance",
+    "determinant": r"^What is the determinant",
+    "trace": r"^Let A be the matrix",
+}
+"""How the statements of each family begin, or what only they say."""
+
+
+def family_of(statement: str) -> str:
+    """Return the family a statement belongs to, told by its words."""
+    return next(name for name, form in _FORMS.items() if re.search(form, statement))
+
+
+def statement_of(observation: str) -> str:
+    """Return the problem in the first observation."""
+    return _STATEMENT.split(observation, maxsplit=1)[0]
+
+
+def program(statement: str) -> str:
+    """Return a program that prints the answer."""
+    return FAMILIES[family_of(statement)].program(statement).strip()
+
+
+def answer(printed: str) -> str:
+    """Return the action that answers what the program printed last."""
+    return spell("answer", printed.splitlines()[-1] if printed else "")

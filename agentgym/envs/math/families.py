@@ -1,0 +1,55 @@
+"""The table of families of generated problems, and what makes one of their problems fit to be asked."""
+
+import re
+
+import numpy as np
+
+from agentgym.envs.math.algebra import COEFFICIENT, EQUATION, REMAINDER, SYSTEM
+from agentgym.envs.math.arithmetic import FRACTIONS, STORY
+from agentgym.envs.math.calculus import DERIVATIVE, INTEGRAL
+from agentgym.envs.math.counting import COUNTING, PROBABILITY
+from agentgym.envs.math.geometry import DISTANCE, POLYGON
+from agentgym.envs.math.matrices import DETERMINANT, TRACE
+from agentgym.envs.math.numbers import DIGITS, DIVISORS, POWER, REMAINDERS
+from agentgym.envs.math.problem import Family, Problem
+from agentgym.envs.math.sequences import SEQUENCE
+
+FAMILIES: dict[str, Family] = {
+    "story": STORY,
+    "fractions": FRACTIONS,
+    "equation": EQUATION,
+    "system": SYSTEM,
+    "coefficient": COEFFICIENT,
+    "remainder": REMAINDER,
+    "divisors": DIVISORS,
+    "power": POWER,
+    "remainders": REMAINDERS,
+    "digits": DIGITS,
+    "counting": COUNTING,
+    "probability": PROBABILITY,
+    "sequence": SEQUENCE,
+    "derivative": DERIVATIVE,
+    "integral": INTEGRAL,
+    "polygon": POLYGON,
+    "distance": DISTANCE,
+    "determinant": DETERMINANT,
+    "trace": TRACE,
+}
+NUMBERS = tuple(name for name, family in FAMILIES.items() if not family.expression)
+"""Families whose answers are numbers: they need no extra."""
+
+
+def draw(name: str, rng: np.random.Generator, difficulty: int) -> Problem:
+    """Return a problem of a family whose answer nobody finds by repeating its statement, by 0 or 1, or by its mistakes."""
+    while True:
+        problem = FAMILIES[name].draw(rng, difficulty)
+        if _fit(problem, FAMILIES[name].expression):
+            return problem
+
+
+def _fit(problem: Problem, expression: bool) -> bool:
+    if problem.answer in problem.wrong or len(set(problem.wrong)) < 2:
+        return False
+    digits = re.findall(r"\d", problem.answer)
+    shown = re.findall(r"\d+(?:/\d+)?", problem.text)
+    return expression or (len(digits) > 1 and problem.answer.lstrip("-") not in shown)

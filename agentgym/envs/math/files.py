@@ -1,0 +1,236 @@
+"""Problems from files: GSM8K, MATH, and data sets of their kind.
+
+A JSON lines file (or a JSON list; `.gz` is unpacked), or a folder of such files or of one JSON file a problem, as MATH
+has it. A record has a problem (`question` or `problem`) and an answer: `answer` that ends in `#### 42` (GSM8K), `answer` as
+it stands (MATH-500, AIME), or the last `\\boxed{…}` of `solution` (MATH). `datasets:OWNER/NAME` or
+`datasets:OWNER/NAME/CONFIG` is loaded with the `datasets` library, from the hub, its cache, or a folder of that name.
+
+Splits: what a record's `split` says, or the part of its path, file name or data set that is called `train`, `valid` or
+`test`; where nothing does, the hash of the id decides (80 % train, 10 % valid, 10 % test). Split `all` is everything.
+"""
+
+import gzip
+import importlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, BadData, MissingExtra, unknown
+from agentgym.rewards.numeric import read_number
+from agentgym.seeding import share
+from agentgym.tasks import Task
+
+HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
+ALL = "all"
+_NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
+_FILES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+Record = tuple[str, str, str | None, dict[str, Any]]
+"""Where it stands, an id to fall back on, the split its place names, and its content."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Problems of a file, in its order."""
+
+    source: str
+    tasks: tuple[Task, ...]
+    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
+
+    @cached_property
+    def splits(self) -> dict[str, float]:
+        """The names of the splits with their shares of the tasks; `all` is everything and decides nothing."""
+        counts: dict[str, float] = {} if any(t.split not in HASHED for t in self.tasks) else dict.fromkeys(HASHED, 0.0)
+        for task in self.tasks:
+            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
+        return {**counts, ALL: 0.0}
+
+    @cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks}
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        if task_id not in self._by_id:
+            raise unknown("problem", task_id, self._by_id)
+        return self._by_id[task_id]
+
+    def of_split(self, split: str) -> list[Task]:
+        """Return the tasks of a split in order; raises BadConfig where there are none."""
+        if split not in self.splits:
+            raise unknown("split of Math", split, self.splits)
+        if split not in self._kept:
+            self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
+        if not self._kept[split]:
+            raise BadConfig(f"{self.source} has no problem of split {split!r}; split {ALL!r} is everything")
+        return self._kept[split]
+
+
+def load(source: str) -> Collection:
+    """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
+    if source.startswith("datasets:"):
+        return _data_set(source.removeprefix("datasets:"))
+    path = _find(source)
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.endswith(_FILES) and p.is_file())
+    if not files:
+        raise BadData(f"{path} is a folder without files named {' or '.join(_FILES)}; expected problems in it")
+    stamps = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    return _files(str(path), stamps)
+
+
+def _find(source: str) -> Path:
+    choices = [Path(source).expanduser()]
+    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
+        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / source)
+    for choice in choices:
+        if choice.exists():
+            return choice
+    tried = " and ".join(str(choice) for choice in choices)
+    raise BadData(
+        f"no file or folder {source!r} (looked at {tried}); give the path of your copy, set AGENTGYM_DATA to its folder, "
+        f"or say 'datasets:{source}' for a data set of the hub"
+    )
+
+
+@lru_cache(maxsize=4)
+def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Collection:
+    return _collection(root, (record for path, _, _ in stamps for record in _of_file(Path(path), Path(root))))
+
+
+@lru_cache(maxsize=4)
+def _data_set(name: str) -> Collection:
+    try:
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise MissingExtra("data sets by name need the `datasets` library: pip install datasets") from error
+    parts = name.split("/")
+    folder = Path(name).expanduser().is_dir()
+    path, config = (name, None) if folder or len(parts) < 3 else ("/".join(parts[:2]), "/".join(parts[2:]))
+    try:
+        found = datasets.load_dataset(path, config)
+    except Exception as error:  # the library raises of every kind: no network, no such name, a config to choose
+        raise BadData(f"the data set {name!r} cannot be loaded: {str(error)[:300]}") from error
+    rows = (
+        (f"{name}, {split} {number}", f"{split}/{number}", _NAMES.get(split, split), dict(row))
+        for split, rows in found.items()
+        for number, row in enumerate(rows)
+    )
+    return _collection(name, rows)
+
+
+def _of_file(path: Path, root: Path) -> Iterator[Record]:
+    """Yield the records of a file: JSON lines, a JSON list, or one object."""
+    below = path.relative_to(root) if path != root else Path(path.name)
+    stem = below.as_posix()
+    for ending in sorted(_FILES, key=len, reverse=True):
+        stem = stem.removesuffix(ending)
+    named = next((_NAMES[part] for part in re.split(r"[/_.\-]", stem.lower()) if part in _NAMES), None)
+    lines = _lines(path)
+    whole = None if ".jsonl" in path.suffixes else _whole(lines)
+    if whole is not None:
+        for number, value in enumerate(whole):
+            yield _record(value, f"{path}, problem {number + 1}", f"{stem}/{number}" if len(whole) > 1 else stem, named)
+        return
+    for number, line in enumerate(lines):
+        if line.strip():
+            where = f"{path}, line {number + 1}"
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise BadData(f"{where}: {error}; expected one JSON object a line") from error
+            yield _record(value, where, f"{stem}/{number}", named)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        return content.decode("utf-8").split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: {error}; expected JSON in UTF-8, the file may be damaged or cut short") from error
+
+
+def _whole(lines: list[str]) -> list[Any] | None:
+    """Return the records where the whole file is one JSON value, else None: it has to be JSON lines then."""
+    try:
+        value = json.loads("\n".join(lines))
+    except (ValueError, RecursionError):
+        return None
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _record(value: Any, where: str, id: str, split: str | None) -> Record:
+    if not isinstance(value, dict):
+        raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
+    return where, id, split, cast("dict[str, Any]", value)
+
+
+def _collection(source: str, records: Iterator[Record]) -> Collection:
+    tasks: dict[str, Task] = {}
+    for where, id, split, raw in records:
+        task = _task(where, id, split, raw)
+        if task.id in tasks:
+            raise BadData(f"{where}: the id {task.id!r} was given before; expected one problem per id")
+        tasks[task.id] = task
+    if not tasks:
+        raise BadData(f"{source} holds no problem; expected at least one")
+    return Collection(source, tuple(tasks.values()))
+
+
+def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
+    problem = _text(raw.get("question", raw.get("problem")), f"{where}: question (or problem)")
+    answer = _answer(raw, where)
+    id = str(raw.get("unique_id", raw.get("id", id)))
+    named = raw.get("split", split)
+    if named == ALL:
+        raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
+    level = re.search(r"\d+", str(raw.get("level", "")))
+    data = {"problem": problem, "answer": answer, "form": "expression" if read_number(answer) is None else "number"}
+    chosen = str(named) if named is not None else _hashed(id)
+    return Task(problem, data, id=id, split=chosen, difficulty=int(level[0]) if level else 0)
+
+
+def _hashed(id: str) -> str:
+    place = share("math file", id)
+    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
+
+
+def _answer(raw: dict[str, Any], where: str) -> str:
+    if raw.get("answer") is not None:
+        answer = _text(str(raw["answer"]), f"{where}: answer")
+        last = answer.rpartition("####")[2].strip()
+        if not last:
+            raise BadData(f"{where}: nothing stands after the last #### of the answer; expected `#### 42`")
+        return last if "####" in answer else (boxed(answer) or answer)
+    solution = _text(raw.get("solution"), f"{where}: answer, or solution")
+    found = boxed(solution)
+    if not found:
+        raise BadData(f"{where}: the solution has no \\boxed{{…}} with an answer in it")
+    return found
+
+
+def boxed(text: str) -> str | None:
+    """Return what the last `\\boxed{…}` of a text holds, with its own braces; None where there is none that is closed."""
+    at = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    if at < 0:
+        return None
+    rest = text[at:].removeprefix("\\boxed").removeprefix("\\fbox")
+    if not rest.startswith("{"):
+        return next(iter(rest.split()), "").rstrip("$.") or None  # `\\boxed 5` of the older files
+    depth = 0
+    for end, character in enumerate(rest):
+        escaped = end > 0 and rest[end - 1] == "\\"
+        depth += 0 if escaped else {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return rest[1:end].strip()
+    return None
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise BadData(f"{what} is {str(value)[:60]!r}; expected text")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()

@@ -1,0 +1,108 @@
+"""Verifier of answers that are one number: read by a grammar, never evaluated, and compared exactly where that can be."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+LONGEST = 400  # characters of a number
+TOLERANCE = Fraction(1, 10**6)
+
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]*)?|\.[0-9]+)"
+_POWER = r"(?:[eE]|\s*(?:\\times|\\cdot|\*|×)\s*10\s*(?:\^|\*\*)\s*)[{(]?(?P<power>[+-]?[0-9]{1,3})[})]?"
+_PLAIN = re.compile(rf"(?P<decimal>{_DECIMAL})(?:{_POWER})?")
+_RATIO = re.compile(rf"(?:(?P<whole>[0-9]+)\s+)?(?P<top>{_DIGITS})\s*/\s*(?P<bottom>[+-]?{_DIGITS})")
+_LATEX = re.compile(
+    r"(?P<whole>[0-9]+)?\s*\\[dt]?frac\s*"
+    r"(?:\{\s*(?P<top>[+-]?[0-9]+)\s*\}\s*\{\s*(?P<bottom>[+-]?[0-9]+)\s*\}|(?P<t>[0-9])\s*(?P<b>[0-9]))"
+)
+_WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("\\boxed{", "}"), ("**", "**"))
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it was written."""
+
+    value: Fraction
+    rounded: bool
+    """Whether it was written with a decimal point or a power of ten, and so may be an approximation."""
+    percent: bool = False
+
+
+def read_number(text: str) -> Number | None:
+    """Return the number that the whole text is, or None.
+
+    Read are integers with or without thousands separators, decimals, powers of ten (`1.5e-3`, `1.5 \\times 10^{-3}`),
+    fractions and mixed numbers (`3/4`, `\\frac{3}{4}`, `1 3/4`), with a sign, a currency sign, a percent sign, a variable
+    it is the value of (`x = 3`), and what LaTeX and Markdown put around it. ASCII digits alone; no words, no infinities.
+    """
+    if len(text) > LONGEST:
+        return None
+    body = unwrapped(text)
+    percent = body.endswith("%")
+    body = body.rstrip("%").removesuffix("\\").strip() if percent else body
+    sign = -1 if body[:1] == "-" else 1
+    body = body[1:].strip() if body[:1] in ("-", "+") else body
+    body = body.removeprefix("\\$").removeprefix("$").strip()
+    read = _fraction(body)
+    return None if read is None else Number(sign * read[0], read[1], percent)
+
+
+def unwrapped(text: str) -> str:
+    """Return the text without what is put around a value: dollars, one box, a full stop, `x =`; minus signs made plain."""
+    body = text.strip().replace("−", "-").replace("{,}", ",").replace("\\!", "").replace("\\,", "")
+    boxes, changed = 0, True
+    while changed:
+        changed = False
+        body = body.strip().removesuffix(".") if body.strip()[-1:] == "." else body.strip()
+        for opener, closer in _WRAPPED:
+            inner = body[len(opener) : len(body) - len(closer)]
+            fits = len(body) > len(opener) + len(closer) and body.startswith(opener) and body.endswith(closer)
+            if fits and opener not in inner and (closer != "}" or _balanced(inner)):
+                boxes += opener == "\\boxed{"
+                if boxes <= 1:
+                    body, changed = inner, True
+                break
+    return re.sub(r"^[A-Za-z]\s*=\s*", "", body)
+
+
+def same_number(answer: Number, wanted: Number) -> bool:
+    """Return whether an answer has the wanted value.
+
+    An answer written as an integer or a fraction must be exact. A decimal may be off by 1e-6, absolutely where an integer
+    is wanted and relatively elsewhere. `25%` is taken for 25 and for 1/4, since files write both.
+    """
+    readings = {answer.value, answer.value / 100} if answer.percent != wanted.percent and answer.percent else {answer.value}
+    if wanted.percent and not answer.percent:
+        readings.add(answer.value * 100)
+    return any(_near(value, wanted.value, answer.rounded or wanted.rounded) for value in readings)
+
+
+def _near(value: Fraction, wanted: Fraction, rounded: bool) -> bool:
+    if not rounded:
+        return value == wanted
+    return abs(value - wanted) <= TOLERANCE * (1 if wanted.denominator == 1 else abs(wanted))
+
+
+def _fraction(body: str) -> tuple[Fraction, bool] | None:
+    if match := _PLAIN.fullmatch(body):
+        power = int(match["power"] or 0)
+        value = Fraction(match["decimal"].replace(",", "").rstrip(".")) * Fraction(10) ** power
+        return value, "." in match["decimal"] or match["power"] is not None
+    match = _RATIO.fullmatch(body) or _LATEX.fullmatch(body)
+    if match is None:
+        return None
+    names = match.groupdict()
+    top, bottom = (int((names[a] or names.get(b) or "0").replace(",", "")) for a, b in (("top", "t"), ("bottom", "b")))
+    if bottom == 0:
+        return None
+    return int(match["whole"] or 0) + Fraction(top, bottom), False
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth < 0:
+            return False
+    return depth == 0
