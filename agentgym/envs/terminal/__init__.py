@@ -1,0 +1,5 @@
+"""A shell in a jail: generated tasks, and task folders of Harbor (Terminal-Bench)."""
+
+from agentgym.envs.terminal.world import Terminal
+
+__all__ = ["Terminal"]
