@@ -69,6 +69,18 @@ def started(result: Result, folder: str) -> ShellState:
     return ShellState(folder, folder, tuple(sorted(variables.items())))
 
 
+def unfit(command: str) -> str:
+    """Return why a command cannot be run, and what to do; empty where it can."""
+    size = len(command.encode("utf-8", "surrogatepass"))
+    if not command.strip():
+        return "the command is empty. Write one, for example bash[ls -la]."
+    if "\0" in command or size != len(command.encode("utf-8", "replace")):
+        return "the command holds a NUL or half a character, which no shell takes. Write it without."
+    if size > LONGEST:
+        return f"the command has {size} bytes; at most {LONGEST} are run. Do it in parts."
+    return ""
+
+
 def shown(result: Result, limit: int, seconds: float) -> str:
     """Return what an agent sees of a command: what it printed, the middle left out, and how it ended unless well."""
     text = _cut(result.stdout.decode("utf-8", "backslashreplace").rstrip("\n"), limit)

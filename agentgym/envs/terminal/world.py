@@ -17,7 +17,7 @@ from agentgym.envs.terminal import cheaters as shortcuts
 from agentgym.envs.terminal import families as families  # fills FAMILIES
 from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenario, grade, scenario
 from agentgym.envs.terminal.settle import settle
-from agentgym.envs.terminal.shell import LONGEST, ShellState, shown, started
+from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
 from agentgym.errors import BadConfig, unknown
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, Sandbox
@@ -114,13 +114,9 @@ class Terminal(JailedEnv):
         """Run a command in bash and return what it prints. The current folder and exported variables stay from command to
         command; background processes, /tmp and all else end with the command. No input, no network, no root.
         """
-        if not command.strip():
-            return self.invalid("the command is empty. Write one, for example bash[ls -la].")
-        size = len(command.encode("utf-8", "surrogatepass"))
-        if "\0" in command or size != len(command.encode("utf-8", "replace")):
-            return self.invalid("the command holds a NUL or half a character, which no shell takes. Write it without.")
-        if size > LONGEST:
-            return self.invalid(f"the command has {size} bytes; at most {LONGEST} are run. Do it in parts.")
+        wrong = unfit(command)
+        if wrong:
+            return self.invalid(wrong)
         self.commands = (*self.commands, command)
         clock = CLOCK + 60 * self.turn
         extra = {f"GIT_{who}_DATE": f"{clock} +0000" for who in ("AUTHOR", "COMMITTER")}
