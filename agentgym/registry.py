@@ -18,6 +18,8 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Code-v0": ("agentgym.envs.code:Code", "write a program that passes hidden tests", {}),
     "rlvr/SQL-v0": ("agentgym.envs.sql:SQL", "answer questions about databases with SQL (Spider and BIRD: data=PATH)", {}),
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve problems of mathematics with a Python tool (GSM8K, MATH)", {}),
+    "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "get something done in a shell in a jail", {}),
+    "rlvr/Harbor-v0": ("agentgym.envs.terminal:Harbor", "task folders of Harbor in containers (path=FOLDER)", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
     "rlvr/TicTacToe-v0": (

@@ -1,0 +1,5 @@
+"""The families of tasks: importing this fills `scenario.FAMILIES`, in a fixed order."""
+
+from agentgym.envs.terminal.families import archives, data, files, git, scripts, source, system, text
+
+__all__ = ["archives", "data", "files", "git", "scripts", "source", "system", "text"]

@@ -1,0 +1,164 @@
+"""Archives in archives, and archives to be made."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+
+from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
+from agentgym.envs.terminal.tree import LONG_AGO, Entry, file
+from agentgym.envs.terminal.words import lines, names, number, numbered, path
+
+KINDS = ("tar.gz", "zip", "tar")
+
+
+def _packed(kind: str, files: dict[str, bytes]) -> bytes:
+    """Return an archive of the files; the same bytes for the same files."""
+    made = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(made, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(zipfile.ZipInfo(name, (2024, 1, 1, 10, 0, 0)), content)
+        return made.getvalue()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = len(content), LONG_AGO
+            archive.addfile(member, io.BytesIO(content))
+    return gzip.compress(made.getvalue(), 1, mtime=0) if kind == "tar.gz" else made.getvalue()
+
+
+@family("unpack")
+def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Take one file out of archives within archives, among others of the same name."""
+    target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
+    place = pick(ask, ("final", "approved", "signed"))
+    depth = 2 + level
+    wanted = lines(fill, 3).encode()
+    inner = {f"{one}/{target}": lines(fill, 3).encode() for one in ("draft", "old", f"{place}-not")}
+    inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
+    for step in range(depth):
+        kind = KINDS[(step + number(fill, 0, 2)) % 3]
+        packed = _packed(kind, inner)
+        other = _packed(pick(fill, KINDS), {f"{numbered(fill)}.txt": lines(fill, 1).encode()})
+        names_here = names(fill, 2)
+        inner = {
+            f"{path(fill, 1)}{names_here[0]}.{kind}": packed,
+            f"{names_here[1]}.zip"
+            if other[:2] == b"PK"
+            else f"{names_here[1]}.tar.gz"
+            if other[:2] == b"\x1f\x8b"
+            else f"{names_here[1]}.tar": other,
+            f"draft/{target}": lines(fill, 2).encode(),
+        }
+    top = numbered(ask)
+    tree: dict[str, Entry] = {f"{top}/{name}": file(content) for name, content in inner.items()}
+
+    def check(final: Final) -> Checks:
+        yield f"{out} holds what was packed", final.content(out) == wanted
+
+    loop = (
+        f"rm -rf /tmp/all; cp -r {top} /tmp/all; cd /tmp/all\n"
+        "while f=$(find . -type f \\( -name '*.tar.gz' -o -name '*.zip' -o -name '*.tar' \\) | head -1); [ -n \"$f\" ]; do\n"
+        '  mkdir -p "$f.d"\n'
+        '  case $f in *.zip) python3 -m zipfile -e "$f" "$f.d";; *) tar xf "$f" -C "$f.d";; esac\n'
+        '  rm -- "$f"\ndone\n'
+    )
+    copy = "cp \"$(find . -path '*/{}/{}' | head -1)\" ~1/{}"
+    here = "here=$PWD\n"
+
+    def take(pattern: str) -> str:
+        return here + loop + copy.format(pattern, target, out).replace("~1", '"$here"') + '\ncd "$here"'
+
+    return Scenario(
+        f"Somewhere in `{top}`, in archives that hold archives (.tar.gz, .zip and .tar), is a file "
+        f"`{target}` that lies in a "
+        f"folder named `{place}`. There is only one such. Write its content to `{out}`. Leave `{top}` as it is.",
+        tree,
+        (take(place),),
+        {
+            "another folder": (take("draft"),),
+            "the first of that name": (f"cp $(find {top} -name {target} | head -1) {out}",),
+            "the archive itself": (f"cp $(find {top} -type f -name '*.*' | grep -v {target} | head -1) {out}",),
+        },
+        check,
+        look=(f"find {top} -type f | sort",),
+        show=(f"cat {out}",),
+        changes=(out,),
+        answers=(wanted.decode(),),
+    )
+
+
+@family("backup")
+def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Make an archive of a folder without some of what it holds; names that only resemble those stay in."""
+    top, out = numbered(ask), f"{numbered(ask, 'backup')}.tar.gz"
+    ending = pick(ask, ("log", "tmp", "bak"))
+    skipped = sample(ask, ("cache", "build", "vendor", "dist"), 1 + min(level, 2))
+    tree, expected = dict[str, Entry](), dict[str, bytes]()
+
+    def put(name: str, kept: bool) -> None:
+        entry = tree[f"{top}/{name}"] = file(lines(fill, 1))
+        if kept:
+            expected[f"{top}/{name}"] = entry.content
+
+    for name in names(fill, 6 + 4 * level):
+        put(f"{path(fill, number(fill, 0, 1 + level))}{name}.txt", True)
+    for folder in skipped:
+        put(f"{path(fill, number(fill, 0, level))}{folder}/{numbered(fill)}.txt", False)
+        put(f"{folder}/{path(fill, 1)}{numbered(fill)}.txt", False)
+        put(f"{folder}-notes/{numbered(fill)}.txt", True)
+        put(f"{numbered(fill)}-{folder}.txt", True)
+    put(f"{path(fill, 1)}{numbered(fill)}.{ending}", False)
+    put(f"{numbered(fill)}.{ending}", False)
+    put(f"{numbered(fill)}.{ending}.txt", True)
+    put(f".{numbered(fill)}", True)
+
+    def check(final: Final) -> Checks:
+        sums = {name: hashlib.sha256(content).hexdigest() for name, content in expected.items()}
+        yield f"{out} holds the right files", _members(final, out) == sums
+
+    folders = " ".join(f"--exclude={folder}" for folder in skipped)
+    told = " or ".join(f"`{folder}`" for folder in skipped)
+    return Scenario(
+        f"Make `{out}`, a tar archive packed with gzip, of all files in `{top}` and below, hidden ones "
+        "too, except those whose "
+        f"names end in `.{ending}` and all that lies in a folder named {told} (at any depth). Paths in the "
+        "archive begin with "
+        f"`{top}/`.",
+        tree,
+        (f"tar czf {out} --exclude='*.{ending}' {folders} {top}",),
+        {
+            "everything": (f"tar czf {out} {top}",),
+            "paths without the folder": (f"tar czf {out} -C {top} --exclude='*.{ending}' {folders} .",),
+            "whatever resembles the names": (f"tar czf {out} --exclude='*{ending}*' --exclude='*{skipped[0]}*' {top}",),
+            "not packed": (f"tar cf {out} --exclude='*.{ending}' {folders} {top}",),
+        },
+        check,
+        look=(f"find {top} | sort",),
+        show=(f"tar tzf {out} | sort",),
+        changes=(out,),
+    )
+
+
+def _members(final: Final, archive: str) -> dict[str, str] | None:
+    """Return the hashes of the files in a packed tar archive by path; None where it is none.
+
+    It is read in a jail, for somebody else made it: a few bytes may unpack to very many.
+    """
+    found = final.prints(f"python3 -I -c '{_LIST}' {archive}")
+    members: dict[str, str] = {}
+    for line in (found or "").splitlines():
+        content, _, name = line.partition(" ")
+        members[name.removeprefix("./")] = content
+    return None if found is None else members
+
+
+_LIST = """
+import hashlib, sys, tarfile
+with tarfile.open(sys.argv[1], "r:gz") as archive:
+    for member in archive:
+        if member.isreg():
+            print(hashlib.sha256(archive.extractfile(member).read()).hexdigest(), member.name)
+"""

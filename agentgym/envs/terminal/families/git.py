@@ -1,0 +1,231 @@
+"""Histories: find, bring back, branch, merge."""
+
+from agentgym.envs.terminal.repository import Repository
+from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
+from agentgym.envs.terminal.tree import Entry
+from agentgym.envs.terminal.words import PLACES, SERVICES, THINGS, lines, names, number, numbered, sentence
+
+
+def _placed(top: str, repository: Repository) -> dict[str, Entry]:
+    return {f"{top}/{path}": entry for path, entry in repository.entries().items()}
+
+
+def _files(fill: Rng, count: int) -> dict[str, bytes]:
+    return {f"{pick(fill, ('', 'src/', 'docs/'))}{name}.txt": lines(fill, 4).encode() for name in names(fill, count)}
+
+
+def _history(repository: Repository, fill: Rng, files: dict[str, bytes], count: int) -> dict[str, bytes]:
+    """Add commits that change one of the files each, and return what the files hold then."""
+    for _ in range(count):
+        path = pick(fill, sorted(files))
+        files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
+        repository.commit(files, f"Work on {path}")
+    return files
+
+
+def _git(top: str, command: str) -> str:
+    return f"git -C {top} {command}"
+
+
+@family("git-find")
+def find(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Find the commit that brought a text into a file first; it went and came back since."""
+    top, out, target = numbered(ask), f"{numbered(ask, 'commit')}.txt", f"{numbered(ask)}.cfg"
+    line = f"{pick(ask, THINGS)}_{pick(ask, SERVICES)} = {number(ask, 100, 999)}"
+    repository, files = Repository(), _files(fill, 3 + level)
+    files[target] = f"# settings\nmode = {number(fill, 1, 9)}\n".encode()
+    repository.commit(files, "Begin")
+    files = _history(repository, fill, files, 2 + 2 * level)
+    other = next(path for path in sorted(files) if path != target)
+    files = {**files, other: files[other] + f"{line}\n".encode()}
+    repository.commit(files, f"Note on {target}")
+    without = files[target]
+    files = {**files, target: without + f"{line}\n".encode()}
+    answer = repository.commit(files, "Tune")
+    files = _history(repository, fill, files, 1 + level)
+    files = {**files, target: without + b"x = 1\n"}
+    repository.commit(files, f"Remove {line.split()[0]}")
+    files = _history(repository, fill, files, 1 + level)
+    files = {**files, target: without + f"x = 1\n{line}\n".encode()}
+    repository.commit(files, f"Add {line.split()[0]} again")
+    _history(repository, fill, files, 1 + level)
+
+    def check(final: Final) -> Checks:
+        yield f"{out} holds the commit", final.text(out) == answer
+
+    log = _git(top, "log --format=%H")
+    return Scenario(
+        f"In the git repository `{top}`, which commit of `main` was the first to bring the line `{line}` into the file "
+        f"`{target}`? Write its full id (40 digits) to `{out}`, beside the repository.",
+        _placed(top, repository),
+        (f"{log} --reverse -S'{line}' -- {target} | head -1 > {out}",),
+        {
+            "the last change of the line": (f"{log} -1 -S'{line}' -- {target} > {out}",),
+            "in any file": (f"{log} --reverse -S'{line}' | head -1 > {out}",),
+            "the last change of the file": (f"{log} -1 -- {target} > {out}",),
+        },
+        check,
+        look=(_git(top, "log --oneline | head -20"), _git(top, f"log --oneline -- {target}")),
+        show=(f"cat {out}",),
+        changes=(out, f"{top}/.git"),
+        answers=(answer,),
+    )
+
+
+@family("git-restore")
+def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Bring a deleted file back as it was last, and commit it."""
+    top, message = numbered(ask), f"Bring back {numbered(ask)}"
+    target = f"{pick(ask, PLACES)}/{numbered(ask)}.md"
+    repository, files = Repository(), _files(fill, 3 + level)
+    files[target] = lines(fill, 3).encode()
+    repository.commit(files, "Begin")
+    for _ in range(2 + level):
+        files = {**files, target: files[target] + f"{sentence(fill)}\n".encode()}
+        repository.commit(files, f"More in {target}")
+        files = _history(repository, fill, files, 1)
+    last = files[target]
+    files = {path: content for path, content in files.items() if path != target}
+    repository.commit(files, "Tidy up")
+    files = _history(repository, fill, files, 1 + 2 * level)
+    before = repository.refs["refs/heads/main"]
+    wanted = repository.tree_of({**files, target: last})
+
+    def check(final: Final) -> Checks:
+        yield f"{target} is there as it was", final.content(f"{top}/{target}") == last
+        yield "main has one more commit", final.prints(_git(top, "rev-parse main~1")) == before
+        yield "the commit holds the file and nothing else new", final.prints(_git(top, "rev-parse main^{tree}")) == wanted
+        yield "its message is right", final.prints(_git(top, "log -1 --format=%B main")) == message
+
+    deletion = f"$({_git(top, f'log -1 --format=%H --diff-filter=D -- {target}')})"
+    first = f"$({_git(top, f'log --reverse --format=%H -- {target}')} | head -1)"
+    commit = _git(top, f"commit -qm '{message}'")
+    return Scenario(
+        f"In the git repository `{top}` the file `{target}` was deleted some commits ago. Bring it back as "
+        "it was right before "
+        f"it was deleted, and commit that on `main`, as one new commit with the message `{message}`.",
+        _placed(top, repository),
+        (_git(top, f"checkout {deletion}~1 -- {target}"), commit),
+        {
+            "its first version": (_git(top, f"checkout {first} -- {target}"), commit),
+            "not committed": (_git(top, f"checkout {deletion}~1 -- {target}"),),
+            "main goes back": (
+                _git(top, f"reset -q --hard {deletion}~1"),
+                _git(top, f"commit -q --allow-empty -m '{message}'"),
+            ),
+        },
+        check,
+        look=(_git(top, "log --oneline | head -20"), _git(top, f"log --stat --oneline -- {target} | head -20")),
+        show=(_git(top, "status --short"), _git(top, "log --stat -1")),
+        changes=(f"{top}/.git", f"{top}/{target}"),
+    )
+
+
+@family("git-branch")
+def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Make a change on a new branch from a tag, and leave the others where they are."""
+    top, name, message = numbered(ask), f"fix/{numbered(ask)}", f"Fix {numbered(ask)}"
+    releases = 2 + min(level, 6)
+    tag, key, value = f"v1.{number(ask, 0, releases - 2)}", pick(ask, SERVICES), number(ask, 100, 999)
+    repository, files = Repository(), _files(fill, 2 + level)
+    files["settings.txt"] = "".join(f"{one} {number(fill, 1, 99)}\n" for one in SERVICES).encode()
+    repository.commit(files, "Begin")
+    for release in range(releases):
+        files = _history(repository, fill, files, 1 + level)
+        files = {**files, "settings.txt": files["settings.txt"] + f"release {release}\n".encode()}
+        repository.tag(f"v1.{release}", repository.commit(files, f"Release {release}"))
+    _history(repository, fill, files, 1)
+    start, before = repository.refs[f"refs/tags/{tag}"], repository.refs["refs/heads/main"]
+    old = repository.held[start]
+    changed = b"".join(
+        f"{key} {value}\n".encode() if line.startswith(f"{key} ".encode()) else line
+        for line in old["settings.txt"].splitlines(keepends=True)
+    )
+    wanted = repository.tree_of({**old, "settings.txt": changed})
+
+    def check(final: Final) -> Checks:
+        yield f"{name} begins at {tag}", final.prints(_git(top, f"rev-parse {name}~1")) == start
+        yield "its commit makes the change and no other", final.prints(_git(top, f"rev-parse {name}^{{tree}}")) == wanted
+        yield "its message is right", final.prints(_git(top, f"log -1 --format=%B {name}")) == message
+        yield "main is where it was", final.prints(_git(top, "rev-parse main")) == before
+
+    edit = (f"sed -i 's/^{key} .*/{key} {value}/' {top}/settings.txt", _git(top, f"commit -qam '{message}'"))
+    return Scenario(
+        f"In the git repository `{top}` make a branch `{name}` that begins at the tag `{tag}`. On it, in "
+        "one commit with the "
+        f"message `{message}`, set `{key}` in `settings.txt` to {value} (lines read `NAME NUMBER`), and "
+        "change nothing else. "
+        "`main` stays where it is.",
+        _placed(top, repository),
+        (_git(top, f"checkout -q -b {name} {tag}"), *edit),
+        {
+            "from main": (_git(top, f"checkout -q -b {name}"), *edit),
+            "main moves along": (*edit, _git(top, f"branch {name}")),
+            "not committed": (_git(top, f"checkout -q -b {name} {tag}"), edit[0]),
+        },
+        check,
+        look=(_git(top, "log --oneline --decorate | head -20"), f"cat {top}/settings.txt"),
+        show=(_git(top, f"log --oneline --decorate -2 {name}"), _git(top, f"diff {tag} {name}")),
+        changes=(top,),
+    )
+
+
+@family("git-merge")
+def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
+    """Merge a branch where both sides changed some of the same settings, by a rule."""
+    top, other = numbered(ask), f"feature-{numbered(ask)}"
+    rule = pick(ask, ("ours", "theirs"))
+    keys = sample(fill, [f"{one}_{two}" for one in SERVICES for two in PLACES], 9 + 3 * level)
+    base = {key: number(fill, 10, 99) for key in keys}
+    mine, theirs, wanted = dict(base), dict(base), dict(base)
+    for place, key in enumerate(keys[:: 3 if level < 2 else 4]):
+        if place % 3 == 0:
+            mine[key], theirs[key] = base[key] + 100, base[key] + 200
+            wanted[key] = mine[key] if rule == "ours" else theirs[key]
+        elif place % 3 == 1:
+            wanted[key] = mine[key] = base[key] + 300
+        else:
+            wanted[key] = theirs[key] = base[key] + 400
+
+    def text(values: dict[str, int]) -> bytes:
+        return "".join(f"[{key}]\nvalue = {value}\nnote = {key}\n\n" for key, value in values.items()).encode()
+
+    repository, files = Repository(), _files(fill, 2 + level)
+    files["settings.ini"] = text(base)
+    begun = repository.commit(files, "Begin")
+    aside = f"{numbered(fill)}.new"
+    repository.commit({**files, "settings.ini": text(theirs), aside: b"new\n"}, "Feature", (begun,), other)
+    left = f"{numbered(fill)}.here"
+    repository.commit({**files, "settings.ini": text(mine), left: b"here\n"}, "Meanwhile", (begun,))
+    both = {**files, "settings.ini": text(wanted), aside: b"new\n", left: b"here\n"}
+    tips = {repository.refs["refs/heads/main"], repository.refs[f"refs/heads/{other}"]}
+
+    def check(final: Final) -> Checks:
+        parents = final.prints(_git(top, "rev-parse main^1 main^2")) or ""
+        yield "main is a merge of both branches", set(parents.split()) == tips
+        yield (
+            "it holds the changes of both sides",
+            final.prints(_git(top, "rev-parse main^{tree}")) == repository.tree_of(both),
+        )
+
+    side, opposite = ("main", "theirs") if rule == "ours" else (f"`{other}`", "ours")
+    side = "`main`" if side == "main" else side
+    return Scenario(
+        f"In the git repository `{top}` merge the branch `{other}` into `main`, with a merge commit. Both changed "
+        f"`settings.ini`: where they changed the same setting, the value of {side} holds; all other "
+        "changes of both sides are "
+        "kept. Commit the result on `main`.",
+        _placed(top, repository),
+        (_git(top, f"merge -q -X {rule} -m 'Merge {other}' {other}"),),
+        {
+            "the other side's values": (_git(top, f"merge -q -X {opposite} -m merge {other}"),),
+            "the whole file of one side": (
+                f"cd {top}; git merge -q {other}; git checkout --{rule} settings.ini; git commit -qam merge",
+            ),
+            "with the marks of the conflict": (f"cd {top}; git merge -q {other}; git commit -qam merge",),
+        },
+        check,
+        look=(_git(top, "log --oneline --graph --all"), _git(top, f"diff main...{other} --stat")),
+        show=(_git(top, "log --oneline --graph -4"), _git(top, "status --short")),
+        changes=(top,),
+    )

@@ -1,0 +1,276 @@
+"""Small filters, text in and text out, that agents are asked to write or to repair.
+
+Each function is its own reference: its source goes into the oracle's program, and it runs here to get expected outputs.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agentgym.envs.terminal.scenario import Rng, pick, shuffled
+from agentgym.envs.terminal.words import THINGS, VERBS, number
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a filter does, how it is done, how it is done wrong, and what to try it on."""
+
+    spec: str
+    work: Callable[[str], str]
+    bugs: tuple[tuple[str, str], ...]
+    """Pieces of the source and what makes them wrong; what they print for `draw`'s inputs differs."""
+    draw: Callable[[Rng, int], str]
+    """Draw an input that is so large."""
+    given: tuple[str, ...] = ()
+    """Inputs at the edges, tried always."""
+
+
+FILTERS: dict[str, Filter] = {}
+
+
+def program(chosen: Mapping[str, str]) -> str:
+    """Return a program from sources of filters by name: `python3 FILE NAME` reads standard input."""
+    table = "".join(f"    '{name}': {name},\n" for name in chosen)
+    body = "\n\n".join(chosen.values())
+    return f"import sys\n\n\n{body}\n\nCOMMANDS = {{\n{table}}}\nsys.stdout.write(COMMANDS[sys.argv[1]](sys.stdin.read()))\n"
+
+
+def source(name: str, bug: int | None = None) -> str:
+    """Return the source of a filter, with one of its bugs where asked."""
+    text = inspect.getsource(FILTERS[name].work)
+    if bug is not None:
+        right, wrong = FILTERS[name].bugs[bug]
+        assert right in text, f"{name}: {right!r} is not in its source"
+        text = text.replace(right, wrong)
+    return text
+
+
+def frequent(text: str) -> str:
+    """Return the most frequent words."""
+    counts: dict[str, int] = {}
+    for word in text.lower().split():
+        counts[word] = counts.get(word, 0) + 1
+    order = sorted(counts, key=lambda word: (-counts[word], word))
+    return "".join(f"{word} {counts[word]}\n" for word in order[:3])
+
+
+def runs(text: str) -> str:
+    """Return the lines packed by runs."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        packed, place = "", 0
+        while place < len(line):
+            end = place
+            while end < len(line) and line[end] == line[place]:
+                end += 1
+            packed += f"{end - place}{line[place]}"
+            place = end
+        lines.append(packed + "\n")
+    return "".join(lines)
+
+
+def intervals(text: str) -> str:
+    """Return the intervals merged."""
+    merged: list[list[int]] = []
+    for first, last in sorted([*map(int, line.split())] for line in text.splitlines() if line.strip()):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    return "".join(f"{first} {last}\n" for first, last in merged)
+
+
+def brackets(text: str) -> str:
+    """Say of each line where its brackets go wrong."""
+    answers: list[str] = []
+    for line in text.splitlines():
+        held: list[tuple[str, int]] = []
+        problem = None
+        for place, sign in enumerate(line, 1):
+            if sign in "([{":
+                held.append((sign, place))
+            elif sign in ")]}" and (not held or held.pop()[0] + sign not in ("()", "[]", "{}")):
+                problem = place
+                break
+        if problem is None and held:
+            problem = held[-1][1]
+        answers.append("ok\n" if problem is None else f"{problem}\n")
+    return "".join(answers)
+
+
+def columns(text: str) -> str:
+    """Return the table turned over."""
+    rows = [line.split() for line in text.splitlines()]
+    width = max(map(len, rows), default=0)
+    turned = [[row[place] if place < len(row) else "-" for row in rows] for place in range(width)]
+    return "".join(" ".join(row) + "\n" for row in turned)
+
+
+def total(text: str) -> str:
+    """Return the sum of the numbers, and how many lines are none."""
+    sum_of, bad = 0, 0
+    for line in text.splitlines():
+        try:
+            sum_of += int(line.strip(), 10)
+        except ValueError:
+            bad += 1
+    return f"sum {sum_of}\nbad {bad}\n"
+
+
+def binary(text: str) -> str:
+    """Return the numbers in base 2."""
+    answers: list[str] = []
+    for line in text.split():
+        value, digits = int(line), ""
+        while value > 0:
+            value, digits = value // 2, str(value % 2) + digits
+        answers.append((digits or "0") + "\n")
+    return "".join(answers)
+
+
+def blocks(text: str) -> str:
+    """Return how many lines each block has."""
+    found: list[str] = []
+    held: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.strip():
+            held.append(line)
+        elif held:
+            found.append(f"{len(held)} {held[0].strip()}\n")
+            held = []
+    return "".join(found)
+
+
+def _words(rng: Rng, size: int) -> str:
+    few = shuffled(rng, THINGS)[:6]
+    body = [*few, *few[:4], few[3], few[2], few[2].capitalize()]
+    body += [pick(rng, few) for _ in range(size)]
+    mixed = shuffled(rng, body)
+    return "".join(f"{word}{pick(rng, (' ', '  ', chr(10)))}" for word in mixed) + "\n"
+
+
+def _letters(rng: Rng, size: int) -> str:
+    return "".join("".join(pick(rng, "abc ") * number(rng, 1, 12) for _ in range(3 + size)) + "x\n" for _ in range(3))
+
+
+def _pairs(rng: Rng, size: int) -> str:
+    rows = ["10 30", "12 15", "31 33", "-5 -2", "40 40"]
+    rows += [f"{low} {low + number(rng, 0, 9)}" for low in (number(rng, -50, 50) * 4 for _ in range(size))]
+    return "".join(f"{row}\n" for row in shuffled(rng, rows))
+
+
+def _nested(rng: Rng, size: int) -> str:
+    rows = ["(a[b]{c})", "(]", "((x)", "x)", "[(])", ""]
+    rows += ["".join(pick(rng, "()[]{}ab") for _ in range(4 + size)) for _ in range(4)]
+    return "".join(f"{row}\n" for row in shuffled(rng, rows))
+
+
+def _table(rng: Rng, size: int) -> str:
+    rows = [[pick(rng, VERBS) for _ in range(number(rng, 1, 4 + size))] for _ in range(3)]
+    rows.append([pick(rng, VERBS) for _ in range(6 + size)])
+    return "".join(" ".join(row) + "\n" for row in shuffled(rng, rows))
+
+
+def _numbers(rng: Rng, size: int) -> str:
+    rows = ["7", "-12", "3.5", "x", "", " 40 ", *(str(number(rng, -99, 99)) for _ in range(size))]
+    return "".join(f"{row}\n" for row in shuffled(rng, rows))
+
+
+def _naturals(rng: Rng, size: int) -> str:
+    return "".join(f"{value}\n" for value in shuffled(rng, [0, 1, 2, *(number(rng, 3, 9999) for _ in range(size + 2))]))
+
+
+def _paragraphs(rng: Rng, size: int) -> str:
+    parts = ["\n".join(pick(rng, THINGS) for _ in range(number(rng, 1, 4))) for _ in range(3 + size)]
+    return "\n" + pick(rng, ("\n\n", "\n\n\n", "\n \n")).join(parts) + "\n"
+
+
+FILTERS.update(
+    {
+        "frequent": Filter(
+            "the three most frequent words (parted by white space, capitals turned into small letters), each "
+            "as `WORD COUNT`, the "
+            "most frequent first, equal ones by word; fewer lines where there are fewer words",
+            frequent,
+            (("text.lower()", "text"), ("(-counts[word], word)", "-counts[word]"), ("[:3]", "[:4]")),
+            _words,
+            ("", "b a\n", "one One\n"),
+        ),
+        "runs": Filter(
+            "each line with every run of the same character written as its length and the character: "
+            "`aaab` becomes `3a1b`; an "
+            "empty line stays empty",
+            runs,
+            (
+                ("line[end] == line[place]:", "line[end] == line[place] and end - place < 9:"),
+                ("place = end\n", "place = end - 1\n"),
+            ),
+            _letters,
+            ("\n", "zzzzzzzzzzzzzzz\n"),
+        ),
+        "intervals": Filter(
+            "closed intervals of whole numbers, one `FIRST LAST` a line, merged where they overlap or touch "
+            "(`1 3` and `4 6` make "
+            "`1 6`), in rising order; empty lines are left out",
+            intervals,
+            (("[1] + 1", "[1]"), ("max(merged[-1][1], last)", "last"), ("int, line.split()", "str, line.split()")),
+            _pairs,
+            ("", "5 9\n\n1 3\n"),
+        ),
+        "brackets": Filter(
+            "for each line `ok` if its round, square and curly brackets are balanced; else the position "
+            "(from 1) of the first "
+            "closing bracket that fits nothing, or, if there is none such, of the last opening bracket that is never closed",
+            brackets,
+            (
+                ("if problem is None and held", "if False"),
+                ("enumerate(line, 1)", "enumerate(line)"),
+                ('"()", "[]", "{}"', '"()", "[]", "{}", "(]"'),
+            ),
+            _nested,
+            ("\n", "}\n"),
+        ),
+        "columns": Filter(
+            "the table of words turned over: the first words of all lines become the first line, and so on, "
+            "parted by one space; "
+            "`-` stands where a line has no word",
+            columns,
+            (("max(map(len, rows), default=0)", "len(rows[0]) if rows else 0"), ('"-"', '""')),
+            _table,
+            ("", "a\nb c\n"),
+        ),
+        "total": Filter(
+            "`sum N` and, on a second line, `bad M`: the sum of the lines that are whole numbers (white "
+            "space around them does "
+            "not matter), and how many lines are none, empty ones included",
+            total,
+            (
+                ("int(line.strip(), 10)", "int(float(line))"),
+                ("bad += 1", "bad += bool(line)"),
+                ("sum_of += int", "sum_of = int"),
+            ),
+            _numbers,
+            ("", "\n", "1\n2\n"),
+        ),
+        "binary": Filter(
+            "each natural number (parted by white space) in base 2, one a line; 0 is `0`",
+            binary,
+            (('"0"', '""'), ("value > 0", "value > 1"), ("value // 2, str", "value // 2 or value, str")),
+            _naturals,
+            ("0\n", "255 256\n"),
+        ),
+        "blocks": Filter(
+            "for each block of lines (blocks are parted by one or more lines without anything but white "
+            "space) the number of its "
+            "lines, a space and its first line without white space at its ends",
+            blocks,
+            (
+                ('[*text.splitlines(), ""]', "text.splitlines()"),
+                ("if line.strip()", "if line"),
+                ("held = []\n", "held = held[:0] or held\n"),
+            ),
+            _paragraphs,
+            ("", "a\n \nb"),
+        ),
+    }
+)

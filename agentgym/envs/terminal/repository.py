@@ -1,0 +1,89 @@
+"""A git repository made without git: the same objects on every machine, whatever its version of git."""
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentgym.envs.terminal.tree import LONG_AGO, Entry, file, folder
+
+AUTHORS = (("Ada Adler", "ada@example.org"), ("Ben Brandt", "ben@example.org"), ("Cleo Castro", "cleo@example.org"))
+Files = Mapping[str, bytes]
+
+
+@dataclass
+class Repository:
+    """Commits, branches and tags; `entries` is the folder that they make, files of the present branch included."""
+
+    branch: str = "main"
+    objects: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    refs: dict[str, str] = field(default_factory=dict[str, str])
+    held: dict[str, Files] = field(default_factory=dict[str, Files])
+    """The files of each commit."""
+
+    def commit(self, files: Files, message: str, parents: Sequence[str] = (), branch: str | None = None) -> str:
+        """Store a commit, move a branch to it and return its id; parents default to where the branch is."""
+        branch = branch or self.branch
+        before = parents or ([self.refs[f"refs/heads/{branch}"]] if f"refs/heads/{branch}" in self.refs else [])
+        name, mail = AUTHORS[len(self.held) % len(AUTHORS)]
+        who = f"{name} <{mail}> {LONG_AGO - 86_400 * 200 + 40_000 * len(self.held)} +0000"
+        head = [f"tree {self._tree(files)}", *(f"parent {one}" for one in before), f"author {who}", f"committer {who}"]
+        made = self._store("commit", "\n".join([*head, "", message, ""]).encode())
+        self.refs[f"refs/heads/{branch}"], self.held[made] = made, dict(files)
+        return made
+
+    def tag(self, name: str, commit: str) -> None:
+        """Name a commit."""
+        self.refs[f"refs/tags/{name}"] = commit
+
+    def tree_of(self, files: Files) -> str:
+        """Return the id of the tree of these files, storing nothing that was not there."""
+        return Repository()._tree(files)
+
+    def _tree(self, files: Files) -> str:
+        here: dict[str, tuple[str, str]] = {}
+        folders: dict[str, dict[str, bytes]] = {}
+        for path, content in files.items():
+            front, slash, rest = path.partition("/")
+            if slash:
+                folders.setdefault(front, {})[rest] = content
+            else:
+                here[front] = "100644", self._store("blob", content)
+        for name, inner in folders.items():
+            here[name] = "40000", self._tree(inner)
+        order = sorted(here.items(), key=lambda item: item[0] + ("/" if item[1][0] == "40000" else ""))
+        body = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(id) for name, (mode, id) in order)
+        return self._store("tree", body)
+
+    def _store(self, kind: str, body: bytes) -> str:
+        whole = f"{kind} {len(body)}\0".encode() + body
+        id = hashlib.sha1(whole).hexdigest()
+        self.objects[id] = whole
+        return id
+
+    def entries(self) -> dict[str, Entry]:
+        """Return the working folder with its `.git`, clean and on the present branch."""
+        files = self.held[self.refs[f"refs/heads/{self.branch}"]]
+        found = {path: file(content) for path, content in files.items()}
+        found[".git/HEAD"] = file(f"ref: refs/heads/{self.branch}\n")
+        found[".git/config"] = file("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
+        found |= {f".git/{name}": folder() for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info")}
+        for name, commit in self.refs.items():
+            found[f".git/{name}"] = file(f"{commit}\n")
+        for id, whole in self.objects.items():
+            found[f".git/objects/{id[:2]}/{id[2:]}"] = file(zlib.compress(whole, 0), 0o444)
+        found[".git/index"] = file(_index(files))
+        return found
+
+
+def _index(files: Files) -> bytes:
+    """Return an index (version 2) of the files; nothing is known of their times, so git looks at their contents."""
+    body = b"DIRC" + (2).to_bytes(4, "big") + len(files).to_bytes(4, "big")
+    for path, content in sorted(files.items()):
+        name = path.encode()
+        id = hashlib.sha1(f"blob {len(content)}\0".encode() + content).digest()
+        numbers = (0, 0, 0, 0, 0, 0, 0o100644, 0, 0, len(content))  # times, device, inode, mode, owner, group, size
+        entry = b"".join(number.to_bytes(4, "big") for number in numbers) + id
+        entry += min(len(name), 0xFFF).to_bytes(2, "big") + name
+        body += entry + b"\0" * (8 - len(entry) % 8)
+    return body + hashlib.sha1(body).digest()

@@ -1,0 +1,41 @@
+"""After a command: has the folder changed, and times of changes that do not come from the machine's clock."""
+
+import json
+
+from agentgym.sandbox.protocol import Sandbox, SandboxFault
+
+_SETTLE = """
+import sys
+sys.path.pop(0)  # the agent's folder
+import hashlib, os, stat, time
+since, clock, until = {since}, {clock}, time.time() + 5
+seen = hashlib.blake2b(digest_size=16)
+left = ['.']
+while left:
+    path = left.pop()
+    try:
+        found = os.lstat(path)
+        if since <= found.st_mtime <= until:
+            os.utime(path, (clock, clock), follow_symlinks=False)
+            found = os.lstat(path)
+        if stat.S_ISDIR(found.st_mode):
+            left += [path + '/' + name for name in sorted(os.listdir(path))]
+    except OSError:  # in a folder that is closed to its owner, or too deep
+        continue
+    finally:
+        told = (path, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        seen.update(repr(told).encode('utf-8', 'surrogatepass'))
+print(seen.hexdigest())
+"""
+
+
+def settle(jail: Sandbox, since: float, clock: int) -> str:
+    """Set the time of what changed since a time to `clock`, and return what tells one state of the folder from another.
+
+    So `ls -l` prints the same whenever an episode is played. A program cannot set the time of a change of names or
+    modes back, so the returned text differs whenever anything was done to the folder.
+    """
+    result = jail.python(_SETTLE.format(since=json.dumps(since), clock=clock))
+    if not result.ok:
+        raise SandboxFault(f"the folder could not be looked through ({result.reason}): {result.text[-300:]}")
+    return result.stdout.decode()

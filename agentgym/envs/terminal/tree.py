@@ -1,0 +1,142 @@
+"""What a folder holds, seen from outside the jail: files, folders and links as plain data."""
+
+import hashlib
+import io
+import posixpath
+import stat
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+LONG_AGO = 1_704_103_200
+"""When files of a task were last changed unless it says otherwise: 2024-01-01, 10:00 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, a folder or a symbolic link."""
+
+    kind: str
+    """`file`, `folder` or `link`."""
+    content: bytes = b""
+    """Of a file its bytes, of a link where it points."""
+    mode: int = 0o644
+    time: int = LONG_AGO
+    """Last change, in seconds since 1970."""
+
+
+Tree = Mapping[str, Entry]
+"""Entries by path, relative to one folder; folders that hold something need not be named."""
+
+
+def file(content: str | bytes, mode: int = 0o644, time: int = LONG_AGO) -> Entry:
+    """Return a file."""
+    return Entry("file", content.encode() if isinstance(content, str) else content, mode, time)
+
+
+def folder(mode: int = 0o755) -> Entry:
+    """Return a folder."""
+    return Entry("folder", mode=mode)
+
+
+def link(target: str) -> Entry:
+    """Return a symbolic link."""
+    return Entry("link", target.encode(), 0o777)
+
+
+def pack(tree: Tree, below: str) -> bytes:
+    """Return a tar archive that holds the tree in a folder of the name `below`; equal trees give equal bytes."""
+    whole = {below: folder(), **{f"{below}/{path}": entry for path, entry in tree.items()}}
+    for path in list(whole):
+        while path := posixpath.dirname(path):
+            whole.setdefault(path, folder())
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, entry in sorted(whole.items()):
+            member = tarfile.TarInfo(path)
+            member.mode, member.mtime = entry.mode, entry.time
+            if entry.kind == "file":
+                member.size = len(entry.content)
+            else:
+                member.type = tarfile.DIRTYPE if entry.kind == "folder" else tarfile.SYMTYPE
+                member.linkname = entry.content.decode("utf-8", "surrogateescape")
+            archive.addfile(member, io.BytesIO(entry.content) if entry.kind == "file" else None)
+    return made.getvalue()
+
+
+def unpack(archive: bytes) -> dict[str, Entry]:
+    """Return what an archive of a jail's folder holds, by path."""
+    found: dict[str, Entry] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        for member in opened:
+            mode, time = stat.S_IMODE(member.mode), int(member.mtime)
+            if member.isdir():
+                found[member.name] = Entry("folder", mode=mode, time=time)
+            elif member.issym():
+                found[member.name] = Entry("link", member.linkname.encode("utf-8", "surrogateescape"), mode, time)
+            elif member.islnk() and member.linkname in found:  # a second name of one file
+                found[member.name] = found[member.linkname]
+            elif member.isreg():
+                content = opened.extractfile(member)
+                found[member.name] = Entry("file", content.read() if content else b"", mode, time)
+    return found
+
+
+def staged(index: bytes) -> bytes:
+    """Return what an index says of names and contents, without the times and numbers of files that it also notes."""
+    if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
+        return index
+    found, place = [index[8:12]], 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        flags = int.from_bytes(index[place + 60 : place + 62], "big")
+        start = place + (64 if flags & 0x4000 else 62)
+        end = index.find(b"\0", start)
+        if end < 0:
+            return index
+        found.append(index[place + 24 : place + 28] + index[place + 40 : end])
+        place += (end - place) // 8 * 8 + 8
+    return b"\0".join(found)
+
+
+def below(tree: Tree, name: str) -> dict[str, Entry]:
+    """Return what a folder of the tree holds, by path relative to it."""
+    return {path[len(name) + 1 :]: entry for path, entry in tree.items() if path.startswith(f"{name}/")}
+
+
+def digest(tree: Tree) -> str:
+    """Return a hash of all paths, kinds, modes and contents; times are left out, also those that git's index notes."""
+    whole = hashlib.blake2b(digest_size=16)
+    for path, entry in sorted(tree.items()):
+        content = staged(entry.content) if path.endswith(".git/index") else entry.content
+        for part in (path.encode("utf-8", "surrogateescape"), entry.kind.encode(), b"%o" % entry.mode, content):
+            whole.update(b"%d:" % len(part))
+            whole.update(part)
+    return whole.hexdigest()
+
+
+def at(tree: Tree, path: str, home: str) -> tuple[str, Entry | None]:
+    """Return where a path leads, links followed, and what is there; `home` is the tree's folder in absolute links."""
+    for _ in range(20):
+        path, entry = posixpath.normpath(path), None
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):
+            front = "/".join(parts[:length])
+            entry = tree.get(front)
+            if entry is not None and entry.kind == "link":
+                path = _led(front, entry, "/".join(parts[length:]), home)
+                break
+        else:
+            return path, entry
+    return path, None
+
+
+def _led(front: str, entry: Entry, rest: str, home: str) -> str:
+    target = entry.content.decode("utf-8", "surrogateescape")
+    target = posixpath.normpath(target if target.startswith("/") else f"{home}/{posixpath.dirname(front)}/{target}")
+    inside = target[len(home) + 1 :] if target.startswith(f"{home}/") else "../outside"
+    return f"{inside}/{rest}" if rest else inside
+
+
+def with_times(tree: Tree, time: int) -> dict[str, Entry]:
+    """Return the same tree with one time for all."""
+    return {path: replace(entry, time=time) for path, entry in tree.items()}
