@@ -27,8 +27,19 @@ def alfworld_data(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="session")
+def webshop_data(tmp_path_factory):
+    """A data folder in the form of WebShop's."""
+    from shop_files import write
+
+    return str(write(tmp_path_factory.mktemp("webshop")))
+
+
+DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
+
+
 def options(id, request):
-    return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
+    return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
 
 @pytest.mark.parametrize("id", WORLDS)
