@@ -28,6 +28,17 @@ def alfworld_data(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="session")
+def webshop_data(tmp_path_factory):
+    """A data folder in the form of WebShop's."""
+    from shop_files import write
+
+    return str(write(tmp_path_factory.mktemp("webshop")))
+
+
+DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
+
+
 def options(id, request):
     if id == "rlvr/Math-v0" and missing():
         pytest.skip(missing())
@@ -35,7 +46,7 @@ def options(id, request):
         pytest.skip("it plays in containers: tests/with_docker/test_harbor.py holds it to the contract")
     if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
-    return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
+    return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
 
 @pytest.mark.parametrize("id", WORLDS)

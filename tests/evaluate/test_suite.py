@@ -8,7 +8,7 @@ from agentgym import BadConfig, BadData
 from agentgym.evaluate.suite import Suite, read_suite, resolve, suites, worlds
 from agentgym.registry import WORLDS, make
 
-EMBEDDED = set(WORLDS) - {"rlvr/ALFWorld-v0", "rlvr/Harbor-v0"}  # every world that needs no files of others
+EMBEDDED = set(WORLDS) - {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0"}  # every world that needs no files of others
 
 
 def test_names_of_worlds():

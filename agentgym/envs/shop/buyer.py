@@ -1,0 +1,101 @@
+"""Who buys: one who knows the product, one who reads the pages, one who takes what comes first."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentgym.envs.shop.world import Shop
+
+PAGES = 3
+"""Pages of results that the expert looks at."""
+_OPENING = re.compile(r"^(?:i am looking for|i need|find me|i would like to buy|i want|please show me) ")
+_CAP = re.compile(r",? and price lower than (\d+(?:\.\d+)?) dollars\.?$")
+_PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
+
+
+def oracle(shop: "Shop") -> Iterator[str]:
+    """Yield what buys the wanted product, from wherever the episode stands."""
+    wanted = shop.shop.by_asin[shop.goal.asin.lower()]
+    if shop.product is not wanted:
+        asin, title, number = wanted.asin.lower(), _plain(wanted.title), shop.number
+        found = shop.shop.search(shop.keywords) if shop.page == "results" else ()
+        if asin not in found:
+            yield f"search[{title}]"
+            found, number = shop.shop.search(title.lower()), 1
+        page = found.index(asin) // 10 + 1
+        yield from ["click[next >]"] * (page - number) or ["click[< prev]"] * (number - page)
+        yield f"click[{asin}]"
+    elif shop.page == "sub":
+        yield "click[< prev]"
+    chosen = shop.chosen if shop.product is wanted else {}
+    for option in shop.goal.options:
+        pairs = (
+            [option]
+            if isinstance(option, tuple)
+            else [(n, v) for n, vs in wanted.options.items() for v in vs if v == option]
+        )
+        for name, value in pairs[:1]:
+            if chosen.get(name) != value:
+                yield f"click[{value}]"
+    yield "click[buy now]"
+
+
+def next_action(shop: "Shop") -> str:
+    """Return what a careful customer does: reads a product's pages, and buys the first that has all that is asked for."""
+    what, options, cap = read_wish(shop.goal.instruction)
+    if shop.page == "search":
+        return f"search[{_plain(what)}]"
+    if shop.page == "results":
+        return _choose(shop, cap)
+    if shop.page == "sub":
+        return "click[< prev]"
+    assert shop.product is not None
+    shown, asin = shop.seen[shop.product.asin], shop.product.asin
+    missing = [attribute for attribute in what.split(", ")[:-1] if attribute not in shown]
+    hurry = shop.turn + len(options) + 2 >= shop.limit
+    if missing and not hurry:
+        return "click[features]" if "\nfeatures: " not in shop.seen[asin] else "click[< prev]"
+    for name, value in options.items():
+        if shop.chosen.get(name) != value:
+            if value in shop.product.options.get(name, ()):
+                return f"click[{value}]"
+            if not hurry:
+                return "click[< prev]"
+    return "click[buy now]"
+
+
+def _choose(shop: "Shop", cap: float) -> str:
+    """Open the first product of the page that was not opened and is cheap enough; else turn the page, or search anew."""
+    for asin in shop.results():
+        product = shop.shop.by_asin[asin]
+        price = _PRICE.search(product.price_tag)
+        if product.asin not in shop.seen and (price is None or float(price[1]) <= cap):
+            return f"click[{asin}]"
+    if shop.number < PAGES and shop.results():
+        return "click[next >]"
+    return f"click[{shop.results()[0]}]" if shop.results() else "click[back to search]"
+
+
+def read_wish(text: str) -> tuple[str, dict[str, str], float]:
+    """Return what a wish asks for: words (attributes before the last comma run into the product), options, highest price."""
+    found = _CAP.search(text)
+    rest = _OPENING.sub("", text[: found.start()] if found else text)
+    what, _, wished = rest.partition(" with ")
+    pairs = [pair.partition(": ") for pair in re.split(r",? and |, ", wished) if ": " in pair]
+    attributes, _, last = what.rpartition(", ")
+    words = [*attributes.split(", "), last] if attributes else [last]
+    return ", ".join(words), {name: value for name, _, value in pairs}, float(found[1]) if found else float("inf")
+
+
+def first_result(seen: list[str]) -> str:
+    """Search for the wish, open what comes first, buy it."""
+    page = seen[-1].split(" [SEP] ")
+    if page[0] == "WebShop":
+        return f"search[{_plain(page[2])}]"
+    asin = next((part for part in page if re.fullmatch(r"[A-Z0-9]{10}", part)), "")
+    return f"click[{asin}]" if asin else "click[buy now]"
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[\[\]]", " ", text).split())

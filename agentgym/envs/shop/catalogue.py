@@ -1,0 +1,107 @@
+"""Products, and the search for them: BM25 as Lucene has it, over words as its English analyser leaves them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, cast
+
+import bm25s  # pyright: ignore[reportMissingTypeStubs]  # the library ships no types
+import numpy as np
+import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
+
+MOST_FOUND = 50
+"""Products of one search, as in WebShop."""
+K1, B = 0.9, 0.4
+"""Anserini's BM25, which WebShop's search runs with."""
+_STOP = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "
+    "was will with"
+)
+STOP = frozenset(_STOP.split())
+"""Lucene's English stop words."""
+_WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
+_STEMMER: Any = cast("Any", snowballstemmer).stemmer("porter")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What is for sale."""
+
+    asin: str
+    """Ten characters."""
+    title: str
+    category: str
+    query: str
+    """What a customer types to get to products of its kind, lower-case."""
+    product_category: str
+    """Path of categories, parted by `›`."""
+    description: str
+    bullets: tuple[str, ...]
+    price: float
+    """What it costs; of a range, a price within it."""
+    price_tag: str
+    """As it is shown: `$12.5`, or `$12.5 to $20.0`."""
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Values by name, lower-case."""
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What the search looks at, as WebShop indexes it: title, description, first bullet point, options."""
+        options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options.items())
+        return " ".join((self.title, self.description, *self.bullets[:1], options)).lower()
+
+
+class Catalogue:
+    """Products that can be searched; never changes."""
+
+    def __init__(self, products: Sequence[Product]) -> None:
+        self.products = list(products)
+        self.by_asin = {product.asin.lower(): product for product in self.products}
+        self._found: dict[str, tuple[str, ...]] = {}
+
+    def search(self, keywords: str) -> tuple[str, ...]:
+        """Return the asins of the best products, lower-case, best first, ties in the catalogue's order."""
+        found = self._found.get(keywords)
+        if found is None:
+            if len(self._found) > 20_000:
+                self._found.clear()
+            found = self._found[keywords] = self._search(keywords)
+        return found
+
+    def _search(self, keywords: str) -> tuple[str, ...]:
+        index, vocabulary = self._index
+        ids = [vocabulary[term] for term in terms(keywords) if term in vocabulary]
+        if not ids:
+            return ()
+        scores = index.get_scores_from_ids(ids)  # [products]
+        count = min(MOST_FOUND, len(scores))
+        least = np.partition(scores, len(scores) - count)[len(scores) - count]
+        near = np.flatnonzero(scores >= max(least, 1e-9))
+        best = near[np.argsort(-scores[near], kind="stable")][:count]
+        return tuple(self.products[int(number)].asin.lower() for number in best)
+
+    @cached_property
+    def _index(self) -> tuple[Any, dict[str, int]]:
+        vocabulary: dict[str, int] = {}
+        ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in terms(p.text)] for p in self.products]
+        if not vocabulary:
+            return None, {}
+        index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
+        index.index((ids, vocabulary), show_progress=False)
+        return index, vocabulary
+
+
+def terms(text: str) -> list[str]:
+    """Return a text's words as Lucene's English analyser has them: lower-case, no possessives or stop words, stems."""
+    return [_stem(word) for word in (_bare(word) for word in _WORD.findall(text.lower())) if word and word not in STOP]
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"['’]s$", "", word)
+
+
+@lru_cache(maxsize=200_000)
+def _stem(word: str) -> str:
+    return str(_STEMMER.stemWord(word))

@@ -1,0 +1,181 @@
+"""WebShop's own files: products, goals and their order."""
+
+import itertools
+import json
+import os
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.core import Task
+from agentgym.envs.shop.catalogue import Catalogue, Product
+from agentgym.envs.shop.generate import NO_CAP, price_sentence
+from agentgym.errors import BadConfig, BadData
+from agentgym.seeding import generator
+
+ORDER = 233
+"""WebShop's seed for the order of goals."""
+BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
+"""Goals of a split by their place in the order, as in WebShop's baselines."""
+SETS = (("items_shuffle.json", "items_ins_v2.json"), ("items_shuffle_1000.json", "items_ins_v2_1000.json"))
+HUMAN = "items_human_ins.json"
+NOTHING = "DUMMY_ATTR"
+
+
+@dataclass(frozen=True)
+class Goods:
+    """Products and goals of a folder."""
+
+    catalogue: Catalogue
+    goals: tuple[Task, ...]
+    folder: str
+
+    def task(self, split: str, number: int) -> Task:
+        """Return a goal of a split, counted round and round; BadData where the split has none."""
+        found = self.goals[slice(*BOUNDS[split])]
+        if not found:
+            raise BadData(f"{self.folder} has {len(self.goals)} goals, and split {split} begins at goal {BOUNDS[split][0]}")
+        return found[number % len(found)]
+
+    def find(self, task_id: str) -> Task:
+        """Return the goal of that id."""
+        split, _, number = task_id.partition("/")
+        if split not in BOUNDS or not (number.isascii() and number.isdigit()) or int(number) >= len(self.goals):
+            raise BadConfig(f"task id {task_id!r} of WebShop: expected SPLIT/NUMBER, for example test/17")
+        return self.goals[int(number)]
+
+    def size(self, split: str) -> int:
+        """Return how many goals a split has."""
+        return len(self.goals[slice(*BOUNDS[split])])
+
+
+def load(data: str | None, goals: str, count: int) -> Goods:
+    """Read a folder of WebShop's files; BadConfig without one, BadData naming the file that is not as it should be."""
+    folder = data or os.environ.get("AGENTGYM_DATA")
+    if not folder:
+        raise BadConfig(
+            "WebShop needs data=FOLDER or AGENTGYM_DATA: the folder with items_shuffle*.json, items_ins_v2*.json and "
+            "items_human_ins.json that WebShop's setup.sh downloads. rlvr/Shop-v0 needs no data"
+        )
+    return _load(str(Path(folder).expanduser().resolve()), goals, count)
+
+
+@lru_cache(maxsize=2)
+def _load(folder: str, goals: str, count: int) -> Goods:
+    root = Path(folder)
+    for names in SETS:
+        if all((root / name).is_file() for name in names):
+            items, attributes = (_json(root / name) for name in names)
+            break
+    else:
+        raise BadConfig(f"{folder} has neither {' and '.join(SETS[0])} nor {' and '.join(SETS[1])}")
+    human: Any = _json(root / HUMAN) if goals == "human" else {}
+    products: list[Product] = []
+    wishes: dict[str, Any] = {}
+    for raw in items[: count or None]:
+        product, about = _product(raw, attributes, root), attributes.get(raw.get("asin"), {})
+        if product is not None and product.asin not in wishes:
+            products.append(product)
+            wishes[product.asin] = human.get(product.asin, []) if goals == "human" else about
+    catalogue = Catalogue(products)
+    drafts = (
+        [_human(p, wish) for p in products for wish in wishes[p.asin]] if goals == "human" else _synthetic(products, wishes)
+    )
+    drafts = [draft for draft in drafts if draft is not None]
+    random.Random(ORDER).shuffle(drafts)
+    return Goods(catalogue, tuple(_task(catalogue, draft, place) for place, draft in enumerate(drafts)), folder)
+
+
+def _json(path: Path) -> Any:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadData(f"{path}: {error}; expected a JSON file of WebShop's") from error
+    wanted = list if path.name.startswith("items_shuffle") else dict
+    if not isinstance(found, wanted):
+        raise BadData(f"{path}: holds a {type(found).__name__}; expected a {wanted.__name__}")
+    return cast("Any", found)
+
+
+def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Product | None:
+    """Return a product by WebShop's rules; None for one that it leaves out."""
+    asin = raw.get("asin", "nan")
+    if asin == "nan" or len(asin) > 10:
+        return None
+    try:
+        prices = [float(found.replace(",", "")) for found in re.findall(r"\$([\d,]+(?:\.\d+)?)", raw.get("pricing") or "")][
+            :2
+        ]
+        choices: dict[str, list[dict[str, str]]] = raw.get("customization_options") or {}
+        options = {
+            name.lower(): tuple(dict.fromkeys(value["value"].strip().replace("/", " | ").lower() for value in values))
+            for name, values in choices.items()
+            if values
+        }
+        bullets: Any = raw.get("small_description") or []
+        about: dict[str, Any] = attributes.get(asin) or {}
+        return Product(
+            asin=asin,
+            title=raw["name"],
+            category=raw["category"],
+            query=raw["query"].lower().strip(),
+            product_category=raw["product_category"],
+            description=raw.get("full_description") or "",
+            bullets=tuple(cast("list[str]", bullets)) if isinstance(bullets, list) else (str(bullets),),
+            price=_price(asin, prices),
+            price_tag=" to ".join(f"${price}" for price in prices) or "$100.0",
+            options=options,
+            attributes=tuple(about.get("attributes") or (NOTHING,)),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadData(f"{root}: product {asin} has no usable {error}; expected WebShop's fields") from error
+
+
+def _price(asin: str, prices: list[float]) -> float:
+    if len(prices) < 2:
+        return prices[0] if prices else 100.0
+    return float(generator("WebShop price", asin).uniform(prices[0], prices[1]))
+
+
+Draft = tuple[Product, str, tuple[str, ...], list[Any], float]
+
+
+def _synthetic(products: list[Product], wishes: dict[str, Any]) -> list[Draft | None]:
+    """Return a goal for every combination of a product's option values, names in order."""
+    drafts: list[Draft | None] = []
+    counts: Counter[str] = Counter()
+    for product in products:
+        counts.update(cast("list[str]", wishes[product.asin].get("instruction_attributes") or []))
+    for product in products:
+        about = wishes[product.asin]
+        wanted = tuple(cast("list[str]", about.get("instruction_attributes") or []))
+        if not about.get("instruction") or not wanted:
+            continue
+        weight = sum(1 / counts[attribute] for attribute in wanted) / len(wanted)
+        names = sorted(product.options)
+        for values in itertools.product(*(product.options[name] for name in names)):
+            chosen = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+            text = about["instruction"].strip(".") + (f" with {chosen}" if chosen else "")
+            drafts.append((product, text, wanted, [list(pair) for pair in zip(names, values, strict=True)], weight))
+    return drafts
+
+
+def _human(product: Product, wish: dict[str, Any]) -> Draft | None:
+    wanted = tuple(wish.get("instruction_attributes") or ())
+    if not wanted:
+        return None
+    return product, wish["instruction"].strip("."), wanted, list(wish.get("instruction_options") or ()), 1.0
+
+
+def _task(catalogue: Catalogue, draft: Draft, place: int) -> Task:
+    product, text, attributes, options, weight = draft
+    split = next(name for name, (start, end) in BOUNDS.items() if place >= start and (end is None or place < end))
+    above = [10.0 * number for number in range(1, 100) if 10 * number > product.price][:4]
+    drawn = generator("WebShop cap", product.asin, place).choice(len(above), 2, replace=False) if len(above) >= 2 else ()
+    cap = max((above[int(i)] for i in drawn), default=NO_CAP)
+    data = {"asin": product.asin, "attributes": list(attributes), "options": options, "cap": cap, "weight": weight}
+    return Task(text + price_sentence(cap), data, f"{split}/{place}", split)

@@ -1,0 +1,113 @@
+"""A catalogue of the shop's own, and what customers ask for."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from agentgym.envs.shop.catalogue import Catalogue, Product
+from agentgym.envs.shop.lexicon import Kind, lexicon
+from agentgym.seeding import generator
+
+SIZE = 5000
+"""Products of the smallest catalogue."""
+NO_CAP = 1_000_000.0
+ASKED = (
+    "i am looking for {what}",
+    "i need {what}",
+    "find me {what}",
+    "i would like to buy {what}",
+    "i want {what}",
+    "please show me {what}",
+)
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@lru_cache(maxsize=4)
+def catalogue(size: int) -> Catalogue:
+    """Return the shop's own catalogue of at least so many products, the same on every machine."""
+    rng = generator("shop", size)
+    products: list[Product] = []
+    kinds = [(name, product) for name, kind in lexicon().kinds.items() for product in kind.types]
+    while len(products) < size:
+        kind, product = kinds[len(products) // 5 % len(kinds)]
+        products += _family(rng, kind, product, len(products))
+    return Catalogue([products[int(number)] for number in rng.permutation(len(products))])
+
+
+def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> list[Product]:
+    """Return five products that are nearly alike: in each another attribute, price or choice is different."""
+    table: Kind = lexicon().kinds[kind]
+    brands = lexicon().brands
+    attributes = _pick(rng, table.attributes, int(rng.integers(5, 8)))
+    brand, group = brands[int(rng.integers(len(brands)))], _pick(rng, table.groups, 1)[0]
+    price = round(math.exp(rng.uniform(math.log(6), math.log(240))), 2)
+    choices = {name: _pick(rng, values, int(rng.integers(2, len(values) + 1))) for name, values in table.options.items()}
+    kept = _pick(rng, list(choices), int(rng.integers(1, len(choices) + 1))) if rng.random() < 0.9 else []
+    made: list[Product] = []
+    for twin in range(5):
+        own = list(attributes)
+        if twin:
+            others = [word for word in table.attributes if word not in own]
+            own[int(rng.integers(len(own)))] = others[int(rng.integers(len(others)))]
+        own = _pick(rng, own, len(own))
+        low = round(price * float(rng.uniform(0.8, 1.3)), 2)
+        spread = rng.random() < 0.2
+        options = {
+            name: tuple(_pick(rng, choices[name], max(2, len(choices[name]) - int(rng.integers(2))))) for name in kept
+        }
+        first = ", ".join(word.title() for word in own[:2])
+        made.append(
+            Product(
+                asin=_asin(number + twin),
+                title=f"{brand} {product.title()}, {first}, for {group}",
+                category=kind,
+                query=product,
+                product_category=f"{table.path.format(group=group)} › {product.title()}",
+                description=f"{product.title()} by {brand}: {own[0]} and {own[1]}, made for every day.",
+                bullets=tuple(f"{word.capitalize()}." for word in own[2:]),
+                price=round(low * float(rng.uniform(1.0, 1.4)), 2) if spread else low,
+                price_tag=f"${low:.2f} to ${round(low * 1.4, 2):.2f}" if spread else f"${low:.2f}",
+                options=options,
+                attributes=tuple(own),
+            )
+        )
+    return made
+
+
+def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
+    """Return a wish that one product of the catalogue fulfils: more attributes and options the harder it is."""
+    product = shop.products[int(rng.integers(len(shop.products)))]
+    attributes = _pick(rng, list(product.attributes), min(1 + difficulty, len(product.attributes)))
+    names = sorted(_pick(rng, list(product.options), min(1 + difficulty, len(product.options))))
+    options = [(name, product.options[name][int(rng.integers(len(product.options[name])))]) for name in names]
+    cap = price_cap(rng, product.price)
+    wish = ASKED[int(rng.integers(len(ASKED)))].format(what=f"{', '.join(attributes)} {product.query}")
+    chosen = ", and ".join(f"{name}: {value}" for name, value in options)
+    text = f"{wish}{f' with {chosen}' if options else ''}{price_sentence(cap)}"
+    return {"asin": product.asin, "text": text, "attributes": attributes, "options": options, "cap": cap}
+
+
+def price_cap(rng: np.random.Generator, price: float) -> float:
+    """Return what a product may cost at most, as WebShop draws it: one of the next multiples of ten, up to 990."""
+    above = [10.0 * number for number in range(1, 100) if 10 * number > price][:4]
+    return max(above[int(i)] for i in rng.choice(len(above), 2, replace=False)) if len(above) >= 2 else NO_CAP
+
+
+def price_sentence(cap: float) -> str:
+    """Return how a wish names the most that it may cost."""
+    return "" if cap >= NO_CAP else f", and price lower than {cap:.2f} dollars"
+
+
+def _pick(rng: np.random.Generator, values: Sequence[str], count: int) -> list[str]:
+    return [values[int(i)] for i in rng.permutation(len(values))[:count]]
+
+
+def _asin(number: int) -> str:
+    """Return a name of ten characters for a product of a catalogue; no two alike."""
+    mixed, letters = (number * 7_368_787 + 1_299_709) % 36**5, ""
+    for _ in range(5):
+        mixed, digit = divmod(mixed, 36)
+        letters += LETTERS[digit]
+    return f"B0SHP{letters}"

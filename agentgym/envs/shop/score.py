@@ -1,0 +1,103 @@
+"""What a purchase is worth: WebShop's formula (Yao et al. 2022, arXiv 2207.01206, section 3.2), part by part."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rapidfuzz import fuzz, utils
+
+from agentgym.envs.shop.catalogue import Product
+from agentgym.envs.shop.lexicon import lexicon
+
+ALIKE = 85
+"""Two texts are taken for the same above this token set ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be bought."""
+
+    asin: str
+    instruction: str
+    attributes: tuple[str, ...]
+    options: tuple[tuple[str, str] | str, ...]
+    """Values wanted: (name, value) pairs of goals that were made up, values alone of people's."""
+    price_cap: float
+    """The price must not be above."""
+
+
+def score(bought: Product, wanted: Product, goal: Goal, chosen: Mapping[str, str]) -> dict[str, float]:
+    """Return the parts of a purchase's reward, each from 0 to 1, and the reward itself as `score`."""
+    attributes = sum(_has(bought, attribute) for attribute in goal.attributes)
+    options = _matched(list(chosen.values()), goal.options)
+    price = float(bought.price <= goal.price_cap)
+    kind = kind_score(bought, wanted)
+    whole = kind * (attributes + options + price) / (len(goal.attributes) + len(goal.options) + 1)
+    return {
+        "score": whole,
+        "type": kind,
+        "attributes": attributes / len(goal.attributes) if goal.attributes else 1.0,
+        "options": options / len(goal.options) if goal.options else 1.0,
+        "price": price,
+    }
+
+
+def kind_score(bought: Product, wanted: Product) -> float:
+    """Return how far the product is of the right kind: 1, 0.5, 0.1 or 0."""
+    title = _title_score(bought.title, wanted.title)
+    shared = set(_path(bought)) & set(_path(wanted))
+    kind = 1.0 if bought.query == wanted.query or len(shared) >= 2 or title > 0.2 else 0.5
+    if title < 0.1:
+        kind = 0.1
+    return 0.0 if title == 0 else kind
+
+
+def _path(product: Product) -> list[str]:
+    return [part.strip() for part in product.product_category.split("›")]
+
+
+def _title_score(bought: str, wanted: str) -> float:
+    """Return the share of the wanted title's nouns that are in the other; 0.2 where it has none."""
+    nouns = nouns_of(wanted)
+    return len(nouns & nouns_of(bought)) / len(nouns) if nouns else 0.2
+
+
+@lru_cache(maxsize=100_000)
+def nouns_of(title: str) -> frozenset[str]:
+    """Return the nouns of a title, by a fixed list of words that are none (WebShop asks spaCy)."""
+    return frozenset(word for word in re.findall(r"[^\W\d_]{2,}", title.lower()) if word not in lexicon().no_nouns)
+
+
+def _has(product: Product, attribute: str) -> bool:
+    if any(alike(own, attribute) for own in product.attributes):
+        return True
+    text = attribute.lower()
+    return any(text in place.lower() for place in (product.title, " ".join(product.bullets), product.description))
+
+
+def _matched(chosen: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
+    """Return how many wanted options are among those chosen."""
+    colours = [plain_colour(value) for value in chosen]
+    found = 0
+    for option in wanted:
+        text = plain_colour(option) if isinstance(option, str) else _pair(option)
+        found += any(alike(value, text) for value in colours)
+    return found
+
+
+def _pair(option: tuple[str, str]) -> str:
+    """Return a named option as WebShop compares it: only a value that is a colour, and nothing else, counts as one."""
+    return next((colour for colour in lexicon().colours if colour in option), " ".join(option))
+
+
+@lru_cache(maxsize=50_000)
+def plain_colour(text: str) -> str:
+    """Return the first colour of the list that is in a text, else the text."""
+    return next((colour for colour in lexicon().colours if colour in text), text)
+
+
+@lru_cache(maxsize=200_000)
+def alike(one: str, other: str) -> bool:
+    """Return whether two texts are taken for the same (thefuzz's `token_set_ratio`, rounded)."""
+    return round(fuzz.token_set_ratio(one, other, processor=utils.default_process)) > ALIKE

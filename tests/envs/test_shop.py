@@ -1,0 +1,307 @@
+"""The shop: WebShop's pages to the letter, its scoring by hand, its files, and who buys what."""
+
+import json
+import random
+
+import pytest
+
+import agentgym
+from agentgym import BadConfig, BadData
+from agentgym.envs.shop.buyer import read_wish
+from agentgym.envs.shop.catalogue import Catalogue, Product, terms
+from agentgym.envs.shop.generate import SIZE, catalogue
+from agentgym.envs.shop.lexicon import lexicon
+from agentgym.envs.shop.score import Goal, kind_score, plain_colour, score
+
+CUP = {
+    "asin": "B09ABCDEFG",
+    "name": "Travel Cup Double Wall",
+    "category": "kitchen",
+    "query": "Cups",
+    "product_category": "Home & Kitchen › Kitchen & Dining › Cups",
+    "full_description": "Keeps drinks warm.",
+    "small_description": ["Dishwasher safe.", "Leak proof."],
+    "pricing": "$12.5$20.0",
+    "customization_options": {
+        "Color": [{"value": " Blue ", "image": ""}, {"value": "Red", "image": ""}],
+        "size": [{"value": "12 oz", "image": ""}],
+        "style": None,
+    },
+}
+MUG = {**CUP, "asin": "B0MUG00000", "name": "Plain Mug", "pricing": "$8.00", "customization_options": {}, "query": "mugs"}
+LAMP = {
+    **CUP,
+    "asin": "B0LAMP0000",
+    "name": "Desk Lamp",
+    "pricing": "",
+    "query": "lamps",
+    "product_category": "Home › Lights",
+}
+WISHES = {
+    "B09ABCDEFG": {
+        "attributes": ["double wall", "leak proof"],
+        "instruction": "i want a travel cup that is leak proof.",
+        "instruction_attributes": ["leak proof", "double wall"],
+    },
+    "B0MUG00000": {"attributes": ["dishwasher safe"], "instruction": "a mug", "instruction_attributes": ["dishwasher safe"]},
+}
+HUMAN = {
+    "B09ABCDEFG": [
+        {"instruction": "I like a blue cup.", "instruction_attributes": ["leak proof"], "instruction_options": ["blue"]},
+        {"instruction": "no attributes", "instruction_attributes": [], "instruction_options": []},
+    ]
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    items = [CUP, CUP, MUG, LAMP, {**MUG, "asin": "nan"}, {**MUG, "asin": "B0TOOLONGNAME"}]
+    (tmp_path / "items_shuffle_1000.json").write_text(json.dumps(items))
+    (tmp_path / "items_ins_v2_1000.json").write_text(json.dumps(WISHES))
+    (tmp_path / "items_human_ins.json").write_text(json.dumps(HUMAN))
+    return tmp_path
+
+
+def web(folder, **options):
+    return agentgym.make("rlvr/WebShop-v0", data=str(folder), split="test", **options)
+
+
+def test_pages_are_webshops_to_the_letter(folder):
+    env = web(folder)
+    task = next(task for task in env.tasks(3) if "blue" in task.instruction)
+    text, info = env.reset(seed=0, options={"task": task})
+    wish = task.instruction
+    assert wish.startswith("i want a travel cup that is leak proof with color: blue, and size: 12 oz, and price lower than")
+    assert text == f"WebShop [SEP] Instruction: [SEP] {wish} [SEP] Search" and info["admissible"] is None
+    text, _, _, _, info = env.step("search[Travel CUPS]")
+    results = "B09ABCDEFG [SEP] Travel Cup Double Wall [SEP] $12.5 to $20.0"
+    head = f"Instruction: [SEP] {wish} [SEP] Back to Search"
+    assert text == f"{head} [SEP] Page 1 (Total results: 1) [SEP] Next > [SEP] {results}"
+    assert info["admissible"] == ["click[back to search]", "click[next >]", "click[b09abcdefg]"]
+    assert env.step("click[Next >]")[0] == f"{head} [SEP] Page 2 (Total results: 1) [SEP] < Prev [SEP] Next >"
+    env.step("click[< Prev]")
+    values = "color [SEP] blue [SEP] red [SEP] size [SEP] 12 oz [SEP] Travel Cup Double Wall [SEP] Price: $12.5 to $20.0"
+    item = (
+        f"{head} [SEP] < Prev [SEP] {values} [SEP] Rating: N.A. [SEP] Description [SEP] Features [SEP] Reviews [SEP] Buy Now"
+    )
+    text, _, _, _, info = env.step("click[B09ABCDEFG]")
+    assert text == item
+    clicks = ["back to search", "< prev", "description", "features", "reviews", "buy now", "blue", "red", "12 oz"]
+    assert info["admissible"] == [f"click[{one}]" for one in clicks]
+    assert env.step("click[red]")[0] == env.step("click[Blue] and more")[0] == item  # what is chosen is not shown
+    assert env.step("click[features]")[0] == f"{head} [SEP] < Prev [SEP] Dishwasher safe. [SEP] Leak proof."
+    assert env.step("click[< prev]")[0] == item
+    assert env.step("click[reviews]")[0] == f"{head} [SEP] < Prev"
+    env.step("click[< prev]")
+    env.step("click[12 oz]")
+    text, reward, terminated, _, info = env.step("click[buy now]")
+    parts = [
+        "Thank you for shopping with us!",
+        "Your code:",
+        "None",
+        "(Paste it in your MTurk interface.)",
+        "Purchased",
+        "asin",
+    ]
+    parts += [
+        "B09ABCDEFG",
+        "options",
+        '{"color": "blue", "size": "12 oz"}',
+        "attrs",
+        "category",
+        "query",
+        "product category",
+    ]
+    parts += [
+        "Target",
+        "asin",
+        "options",
+        "attrs",
+        "price upper",
+        "instuction text",
+        "category",
+        "product category",
+        "query",
+    ]
+    parts += ["Goal", "None", "Reward", "Your score (min 0.0, max 1.0)", "1.0", "Reward Details", "None"]
+    assert text.split(" [SEP] ") == parts
+    assert (reward, terminated, info["success"], info["metrics"]["score"]) == (1.0, True, True, 1.0)
+
+
+def test_searches_and_ways_back_clear_what_was_chosen(folder):
+    env = web(folder)
+    env.reset(seed=0, options={"task": "test/0"})
+    for action in ("search[cup]", "click[b09abcdefg]", "click[red]", "click[description]", "click[< prev]"):
+        env.step(action)
+    assert env.chosen == {"color": "red"}
+    env.step("click[< prev]")
+    env.step("click[b09abcdefg]")
+    assert env.chosen == {}
+    env.step("click[red]")
+    env.step("search[cup]")  # from any page
+    assert env.page == "results" and env.chosen == {}
+
+
+def test_wrong_actions_are_answered_as_there_or_explained(folder):
+    env = web(folder)
+    page, _ = env.reset(seed=0, options={"task": "test/0"})
+    for action in ("buy", "click[search]", "click[buy now]", "search[]", "Search[x]", "xclick[buy now]"):
+        text, reward, _, _, info = env.step(action)
+        assert text == page and not info["valid"] and info["error"] and not reward, action
+    env = web(folder, feedback="helpful")
+    env.reset(seed=0, options={"task": "test/0"})
+    env.step("search[cup]")
+    assert env.step("click[blue]")[0] == (
+        "'click[blue]' is not on this page. Possible: click[back to search], click[next >], click[b09abcdefg]."
+    )
+
+
+def test_files_are_read_by_webshops_rules(folder):
+    env = web(folder)
+    shop = env.shop if hasattr(env, "shop") else env.catalogue(0)
+    assert [product.asin for product in shop.products] == ["B09ABCDEFG", "B0MUG00000", "B0LAMP0000"]
+    cup, mug, lamp = shop.products
+    assert cup.options == {"color": ("blue", "red"), "size": ("12 oz",)} and 12.5 <= cup.price <= 20
+    assert (mug.price, mug.price_tag, lamp.price, lamp.price_tag) == (8.0, "$8.0", 100.0, "$100.0")
+    assert lamp.attributes == ("DUMMY_ATTR",) and cup.query == "cups"
+    drafts = ["blue", "red", "a mug"]
+    random.Random(233).shuffle(drafts)
+    found = [env.find(f"test/{place}").instruction for place in range(3)]
+    assert [word in text for word, text in zip(drafts, found, strict=True)] == [True] * 3
+    assert env.size() == 3 and env.size("train") == 0
+    with pytest.raises(BadData, match="split train begins at goal 1500"):
+        agentgym.make("rlvr/WebShop-v0", data=str(folder)).numbered(0)
+
+
+def test_peoples_goals_have_values_alone(folder):
+    env = web(folder, goals="human")
+    (task,) = env.up_to(5)
+    assert task.instruction.startswith("I like a blue cup, and price lower than") and task.data["options"] == ["blue"]
+    env.reset(seed=0, options={"task": task})
+    while env.success is None:
+        env.step(next(env.oracle()))
+    assert env.success
+
+
+def test_the_same_prices_and_caps_in_every_process(folder):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, agentgym; e = agentgym.make('rlvr/WebShop-v0', data=sys.argv[1], split='test');"
+        "print([t.instruction for t in e.tasks(3)], e.catalogue(0).products[0].price)"
+    )
+    runs = {
+        subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True).stdout for _ in range(2)
+    }
+    assert len(runs) == 1 and "travel cup" in runs.pop()
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("AGENTGYM_DATA", raising=False)
+    with pytest.raises(BadConfig, match="WebShop needs data=FOLDER"):
+        agentgym.make("rlvr/WebShop-v0")
+    with pytest.raises(BadConfig, match=r"has neither items_shuffle\.json"):
+        web(tmp_path)
+    (tmp_path / "items_shuffle.json").write_text("{}")
+    (tmp_path / "items_ins_v2.json").write_text("{}")
+    with pytest.raises(BadData, match="holds a dict; expected a list"):
+        web(tmp_path)
+
+
+def product(**changes):
+    options = {"asin": "B0AAAAAAAA", "title": "Steel Travel Cup", "category": "kitchen", "query": "cups"}
+    options |= {"product_category": "Home › Kitchen › Cups", "description": "", "bullets": (), "price": 12.0}
+    return Product(**{**options, "price_tag": "$12.0", "attributes": ("leak proof", "double wall"), **changes})
+
+
+def test_scores_by_hand():
+    cup = product()
+    goal = Goal(cup.asin, "", ("leak proof", "double wall"), (("color", "red"), ("size", "12 oz")), 20.0)
+    assert score(cup, cup, goal, {"color": "red", "size": "12 oz"})["score"] == 1.0
+    assert score(cup, cup, goal, {"color": "red"})["score"] == pytest.approx(4 / 5)
+    other = product(attributes=("leakproof wall",), bullets=("It is double WALL made.",), price=25.0)
+    assert score(other, cup, goal, {}) == {
+        "score": pytest.approx(1 / 5), "type": 1.0, "attributes": 0.5, "options": 0.0, "price": 0.0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, 1.0),
+        ({"query": "x", "product_category": "y"}, 1.0),  # by its title alone
+        ({"title": "Pillow"}, 0.0),
+        ({"title": "Cup of a b c d e f g h i j k l"}, 1.0),
+        ({"title": "Alpha Steel Bin", "query": "x", "product_category": "y"}, 1.0),  # one of two nouns: above 0.2
+    ],
+)
+def test_kinds_by_hand(changes, kind):
+    assert kind_score(product(**changes), product(title="Steel Travel Cup")) == kind  # nouns: steel, cup
+
+
+def test_kinds_of_little_in_common_by_hand():
+    wanted = product(title="Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda")  # 11 nouns
+    assert kind_score(product(title="Alpha", query="x", product_category="y"), wanted) == 0.1  # 1/11 of them
+    assert kind_score(product(title="Alpha Beta", query="x", product_category="y"), wanted) == 0.5  # 2/11
+    assert kind_score(product(title="Alpha Beta", query="x"), wanted) == 1.0  # two categories shared
+
+
+def test_colours_stand_for_what_they_are_part_of():
+    assert plain_colour("light blue stripes") == "blue" and plain_colour("washed denim") == "ash"
+    assert plain_colour("12 oz") == "12 oz"
+    assert list(lexicon().colours) == sorted(lexicon().colours)
+
+
+def test_every_option_of_our_own_goods_can_be_chosen_rightly():
+    cup = product()
+    for kind in lexicon().kinds.values():
+        for name, values in kind.options.items():
+            for value in values:
+                goal = Goal(cup.asin, "", (), ((name, value),), 20.0)
+                assert score(cup, cup, goal, {name: value})["options"] == 1.0, (name, value)
+
+
+def test_words_are_lucenes():
+    assert terms("The Women's running shoes, for wide-fit feet") == ["women", "run", "shoe", "wide", "fit", "feet"]
+
+
+def test_the_search_ranks_by_bm25_and_finds_at_most_fifty():
+    shop = Catalogue([product(asin=f"B0{n:08}", title=f"Cup {'red ' * (n % 7)}") for n in range(80)])
+    found = shop.search("red")
+    assert len(found) == 50 and found[0] == "b000000006"
+    assert shop.search("zebra") == () and shop.search("the of") == ()
+    assert len(shop.search("<r> red")) == 50  # a back door there: random products
+
+
+def test_the_own_catalogue_has_ten_categories_of_near_alikes():
+    shop = catalogue(SIZE)
+    assert len(shop.products) >= 5000 and len(shop.by_asin) == len(shop.products)
+    assert len({p.category for p in shop.products}) == 10 and all(len(p.asin) == 10 for p in shop.products)
+
+
+@pytest.mark.parametrize("difficulty", [0, 2, 4])
+def test_the_oracle_buys_what_is_wanted(difficulty):
+    env = agentgym.make("rlvr/Shop-v0", difficulty=difficulty, horizon=40)
+    for task in env.tasks(30):
+        env.reset(seed=0, options={"task": task})
+        env.step("search[cups]")
+        while env.success is None:
+            env.step(next(env.oracle()))
+        assert env.success, task.id
+
+
+def test_wishes_are_read():
+    what = "i need leak proof, bpa free mugs with color: red, and size: 2 pieces, and price lower than 30.00 dollars"
+    assert read_wish(what) == ("leak proof, bpa free mugs", {"color": "red", "size": "2 pieces"}, 30.0)
+    assert read_wish("find me vegan tea")[1:] == ({}, float("inf"))
+
+
+def test_the_score_can_be_paid():
+    env = agentgym.make("rlvr/Shop-v0", shaping={"score": 0.5})
+    env.reset(seed=0, options={"task": 0})
+    actions = [*env.oracle()]
+    for action in (*actions[:2], actions[-1]):  # without the options
+        _, reward, _, _, info = env.step(action)
+    assert 0 < env.score["score"] < 1 and info["metrics"]["type"] == 1.0
+    assert info["rewards"] == {"score": pytest.approx(0.5 * env.score["score"])} and reward == info["rewards"]["score"]
