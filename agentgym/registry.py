@@ -31,6 +31,11 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
     "rlvr/TextCraft-v0": ("agentgym.envs.textcraft:TextCraft", "craft a thing out of things, by a tree of recipes", {}),
+    "rlvr/TwentyQuestions-v0": (
+        "agentgym.envs.twenty_questions:TwentyQuestions",
+        "find out what is meant by yes-or-no questions",
+        {},
+    ),
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from which letters stand where", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}
