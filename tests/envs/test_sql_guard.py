@@ -72,6 +72,26 @@ def test_what_is_refused_is_refused_in_words(database, name):
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 FROM malformed",
+        'SELECT "database disk image is malformed" FROM nowhere',
+        "SELECT 1 AS x FROM [file is not a database]",
+        "SELECT disk I/O error",
+    ],
+)
+def test_no_query_can_pass_itself_off_as_a_fault(database, sql):
+    with pytest.raises(QueryError):
+        database.run(sql)
+
+
+@pytest.mark.parametrize("start", [" " * 90_000, "--\n" * 30_000, "/**/" * 20_000, "/*" * 40_000, " -" * 40_000])
+def test_long_beginnings_are_read_in_one_pass(database, start):
+    with pytest.raises(QueryError):
+        database.run(start + "x")
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "LENGTH(REPLACE(printf('%1900d', x), ' ', ''))",

@@ -49,7 +49,8 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-_READS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
+_READS = re.compile(r"(?:\s++|--[^\n]*+(?:\n|$)|/\*.*?\*/)*+(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
 class QueryError(Exception):
@@ -127,7 +128,7 @@ class Database:
             )
         if self._over == "time":
             return Fault(f"{self.name}: a query took longer than {self._seconds} s within its steps", reason="timeout")
-        if "malformed" in text or "not a database" in text or "disk I/O" in text:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:  # the words may be the query's own
             return Fault(f"{self.name} is damaged: {text}")
         if self._denied:
             return QueryError(f"{text}: {self._denied}")

@@ -8,6 +8,7 @@ from agentgym.envs.sql.database import Database, QueryError, Result
 
 CELL, PAGE = 80, 4000
 """Most characters of a value and of an observation."""
+LONGEST_ERROR = 500
 COUNTED = 1000
 """Rows that are counted before it says `more than`."""
 
@@ -86,6 +87,7 @@ def cut(text: str, last: str = "") -> str:
 
 def explained(error: str, database: Database) -> str:
     """Return SQLite's message with the nearest name where a name was wrong."""
+    error = error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} …"
     match = re.search(r"no such (column|table): ([\w.\"]+)", error)
     if match is None:
         return error
