@@ -58,6 +58,8 @@ class Code(JailedEnv):
     def _check_options(self) -> None:
         if isinstance(self.families, str):
             self.families = (self.families,)
+        if isinstance(self.packages, str):
+            self.packages = (self.packages,)
         for name in self.families:
             if name not in FAMILIES:
                 raise unknown("family of Code", name, FAMILIES)
