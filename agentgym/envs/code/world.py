@@ -1,5 +1,6 @@
 """The world: a programming task, a Python to try things in, tests to see, and tests that are hidden."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -14,8 +15,8 @@ from agentgym.rewards.code_checks import Checks, run_checks
 from agentgym.rewards.code_tests import CodeTests, Tried, run_tests
 from agentgym.sandbox.protocol import MEGABYTE, Limits
 from agentgym.sandbox.world import JailedEnv
-from agentgym.seeding import derive
-from agentgym.tasks.code import FAMILIES, family, read
+from agentgym.seeding import derive, generator
+from agentgym.tasks.code import FAMILIES, Plan, family, read
 from agentgym.tasks.code.files import load, verify, whole
 
 SAME_PYTHON = ("bubblewrap", "process")
@@ -58,6 +59,8 @@ class Code(JailedEnv):
     def _check_options(self) -> None:
         if isinstance(self.families, str):
             self.families = (self.families,)
+        if isinstance(self.packages, str):
+            self.packages = (self.packages,)
         for name in self.families:
             if name not in FAMILIES:
                 raise unknown("family of Code", name, FAMILIES)
@@ -80,10 +83,13 @@ class Code(JailedEnv):
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        """Draw a task of one of the families."""
+        """Draw a task of one of the families, whatever its split."""
+        return self._drawn(rng, difficulty, lambda _: True)
+
+    def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[Plan], bool]) -> Task:
         names = self.families or FAMILIES
         chosen = family(names[int(rng.integers(len(names)))])
-        draft = chosen.draw(rng, difficulty)
+        draft = chosen.draw(rng, difficulty, accepts)
         statement = draft.plan.statement()
         data = {
             "family": chosen.name,
@@ -101,14 +107,20 @@ class Code(JailedEnv):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number: generated, or of the file (counted round and round)."""
-        if self.library is None:
-            return super().numbered(number, split, difficulty)
         if (split := split or self.split) not in self.splits:
             raise unknown("split of Code", split, self.splits)
         if number < 0:
             raise BadConfig(f"task number {number} of Code: numbers start at 0")
-        tasks = self.library.of_split(split)
-        return tasks[number % len(tasks)]
+        if self.library is not None:
+            tasks = self.library.of_split(split)
+            return tasks[number % len(tasks)]
+        difficulty = self.difficulty if difficulty is None else difficulty
+        rng = generator("Code", split, difficulty, number)
+        task = self._drawn(rng, difficulty, lambda plan: self._split_of(plan.statement(), plan.entry) == split)
+        return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+
+    def _split_of(self, statement: str, entry: str) -> str:
+        return super().split_of(Task(data={"statement": statement, "entry": entry}))
 
     def find(self, task_id: str) -> Task:
         """Return the task with that id."""

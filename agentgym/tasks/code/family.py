@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.errors import BadConfig
 from agentgym.tasks.code.values import NotData, pack, respond, sorted_through, unpack
 
 Rng = np.random.Generator
@@ -25,6 +26,8 @@ TRIED = 12
 """Mistakes of a task that are looked at."""
 KEPT = 3
 """Wrong solutions that a task keeps: those that come nearest."""
+DRAWS = 1000
+"""Plans that are drawn until one is accepted."""
 PATIENCE = 5
 """Draws of a plan before one with fewer steps is tried."""
 LIVELY = 3
@@ -171,14 +174,16 @@ class Family:
     fewest: int = 1
     _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
 
-    def draw(self, rng: Rng, difficulty: int) -> Draft:
-        """Draw a task whose hidden tests reject at least two wrong solutions."""
+    def draw(self, rng: Rng, difficulty: int, accepts: Callable[[Plan], bool] = lambda _: True) -> Draft:
+        """Draw an accepted task whose hidden tests reject at least two wrong solutions; BadConfig where none is found."""
         for attempt in range(PATIENCE * (difficulty + 40)):
             fewer = max(0, attempt // PATIENCE - 1)  # so many steps may leave nothing to compute
-            draft = self._tested(self._plan(rng, difficulty, max(0, difficulty - fewer)), rng, difficulty)
-            if draft is not None:
+            plans = (self._plan(rng, difficulty, max(0, difficulty - fewer)) for _ in range(DRAWS))
+            plan = next((plan for plan in plans if accepts(plan)), None)
+            draft = plan and self._tested(plan, rng, difficulty)
+            if draft:
                 return draft
-        raise AssertionError(f"no draw of family {self.name} at difficulty {difficulty} made a task that can be tested")
+        raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
 
     def _plan(self, rng: Rng, difficulty: int, more: int) -> Plan:
         """Return a plan with `more` steps than the fewest, or one in addition."""

@@ -7,7 +7,6 @@ with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tole
 """
 
 import ast
-import doctest
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,6 +44,8 @@ def human_eval(raw: Data, where: str) -> Data:
 
 def _examples(prompt: str, entry: str) -> list[list[str]]:
     """Return the examples of a docstring whose results are plain data, as [expression, how its value is written]."""
+    import doctest  # late: it brings the debugger
+
     found: list[list[str]] = []
     try:
         examples = doctest.DocTestParser().get_examples(prompt)
