@@ -144,7 +144,7 @@ def test_an_image_without_python() -> None:
         ("kill -STOP $$", "timeout"),
         ("yes", "output"),
         ("yes >&2", "output"),
-        ("b() { b | b & }; b; sleep 60", "timeout"),
+        ("b() { b | b & }; b; sleep 60", ""),
         ("kill -9 $PPID; sleep 60", ""),
         ("kill -9 -1", "killed"),
         ("(setsid sleep 60 &) ; (sleep 60 &); echo left", "exit"),
