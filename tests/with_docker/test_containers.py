@@ -230,6 +230,14 @@ def test_executions_at_the_same_time() -> None:
         assert jail.run("cat /proc/[0-9]*/cmdline").stdout.count(b"sleep") == 1
 
 
+def test_no_signal_reaches_process_1() -> None:
+    with sandbox("docker", limits=LIMITS, **PYTHON) as jail:
+        kernel = jail.kernel()
+        kernel.run("x = 7")
+        jail.python("import os\nfor number in range(1, 65): os.kill(1, number)")
+        assert jail.run("echo fine").stdout == b"fine\n" and kernel.run("x").text == "7\n"
+
+
 def test_a_kernel_that_takes_all_processes() -> None:
     with sandbox("docker", limits=LIMITS, **PYTHON) as jail:
         kernel = jail.kernel()
