@@ -1,7 +1,7 @@
 """Executions a second and memory of the jail, beside a fresh Python; writes a table.
 
-Run `python benchmarks/sandbox.py` (about a minute). The jailed and the fresh executions alternate, so that what else the
-machine does falls on both.
+Run `python benchmarks/sandbox.py` (about a minute), or with `--image NAME` for containers. The jailed and the fresh
+executions alternate, so that what else the machine does falls on both.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from agentgym.sandbox import Limits, sandbox
 
@@ -61,13 +62,60 @@ def zygotes() -> set[int]:
     return {pid for pid, command in commands.items() if b"zygote.py" in command}
 
 
+def below(pid: int) -> set[int]:
+    """Return a process and all its descendants."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {pid}.union(*(below(int(child)) for child in children))
+
+
+def containers(image: str, daemon: str, number: int) -> None:
+    """Measure the docker jail: start, executions, steps, memory, end."""
+    starts, ends, many = [], [], []
+    for _ in range(number):
+        started = time.perf_counter()
+        many.append(sandbox("docker", image=image, daemon=daemon, limits=Limits(memory=64 << 20)))
+        starts.append(time.perf_counter() - started)
+    jail: Any = many[0]
+    workers = os.cpu_count() or 2
+    kernels = [each.kernel() for each in many]
+    steps: list[float] = []
+    for _ in range(3000):
+        started = time.perf_counter()
+        kernels[0].run("x = 1")
+        steps.append(time.perf_counter() - started)
+    seen = [below(each.daemon.client.api.inspect_container(each.container)["State"]["Pid"]) for each in many]
+    commands = {int(path.parent.name): path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)}
+    watching = {pid for pid, command in commands.items() if any(each.container.encode() in command for each in many)}
+    print("| what | value |\n|---|---|")
+    print(f"| daemon, cores | {str(jail.daemon).partition(' at ')[0]}, {workers} |")
+    print(f"| a container, start until its first result | {1e3 * statistics.median(starts):.0f} ms |")
+    plain = rate(lambda i: many[i % workers].run("true"), 400, workers)
+    print(f"| `true` on {workers} threads, a container each | {plain:.0f} /s |")
+    jailed = rate(lambda i: many[i % workers].python("print(1)"), 400, workers)
+    print(f"| Python's `print(1)` likewise | {jailed:.0f} /s |")
+    middle, slow = 1e3 * statistics.median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
+    print(f"| step in a kernel, median and 99 % | {middle:.2f} ms, {slow:.2f} ms |")
+    print(f"| process 1 and an idle kernel | {memory(set().union(*seen)) / number:.1f} MB each |")
+    print(f"| what the daemon runs beside them | {memory(watching) / number:.1f} MB each |")
+    for each in many:
+        started = time.perf_counter()
+        each.close()
+        ends.append(time.perf_counter() - started)
+    print(f"| end of a container | {1e3 * statistics.median(ends):.0f} ms |")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="pairs of jailed and fresh executions")
     parser.add_argument("--executions", type=int, default=10_000, help="executions after which nothing may be left")
     parser.add_argument("--kernels", type=int, default=200, help="kernels at once")
+    parser.add_argument("--image", default="", help="measure containers of this image instead")
+    parser.add_argument("--daemon", default="", help="URL of their daemon")
     given = parser.parse_args()
+    if given.image:
+        containers(given.image, given.daemon, 20)
+        return
     workers = os.cpu_count() or 2
     before = held()
     jails = [sandbox(packages=["numpy"]) for _ in range(workers)]

@@ -50,10 +50,15 @@ def take(size):
         got += piece
     return got
 told = json.loads(take(struct.unpack('!I', take(4))[0]).decode())
+sys.modules['agentgym'] = types.ModuleType('agentgym')
+package = sys.modules['agentgym.sandbox'] = types.ModuleType('agentgym.sandbox')
 for name, source in told['sources']:
-    module = sys.modules[name] = types.ModuleType(name)
+    module = sys.modules['agentgym.sandbox.' + name] = types.ModuleType('agentgym.sandbox.' + name)
     module.__file__ = '/agentgym/' + name + '.py'
+    setattr(package, name, module)
     exec(compile(source, module.__file__, 'exec', __future__.annotations.compiler_flag, True), module.__dict__)
+for name in [name for name in sys.modules if name.startswith('agentgym')]:
+    del sys.modules[name]  # programs find no such package
 module.main(told['settings'])
 """
 
@@ -167,6 +172,7 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[st
             hostname="jail",
             stop_signal="SIGKILL",  # process 1 heeds no other
             stdin_open=True,
+            healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
             labels={LABEL: owner()},
             host_config=host,
         )

@@ -17,12 +17,12 @@ import time
 from functools import partial
 from typing import Any, Callable  # noqa: UP035  read by Python 3.8
 
-import docker_frames as frames  # type: ignore[import-not-found]  # beside this one, not in a package
-import docker_processes as processes  # type: ignore[import-not-found]
-import system  # type: ignore[import-not-found]
-from docker_program import Program, be_program, status_in  # type: ignore[import-not-found]
+from agentgym.sandbox import docker_frames as frames
+from agentgym.sandbox import docker_processes as processes
+from agentgym.sandbox import system
+from agentgym.sandbox.docker_program import Program, be_program, status_in
 
-PATIENCE = 0.5
+PATIENCE = 2.0
 """Seconds between Ctrl-C and the end of a kernel that does not heed it."""
 PULSE = 0.02
 """Seconds between two looks at what only looking bounds."""

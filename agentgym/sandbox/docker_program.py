@@ -9,10 +9,9 @@ import sys
 import time
 from typing import Any
 
-import docker_frames as frames  # type: ignore[import-not-found]  # beside this one, not in a package
-import docker_processes as processes  # type: ignore[import-not-found]
-import kernel  # type: ignore[import-not-found]
-import system  # type: ignore[import-not-found]
+from agentgym.sandbox import docker_frames as frames
+from agentgym.sandbox import docker_processes as processes
+from agentgym.sandbox import kernel, system
 
 
 class Program:

@@ -16,7 +16,7 @@ from typing import Any
 
 SHELL = ("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "sed", "tar", "gzip", "util-linux")
 MORE = ("python3-minimal", "libpython3-stdlib", "procps", "login")
-LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|/usr/lib/.*/(gconv|perl)/|/__pycache__/")
+LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|/usr/lib/.*/(gconv|perl)/")
 
 
 def closure(names: tuple[str, ...]) -> list[str]:
@@ -56,7 +56,10 @@ def files(packages: list[str]) -> set[str]:
         path = Path(line)
         if line.startswith("/") and line != "/." and path.parent != path and os.path.lexists(path):
             found.add(str(path.parent.resolve() / path.name))
-    return {path for path in found if not LEFT_OUT.search(path + "/")}
+    kept = {path for path in found if not LEFT_OUT.search(path + "/")}
+    for path in [Path(path) for path in kept if path.endswith(".py")]:  # compiled when it was installed
+        kept |= {str(compiled) for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc")}
+    return kept
 
 
 def pack(target: Any, packages: list[str]) -> None:
