@@ -260,3 +260,10 @@ def test_command_refuses(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["swe", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_command_that_makes_nothing_leaves_nothing(tmp_path, capsys):
+    (tmp_path / "cart-1.2.tar").write_bytes(pack({"cart-1.2/cart.py": SHOP}))
+    assert main(["swe", "make", str(tmp_path / "cart-1.2.tar"), "--out", str(tmp_path / "tasks.jsonl")]) == 2
+    assert "cart: there are no tests in it" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["cart-1.2.tar"]
