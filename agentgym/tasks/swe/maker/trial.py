@@ -13,7 +13,7 @@ MOST = 20
 CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
 """Errors that show the line of a bug to whoever runs it: a task needs some test that fails otherwise."""
 
-REVERSALS = ("reverted hunk", "reverted file", "reverted version")
+REVERSALS = ("reverted file", "reverted version")
 """Kinds of bugs that may be a thing the older version had not: then a crash is how anybody would notice."""
 
 
