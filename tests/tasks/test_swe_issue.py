@@ -52,6 +52,12 @@ def test_computed(rate):
     assert total([rate]) == rate
 
 
+def test_sides():
+    three = 3
+    assert three is total([three])
+    assert three in cheapest([three])
+
+
 class TestOld:
     def test_method(self):
         assert total([5]) == 5
@@ -125,6 +131,16 @@ def test_truth_and_methods() -> None:
     )
     found = seen("TestOld::test_method", "        assert total([5])", "assert 4 == 5")
     assert found == Observation("value", "total", "total([5])", "4", "5")
+
+
+def test_what_is_asked_about_may_stand_on_either_side() -> None:
+    found = seen("test_sides", "    assert three is", "assert 4 is 3\n")
+    assert found is not None
+    assert (found.code.splitlines()[-1], found.got, found.expected) == ("total([three])", "3", "4")
+    alike = seen("test_sides", "    assert three is", "assert x is x\n")
+    assert alike is not None and (alike.got, alike.expected) == ("", "three")
+    inside = seen("test_sides", "    assert three in", "KeyError: 3")
+    assert inside is not None and inside.code.splitlines()[-1] == "three in cheapest([three])"
 
 
 def test_unittest() -> None:

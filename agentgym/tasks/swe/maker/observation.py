@@ -118,8 +118,7 @@ def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None
         return ("message", body, _error(message), expected) if not asserted else None
     if not asserted:
         call = statement.test if isinstance(statement, ast.Assert) else statement
-        side = call.left if isinstance(call, ast.Compare) else call
-        return "error", ast.unparse(side), _error(message), ""
+        return "error", ast.unparse(_ordered(call)[0] if isinstance(call, ast.Compare) else call), _error(message), ""
     if not isinstance(statement, ast.Assert):
         return None
     return _compared(statement.test, message)
@@ -150,17 +149,28 @@ def _raising(statement: ast.stmt) -> tuple[str, str] | None:
 
 
 def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        left, right = test.left, test.comparators[0]
-        if isinstance(test.ops[0], ast.Eq | ast.Is) and _calls(left):
+    if isinstance(test, ast.Compare):
+        left, right = _ordered(test)
+        if right is not None and _calls(left):
             got, should = _sides(message)
+            if left is not test.left:
+                got, should = should, got
+            if got == should:  # two things that look alike
+                got = ""
             return "value", ast.unparse(left), got, should if got and not _written_out(right) else ast.unparse(right)
-        if _calls(test):
-            return "value", ast.unparse(test), "", "true"
-        return None
+        return ("value", ast.unparse(test), "", "true") if _calls(test) else None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return "value", ast.unparse(test.operand), "", "false"
     return ("value", ast.unparse(test), "", "true") if _calls(test) else None
+
+
+def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
+    """Return what a comparison asks about, and what that should be; all of it and None, where it asks for no equality."""
+    if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
+        return test, None
+    left, right = test.left, test.comparators[0]
+    turned = any(isinstance(one, ast.Call) for one in ast.walk(right)) and isinstance(left, ast.Name | ast.Constant)
+    return (right, left) if turned else (left, right)
 
 
 def _calls(node: ast.expr) -> bool:
