@@ -15,6 +15,8 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
     "rlvr/ALFWorld-v0": ("agentgym.envs.alfworld:ALFWorld", "the same engine over genuine ALFWorld games (data=PATH)", {}),
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
+    "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),
+    "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
     "rlvr/TicTacToe-v0": (

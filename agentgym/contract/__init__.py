@@ -1,7 +1,7 @@
 """The contract: what every world promises, as laws that can be checked on any world."""
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, cast
 
 from agentgym import registry
 from agentgym.contract.laws import LAWS
@@ -9,6 +9,9 @@ from agentgym.contract.report import Broken, NotChecked, Report, Result
 from agentgym.contract.subject import Subject
 from agentgym.core import TextEnv
 from agentgym.errors import unknown
+
+SMALL = {"count": 2, "steps": 10, "plays": 10}
+"""What is spent on a world that waits for something outside: a jail, a browser."""
 
 __all__ = ["LAWS", "Broken", "NotChecked", "Report", "Result", "Subject", "check"]
 
@@ -43,7 +46,9 @@ def examine(world: str | TextEnv, *, thorough: bool = False, **options: Any) -> 
     env = registry.make(world, **options) if isinstance(world, str) else world
     given = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
-    budget = {"count": 20, "steps": 60, "plays": 200} if thorough else {}
+    budget = (
+        {"count": 20, "steps": 60, "plays": 200} if thorough else SMALL if cast("TextEnv", env.unwrapped).blocking else {}
+    )
     return Subject(id, type(env.unwrapped), given, **budget)  # type: ignore[arg-type]
 
 

@@ -8,6 +8,7 @@ import swe_files
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
 from agentgym.envs.swe.shown import SUBMITTED, command_output, shown_output
+from agentgym.envs.swe.world import first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
 from agentgym.tasks.swe import read
@@ -209,6 +210,27 @@ def test_the_oracle_repairs_whatever_was_done(world):
             if world.success is not None:
                 break
         assert world.success, mess
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted"),
+    [
+        ("a\nb\nc\n", "a\nx\nc\n"),
+        ("a\nb\n", "a\nguard\nb\n"),  # what is replaced is still there afterwards
+        ("a\na\na\n", "a\na\nb\na\n"),
+        ("b\n", "a\nb\nc\nb\nd"),
+        ("a\nb", "a\nb\n"),
+        ("a\nb\n", ""),
+    ],
+)
+def test_one_change_after_another_leads_there(now, wanted):
+    for _ in range(5):
+        if now == wanted:
+            return
+        old, new = first_change(now.encode(), wanted.encode())
+        assert now.count(old) == 1
+        now = now.replace(old, new)
+    raise AssertionError(now)
 
 
 def test_tasks_and_options(data, tmp_path):
