@@ -1,5 +1,7 @@
 """An instance of SWE-bench in a container: an image of the name and layout of swebench's, and swebench's verdict."""
 
+# ruff: noqa: E402
+
 import importlib.util
 import io
 import json
