@@ -9,6 +9,7 @@ agentgym swe score preds.jsonl --data tasks.jsonl                        do thes
 FILE keeps the tasks of other repositories that it holds. After Ctrl-C the same command goes on where it was.
 """
 
+import gzip
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ import tyro
 
 from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, BadData, unknown
 from agentgym.screen import printable
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
@@ -85,19 +86,21 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     from agentgym.tasks.swe import read as read_tasks
     from agentgym.tasks.swe import write
     from agentgym.tasks.swe.maker.maker import Made, Maker, Plan
-    from agentgym.tasks.swe.source import tree_of
+    from agentgym.tasks.swe.source import pack, tree_of
 
     out = Path(config.out)
     if out.is_dir() or not out.parent.is_dir():
         raise BadConfig(f"--out is {config.out!r}; expected a file in a folder that exists")
     tree, older = tree_of(config.source), None if config.older is None else tree_of(config.older)
-    name = config.name or _name(config.source)
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise BadConfig(f"{name!r} is no name for a repository: give one with --name, of letters, digits and -._")
+    name = _name(config)
     others = [task for task in (read_tasks(out) if out.exists() else []) if task.package != name]
+    source = _kept(config.source, out, name)
+    fresh = source != config.source and not Path(source).exists()
+    if source != config.source:
+        Path(source).write_bytes(gzip.compress(pack(tree), mtime=0))
     plan = Plan(config.count, config.combined, config.bugs, seed=config.seed, split=config.split, mutate=config.mutate)
     maker = Maker(
-        (name, _kept(config.source, out, name, tree), tree),
+        (name, source, tree),
         plan,
         open_jail=_open,
         close_jail=_close,
@@ -105,7 +108,12 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
         journal=out.with_name(f"{out.name}.{name}.partial"),
         say=_say,
     )
-    made: Made = maker.make(older)
+    try:
+        made: Made = maker.make(older)
+    except BadData:
+        if fresh:
+            Path(source).unlink()
+        raise
     write(out, [*others, *made.instances])
     _report(name, made, config)
     return 0
@@ -122,27 +130,24 @@ def _close(jail: Any) -> None:
     jail.close()
 
 
-def _name(source: str) -> str:
-    """Return the name in `package:NAME`, `NAME-1.0.tar.gz`, or that of a folder."""
+def _name(config: Config) -> str:
+    """Return what the repository is called: NAME of `package:NAME` and `NAME-1.0.tar.gz`, or that of a folder."""
     from agentgym.tasks.swe.source import EMBEDDED
 
-    if source.startswith(EMBEDDED):
-        return source.removeprefix(EMBEDDED)
-    stem = re.sub(r"\.(tar(\.\w+)?|tgz|tbz2)$", "", Path(source).resolve().name)
-    return re.sub(r"-\d[\w.+!]*$", "", stem)
+    if config.source.startswith(EMBEDDED) and not config.name:
+        return config.source.removeprefix(EMBEDDED)
+    stem = re.sub(r"\.(tar(\.\w+)?|tgz|tbz2)$", "", Path(config.source).resolve().name)
+    name = config.name or re.sub(r"-\d[\w.+!]*$", "", stem)
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadConfig(f"{name!r} is no name for a repository: give one with --name, of letters, digits and -._")
+    return name
 
 
-def _kept(source: str, out: Path, name: str, tree: dict[str, bytes]) -> str:
+def _kept(source: str, out: Path, name: str) -> str:
     """Return where the tasks find their repository: a copy beside their file, unless it comes with agentgym."""
-    import gzip
+    from agentgym.tasks.swe.source import EMBEDDED
 
-    from agentgym.tasks.swe.source import EMBEDDED, pack
-
-    if source.startswith(EMBEDDED):
-        return source
-    copy = out.with_name(f"{out.stem}.{name}.tar.gz")
-    copy.write_bytes(gzip.compress(pack(tree), mtime=0))
-    return str(copy.resolve())
+    return source if source.startswith(EMBEDDED) else str(out.with_name(f"{out.stem}.{name}.tar.gz").resolve())
 
 
 def _say(line: str) -> None:

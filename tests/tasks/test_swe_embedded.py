@@ -10,7 +10,7 @@ from agentgym.sandbox import Limits, sandbox
 from agentgym.tasks.swe import EMBEDDED, read
 from agentgym.tasks.swe.instance import edited
 from agentgym.tasks.swe.maker.issue import gives_away
-from agentgym.tasks.swe.maker.operators import OPERATORS
+from agentgym.tasks.swe.maker.mutate import OPERATORS
 from agentgym.tasks.swe.pytest_run import PACKAGES, run_tests
 from agentgym.tasks.swe.source import embedded
 from agentgym.tasks.swe.suite import function_of, is_protected

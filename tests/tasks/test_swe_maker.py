@@ -6,12 +6,14 @@ import pytest
 
 from agentgym.cli import main
 from agentgym.errors import BadData
-from agentgym.sandbox import Limits, sandbox
+from agentgym.sandbox import Limits, SandboxFault, sandbox
 from agentgym.tasks.swe import read
 from agentgym.tasks.swe.instance import edited
 from agentgym.tasks.swe.maker.candidates import reverted, single
 from agentgym.tasks.swe.maker.issue import gives_away
 from agentgym.tasks.swe.maker.maker import Maker, Plan
+from agentgym.tasks.swe.maker.survey import Survey
+from agentgym.tasks.swe.maker.trial import Workbench
 from agentgym.tasks.swe.pytest_run import PACKAGES, run_tests
 from agentgym.tasks.swe.source import pack
 
@@ -260,3 +262,33 @@ def test_command_refuses(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["swe", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_command_that_makes_nothing_leaves_nothing(tmp_path, capsys):
+    (tmp_path / "cart-1.2.tar").write_bytes(pack({"cart-1.2/cart.py": SHOP}))
+    assert main(["swe", "make", str(tmp_path / "cart-1.2.tar"), "--out", str(tmp_path / "tasks.jsonl")]) == 2
+    assert "cart: there are no tests in it" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["cart-1.2.tar"]
+
+
+def test_a_jail_that_breaks_is_replaced_once():
+    opened, closed = [], []
+
+    def open_one():
+        opened.append(open_jail())
+        if len(opened) == 1:
+            opened[0].close()  # as if something had ended it
+        return opened[-1]
+
+    bench = Workbench(open_one, lambda jail: (closed.append(jail), jail.close()))
+    found = Survey(("test/test_shop.py::test_default",), (), 0, 1.0, False)
+    try:
+        assert bench.run(0, TREE, found).outcomes["test/test_shop.py::test_default"] == "passed"
+        assert (len(opened), closed) == (2, opened[:1])
+        for jail in opened:
+            jail.close()
+        opened.clear()
+        with pytest.raises(SandboxFault):
+            bench.run(0, TREE, found)
+    finally:
+        bench.close()

@@ -6,8 +6,7 @@ from itertools import islice
 import pytest
 
 from agentgym.tasks.swe.maker.code import Code
-from agentgym.tasks.swe.maker.mutate import mutations
-from agentgym.tasks.swe.maker.operators import OPERATORS
+from agentgym.tasks.swe.maker.mutate import OPERATORS, mutations
 from agentgym.tasks.swe.source import tree_of
 
 CASES = {

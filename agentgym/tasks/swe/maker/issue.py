@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from agentgym.seeding import derive
-from agentgym.tasks.swe.maker.observation import Observation, observe
+from agentgym.tasks.swe.maker.observation import SHORT, Observation, observe
 from agentgym.tasks.swe.suite import function_of
 
 MOST = 3
@@ -118,6 +118,6 @@ def _told(one: Observation, draw: _Draw) -> list[str]:
     if one.kind == "value" and one.expected in ("true", "false"):
         sentences = TRUTH
     sentence = draw.of(sentences).format(got=one.got, expected=one.expected)
-    if "\n" not in one.code and len(one.code) < 80:
+    if "\n" not in one.code and len(one.code) < SHORT:
         return [f"`{one.code}`: {sentence[0].lower() if not sentence.startswith('I ') else 'I'}{sentence[1:]}"]
     return ["```python", one.code, "```", "", sentence]

@@ -11,6 +11,8 @@ from agentgym.tasks.swe.suite import find_function, function_of
 LONGEST = 160
 """Characters of a value that are shown."""
 MOST_LINES = 40
+SHORT = 80
+"""Characters below which a call stands for itself, without imports, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,12 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
     values = _parameters(function, test, order)
     if values is None:
         return None
-    told = _told(_filled(function.body[place], values), message)
+    told = _told(_plain_assert(_filled(function.body[place], values)), message)
     if told is None:
         return None
     kind, call, got, expected = told
-    setup = [_filled(one, values) for one in function.body[:place] if not is_docstring(one) and not _is_check(one)]
+    before = [one for one in function.body[:place] if not is_docstring(one)]
+    setup = [_filled(one, values) for one in before if not _is_check(_plain_assert(one))]
     lines = _script(module, function, setup, (call, expected), set(values))
     if lines is None or len(lines) > MOST_LINES or len(got) > LONGEST or len(expected) > LONGEST:
         return None
@@ -115,11 +118,24 @@ def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None
         return ("message", body, _error(message), expected) if not asserted else None
     if not asserted:
         call = statement.test if isinstance(statement, ast.Assert) else statement
-        side = call.left if isinstance(call, ast.Compare) else call
-        return "error", ast.unparse(side), _error(message), ""
+        return "error", ast.unparse(_ordered(call)[0] if isinstance(call, ast.Compare) else call), _error(message), ""
     if not isinstance(statement, ast.Assert):
         return None
     return _compared(statement.test, message)
+
+
+def _plain_assert(statement: ast.stmt) -> ast.stmt:
+    """Return an assertion of `unittest` as one of the language; any other statement as it is."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self"):
+        return statement
+    name, words = call.func.attr, [ast.unparse(one) for one in call.args]
+    joint = {"assertEqual": "==", "assertEquals": "==", "assertIs": "is", "assertIn": "in", "assertNotEqual": "!="}.get(name)
+    if joint and len(words) >= 2:
+        return ast.parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
+    if name in ("assertTrue", "assertFalse") and words:
+        return ast.parse(f"assert {'not ' if name == 'assertFalse' else ''}({words[0]})").body[0]
+    return statement
 
 
 def _raising(statement: ast.stmt) -> tuple[str, str] | None:
@@ -133,17 +149,28 @@ def _raising(statement: ast.stmt) -> tuple[str, str] | None:
 
 
 def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        left, right = test.left, test.comparators[0]
-        if isinstance(test.ops[0], ast.Eq | ast.Is) and _calls(left):
+    if isinstance(test, ast.Compare):
+        left, right = _ordered(test)
+        if right is not None and _calls(left):
             got, should = _sides(message)
+            if left is not test.left:
+                got, should = should, got
+            if got == should:  # two things that look alike
+                got = ""
             return "value", ast.unparse(left), got, should if got and not _written_out(right) else ast.unparse(right)
-        if _calls(test):
-            return "value", ast.unparse(test), "", "true"
-        return None
+        return ("value", ast.unparse(test), "", "true") if _calls(test) else None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return "value", ast.unparse(test.operand), "", "false"
     return ("value", ast.unparse(test), "", "true") if _calls(test) else None
+
+
+def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
+    """Return what a comparison asks about, and what that should be; all of it and None, where it asks for no equality."""
+    if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
+        return test, None
+    left, right = test.left, test.comparators[0]
+    turned = any(isinstance(one, ast.Call) for one in ast.walk(right)) and isinstance(left, ast.Name | ast.Constant)
+    return (right, left) if turned else (left, right)
 
 
 def _calls(node: ast.expr) -> bool:
@@ -201,7 +228,9 @@ def _script(
     for name, definition in known.items():  # in the order of the module
         if name in wanted:
             above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
-    if not above and len(lines) == 1:
+    if "self" in wanted and "self" not in known:
+        return None
+    if not above and len(lines) == 1 and len(call) < SHORT and "\n" not in call:
         return lines
     head = _imports(module, wanted)
     return [*head, *([""] if head else []), *above, *lines]

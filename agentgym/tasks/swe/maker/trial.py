@@ -13,6 +13,9 @@ MOST = 20
 CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
 """Errors that show the line of a bug to whoever runs it: a task needs some test that fails otherwise."""
 
+REVERSALS = ("reverted file", "reverted version")
+"""Kinds of bugs that may be a thing the older version had not: then a crash is how anybody would notice."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -98,6 +101,8 @@ def _judged(report: Report, survey: Survey, kind: str) -> str:
         return f"more than {MOST} tests notice it"
     if len(failing) == len(survey.tests):
         return "no test passes with it"
-    if kind != "other error" and all(report.messages.get(test, "").startswith(CRASHES) for test in failing):
+    if kind not in ("other error", *REVERSALS) and all(
+        report.messages.get(test, "").startswith(CRASHES) for test in failing
+    ):
         return "it only shows as a crash"
     return ""
