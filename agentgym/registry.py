@@ -22,6 +22,8 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Harbor-v0": ("agentgym.envs.terminal:Harbor", "task folders of Harbor in containers (path=FOLDER)", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
+    "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),
+    "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
     "rlvr/TicTacToe-v0": (

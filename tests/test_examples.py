@@ -27,6 +27,7 @@ EXPECTED: dict[str, list[str]] = {
         r"be chance: False",
     ],
     "08_train_any_agent.py": [r"KL \d\.\de-(?:0[6-9]|1\d)", r"held out: 0\.[01]\d before, (?:0\.[2-9]\d|1\.00) after"],
+    "09_repair_a_repository.py": [r"> bash\[ls && git log", r"careless: +0\.0 %", r"oracle: +100\.0 %", r"\n  \+ +\S"],
 }
 
 

@@ -10,7 +10,8 @@ from agentgym.envs.swe import grading
 from agentgym.envs.swe.canaries import alter, other
 from agentgym.envs.swe.grading import grade
 from agentgym.sandbox.stock import take
-from agentgym.tasks.swe import read
+from agentgym.tasks.swe import Edit, Instance, Repository, read
+from agentgym.tasks.swe.source import digest, tree_of
 
 HOOK = """
 import pytest
@@ -129,10 +130,49 @@ def test_an_honest_repair_is_believed_and_a_wrong_one_is_not(tasks, name):
     clean = task.base()["purse.py"].decode()
     verdict = judged(task, {"purse.py": clean})
     assert (verdict.resolved, verdict.fail_to_pass, verdict.pass_to_pass) == (True, 1.0, 1.0), verdict
-    assert judged(task, {"purse.py": clean, "tests/test_purse.py": "", "README": "x"}).resolved
-    assert judged(task, {"purse.py": clean + "\n\ndef more():\n    return 1\n"}).resolved
     wrong = judged(task, {"purse.py": task.broken()["purse.py"].decode() + "\n"})
     assert not wrong.resolved and wrong.fail_to_pass == 0.0 and wrong.pass_to_pass == 1.0
+
+
+LEAN_ON_ONE_ANOTHER = """
+from purse import total
+
+KEPT = []
+
+def test_leaves():
+    KEPT.append(1)
+    assert total([1, 2]) == 3
+    KEPT.clear()
+
+def test_needs():
+    assert not KEPT
+
+def test_discount():
+    assert total([100], 10) == 90
+"""
+
+
+def test_tests_that_lean_on_one_another_do_not_harm_an_honest_repair(tmp_path, monkeypatch):
+    swe_files.make(tmp_path)
+    root = tmp_path / "purse-1.0"
+    (root / "tests" / "test_purse.py").write_text(LEAN_ON_ONE_ANOTHER)
+    ids = [f"tests/test_purse.py::test_{name}" for name in ("leaves", "needs", "discount")]
+    repository = Repository("purse", str(root), digest(tree_of(str(root))), "train", tuple(ids))
+    bug = (Edit("purse.py", *swe_files.BUGS["discount"][:2]),)
+    task = Instance("lean", repository, "?", bug, (ids[2],), tuple(ids[:2]), "by hand", 0, 0.3)
+    asked = []
+    run = grading._run
+    monkeypatch.setattr(grading, "_run", lambda jail, of, tree: asked.append(tree["purse.py"]) or run(jail, of, tree))
+    for seed in range(2, 4):
+        monkeypatch.setattr(grading.secrets, "randbits", lambda bits, seed=seed: seed)
+        assert judged(task, {"purse.py": swe_files.CODE + "# repaired\n"}).resolved
+    assert swe_files.CODE.encode() in asked  # the clean code was asked, for a test failed that had not been made to
+
+
+def test_a_repair_may_do_more(tasks):
+    clean = tasks["purse-discount"].base()["purse.py"].decode()
+    more = {"purse.py": clean + "\n\ndef more():\n    return 1\n", "tests/test_purse.py": "", "README": "x"}
+    assert judged(tasks["purse-discount"], more).resolved
 
 
 def test_a_repair_that_breaks_something_else_fails(tasks):

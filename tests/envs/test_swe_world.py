@@ -8,9 +8,13 @@ import swe_files
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
 from agentgym.envs.swe.shown import SUBMITTED, command_output, shown_output
+from agentgym.envs.swe.world import _importable, first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
+from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import read
+from agentgym.tasks.swe import source as sources
+from agentgym.tasks.swe.source import tree_of
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +215,27 @@ def test_the_oracle_repairs_whatever_was_done(world):
         assert world.success, mess
 
 
+@pytest.mark.parametrize(
+    ("now", "wanted"),
+    [
+        ("a\nb\nc\n", "a\nx\nc\n"),
+        ("a\nb\n", "a\nguard\nb\n"),  # what is replaced is still there afterwards
+        ("a\na\na\n", "a\na\nb\na\n"),
+        ("b\n", "a\nb\nc\nb\nd"),
+        ("a\nb", "a\nb\n"),
+        ("a\nb\n", ""),
+    ],
+)
+def test_one_change_after_another_leads_there(now, wanted):
+    for _ in range(5):
+        if now == wanted:
+            return
+        old, new = first_change(now.encode(), wanted.encode())
+        assert now.count(old) == 1
+        now = now.replace(old, new)
+    raise AssertionError(now)
+
+
 def test_tasks_and_options(data, tmp_path):
     world = SWE(data=data)
     assert world.splits == {"train": 1.0} and world.size() == 3
@@ -261,3 +286,33 @@ def test_a_little_of_the_contract(data):
 def test_the_bug_is_put_back_by_its_edits(data):
     for task in read(data):
         assert task.mutated() != task.base() and task.kind == "by hand"
+
+
+def test_no_jail_has_a_package_that_comes_with_agentgym():
+    names = {name for repository in sources.embedded() for name in _importable(tree_of(f"package:{repository}"))}
+    assert len(names) >= 8
+    look = f"import importlib.util as u; print([name for name in {sorted(names)} if u.find_spec(name)])"
+    jail = take(packages=SWE.packages)
+    for python in (SWE()._python(), "/usr/bin/python3"):
+        assert jail.run([python, "-c", look]).stdout.decode() in ("[]\n", ""), python
+    jail.close()
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_tasks_that_come_with_agentgym_are_solved_by_their_oracle(split):
+    world = SWE(split=split)
+    task = world.tasks(3)[2]
+    observation, _ = world.reset(seed=0, options={"task": task})
+    assert observation.startswith(task.instruction.strip())
+    for action in world.oracle():
+        world.step(action)
+        if world.success is not None:
+            break
+    assert world.success, world.observation
+    world.close()
+
+
+def test_difficulty_is_a_bound():
+    easy, all_ = SWE(difficulty=0), SWE()
+    assert 0 < easy.size() < all_.size() and {task.difficulty for task in easy.tasks(20)} == {0}
+    assert len(all_.splits) == 3 and all_.size("test") == 90

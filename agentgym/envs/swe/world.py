@@ -1,6 +1,7 @@
 """The world: a repository with a bug in a jail, an issue, a shell, and hidden tests that decide."""
 
 import base64
+import difflib
 import gzip
 import hashlib
 import io
@@ -9,6 +10,7 @@ import shlex
 import struct
 import sys
 import tarfile
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -24,11 +26,15 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.swe import EMBEDDED, Instance, read
-from agentgym.tasks.swe.instance import diff, occurrences
+from agentgym.tasks.swe.instance import diff
 from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES, roots
 from agentgym.tasks.swe.source import pack, unpack
 from agentgym.tasks.swe.suite import is_protected
 
+REMEMBERED = 256
+"""Folders that are kept for further episodes of their tasks."""
+MOST_EDITS = 8
+"""In one file, by the oracle; of more the file is written anew."""
 DATE = "2024-01-01T00:00:00Z"
 """Of the only commit there is."""
 
@@ -87,6 +93,19 @@ class SWE(RepositoryEnv):
     # The jail
 
     def prepare(self, jail: Sandbox) -> None:
+        instance = self._instance()
+        key = f"{instance.repository.digest} {instance.id} {self._python()}"
+        if key in _prepared:
+            jail.restore(_prepared[key])
+        else:
+            self._make(jail)
+            _prepared[key] = jail.snapshot()
+            while len(_prepared) > REMEMBERED:
+                _prepared.popitem(last=False)
+        _prepared.move_to_end(key)
+        self.fresh = _digests(_prepared[key])
+
+    def _make(self, jail: Sandbox) -> None:
         tree = {f"{FOLDER}/{path}": content for path, content in self._instance().broken().items()}
         python = shlex.quote(self._python())
         programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
@@ -97,7 +116,6 @@ class SWE(RepositoryEnv):
         result = jail.run(_PREPARE.format(folder=FOLDER, date=DATE))
         if not result.ok:
             raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
-        self.fresh = _digests(jail.snapshot())
 
     def shell(self, command: str) -> str:
         places = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
@@ -166,14 +184,15 @@ class SWE(RepositoryEnv):
         instance = self._instance()
         clean = {path: content for path, content in instance.base().items() if not is_protected(path)}
         tree = self.tree()
-        for edit in instance.gold if self.toolset == "files" else ():
-            text = tree.get(edit.path, b"").decode("utf-8", "replace")
-            if occurrences(text, edit.old) == 1:
-                old, new = unique(text, edit.old, edit.new)
-                yield json.dumps({"name": "edit", "arguments": {"path": edit.path, "old": old, "new": new}})
         for path, content in clean.items():
-            if tree.get(path) != content:
+            if tree.get(path) == content:
+                continue
+            change = first_change(tree.get(path, b""), content) if self.toolset == "files" else None
+            if change is None:
                 yield spell("bash", _rewriting(path, content))
+            else:
+                arguments = {"path": path, "old": change[0], "new": change[1]}
+                yield json.dumps({"name": "edit", "arguments": arguments})
         for path in sorted(tree):
             if path not in clean and not is_protected(path) and path.endswith(".py") and not path.startswith("."):
                 yield spell("bash", f"rm -f -- {shlex.quote('./' + path)}")
@@ -184,6 +203,8 @@ def _embedded() -> Library[Instance]:
     return library("the tasks that come with agentgym", read(EMBEDDED))
 
 
+_prepared: OrderedDict[str, bytes] = OrderedDict()
+"""Folders as episodes begin with them: a task is often played several times in a row."""
 _absent: set[tuple[str, str]] = set()
 """Names that a backend's jail was seen not to have installed."""
 _PREPARE = """
@@ -208,15 +229,28 @@ def _importable(tree: Mapping[str, bytes]) -> list[str]:
     return sorted(found)
 
 
-def unique(text: str, old: str, new: str) -> tuple[str, str]:
-    """Return lines to replace and their replacement, with as much of the text around them as makes them unique."""
-    at = 0 if text.startswith(old) else text.index(f"\n{old}") + 1
-    end = at + len(old)
-    while text.count(text[at:end]) > 1:
-        before, after = text.rfind("\n", 0, max(at - 1, 0)) + 1, text.find("\n", end) + 1 or len(text)
-        old, new = text[before:at] + old + text[end:after], text[before:at] + new + text[end:after]
-        at, end = before, after
-    return old, new
+def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
+    """Return the first lines in which two texts differ and what they should be, with as much around them as is unique.
+
+    None where that is no way from one to the other: one is no text, or they have little in common.
+    """
+    try:
+        lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, wanted))
+    except UnicodeDecodeError:
+        return None
+    matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
+    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+    if not changes or len(changes) > MOST_EDITS:
+        return None
+    _, begin, end, first, last = changes[0]
+    above, below, text = begin, end, "".join(lines)
+    while True:
+        old = "".join(lines[above:below])
+        if old and text.count(old) == 1:
+            return old, "".join([*lines[above:begin], *others[first:last], *lines[end:below]])
+        if (above, below) == (0, len(lines)):
+            return None
+        above, below = max(above - 1, 0), min(below + 1, len(lines))
 
 
 def _rewriting(path: str, content: bytes) -> str:

@@ -1,0 +1,66 @@
+"""What an episode of rlvr/SWE-v0 costs: first command, step, snapshot, grading. Run: python benchmarks/swe.py"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+from agentgym.envs.swe import SWE, grading
+from agentgym.envs.swe import world as worlds
+from agentgym.sandbox import stock
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tasks", type=int, default=20)
+    count = parser.parse_args().tasks
+    world = SWE(split="test")
+    times: dict[str, list[float]] = {}
+
+    def add(name: str, work: Callable[[], object]) -> None:
+        times.setdefault(name, []).append(milliseconds(work))
+
+    for seed, task in enumerate(world.tasks(count)):
+        stock._end()  # so that no jail waits: the first of a run, or of a burst of episodes
+        world.reset(seed=seed, options={"task": task})
+        add("reset to first command, no jail waiting", lambda: world.step("bash[ls]"))
+        time.sleep(1)  # another jail is made meanwhile
+        worlds._prepared.clear()
+        world.reset(seed=seed, options={"task": task})
+        add("reset to first command, a jail waiting", lambda: world.step("bash[ls]"))
+        time.sleep(1)
+        world.reset(seed=seed, options={"task": task})
+        add("the same, of a task played before", lambda: world.step("bash[ls]"))
+        add("a command", lambda: world.step("bash[ls]"))
+        add("view of a file", lambda: world.step("view[pyproject.toml]"))
+        add("snapshot", world.snapshot)
+        size = len(world.snapshot().payload[0]["folder"])
+        times.setdefault("bytes of a snapshot", []).append(size)
+        for action in world.oracle():
+            if "submit" in action:
+                break
+            world.step(action)
+        grading._known.clear()
+        add("grading of a right repair", lambda: world.step("submit[]"))
+        assert world.success
+        world.reset(seed=seed, options={"task": task})
+        world.step("bash[for file in $(git ls-files '*.py'); do echo '# read' >> $file; done]")
+        add("grading of a wrong one", lambda: world.step("submit[]"))
+        assert world.success is False
+    world.close()
+    print(f"{count} tasks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{'':42}{'least':>10}{'median':>10}{'p90':>10}   ms (or bytes)")
+    for name, found in times.items():
+        shown = (min(found), statistics.median(found), sorted(found)[int(0.9 * len(found))])
+        print(f"{name:42}" + "".join(f"{value:10.1f}" for value in shown))
+
+
+if __name__ == "__main__":
+    main()
