@@ -16,6 +16,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/ALFWorld-v0": ("agentgym.envs.alfworld:ALFWorld", "the same engine over genuine ALFWorld games (data=PATH)", {}),
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve problems of mathematics with a Python tool (GSM8K, MATH)", {}),
+    "rlvr/ReasoningGym-v0": ("agentgym.envs.reasoning_gym:ReasoningGym", "every task of the reasoning-gym package", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),
     "rlvr/TicTacToe-v0": (

@@ -31,6 +31,8 @@ def alfworld_data(tmp_path_factory):
 def options(id, request):
     if id == "rlvr/Math-v0" and missing():
         pytest.skip(missing())
+    if id == "rlvr/ReasoningGym-v0":
+        pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym")
     return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
 
 
