@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy
+
 from agentgym.envs.reasoning_gym.gates import BY_THAT_NAME, EVALUATORS, GATES, LEVELS, NEVER
 
 MODULE = __name__
@@ -71,7 +73,8 @@ def _data_set(name: str, level: int, options: str, seed: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, dict[str, Any]]:
-    random.seed(seed)  # for the few generators that draw from it
+    random.seed(seed)  # a few generators, and programs they run, draw from what is common to all
+    numpy.random.seed(seed % 2**32)
     data_set = _data_set(name, level, options, seed)
     return data_set, data_set[0]
 

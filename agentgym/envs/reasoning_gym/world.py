@@ -43,7 +43,7 @@ class ReasoningGym(Attempts):
     config: Mapping[str, Any] = MappingProxyType({})
     """Options of the task's generator; goes with one `dataset`."""
     random_bound = 0.05
-    ceilings: ClassVar[Mapping[str, float]] = dict.fromkeys(("true", "false", "yes", "no", "zero", "one", "list"), 0.1)
+    ceilings: ClassVar[Mapping[str, float]] = dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05)
 
     def _check_options(self) -> None:
         self.dataset = (self.dataset,) if isinstance(self.dataset, str) else tuple(self.dataset)
