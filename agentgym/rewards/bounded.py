@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import IO, Any, cast
 
 from agentgym.errors import BadConfig, Fault
@@ -71,6 +72,9 @@ class _Server:
                     return Reply(**_heard(process, seconds))
                 except (OSError, ValueError, TypeError):
                     self.close()
+                except BaseException:  # interrupted: a reply that nobody waited for must not be taken for the next one's
+                    self.close()
+                    raise
         raise Fault("the process that checks answers broke twice in a row", reason="crash")
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -101,7 +105,7 @@ class _Server:
     def close(self) -> None:
         """End the server."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and self.owner == os.getpid():
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
@@ -125,7 +129,7 @@ def _heard(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]
     pipe = cast("IO[bytes]", process.stdout).fileno()
     said, deadline = bytearray(), time.monotonic() + seconds
     while not said.endswith(b"\n"):
-        if not select.select([pipe], [], [], max(deadline - time.monotonic(), 0.0))[0]:
+        if not wait([pipe], max(deadline - time.monotonic(), 0.0)):
             raise OSError(f"no word in {seconds:.0f} s")
         piece = os.read(pipe, 65536)
         if not piece:

@@ -1,5 +1,6 @@
 """Expressions are compared by the genuine math-verify, within bounds; what hedges, evaluates or explodes earns nothing."""
 
+import signal
 import threading
 
 import pytest
@@ -156,6 +157,23 @@ def test_a_call_has_time_memory_and_a_process_of_its_own() -> None:
     assert bounded.call("math:sqrt", -1).problem.startswith("ValueError: ")
     assert bounded.call("os:getpid").value != bounded.call("os:getpid").value
     assert bounded.call("os:getenv", "HOME").value is None
+
+
+def test_an_interrupted_call_leaves_no_reply_behind() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Interrupted):
+            bounded.call("time:sleep", 1.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert bounded.call("math:factorial", 5).value == 120
 
 
 def test_the_server_of_calls_is_replaced_when_it_is_gone() -> None:

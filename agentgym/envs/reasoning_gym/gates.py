@@ -17,10 +17,15 @@ UNANSWERED = {
 LEVELS = {
     "jugs": (0, 1),
     "n_queens": (0, 3),
+    "rubiks_cube": (0, 0),
     "sokoban": (1, 99),
     "zebra_puzzles": (0, 3),
 }
-"""Lowest and highest level of a curriculum that are made within seconds; others take half a minute and more."""
+"""Lowest and highest level of a curriculum that can be played.
+
+Others take half a minute and more to make; and the scorer of larger cubes drops moves with a number in front (`2F`), which
+larger cubes take.
+"""
 
 BY_THAT_NAME = {
     "basic_arithmetic": "evaluates the problem it has just made",
