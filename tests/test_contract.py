@@ -42,6 +42,8 @@ DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 def options(id, request):
     if id == "rlvr/Math-v0" and missing():
         pytest.skip(missing())
+    if id == "rlvr/ReasoningGym-v0":
+        pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym")
     if id == "rlvr/SWEBench-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_docker_swe.py holds it to the contract")
     if id == "rlvr/Harbor-v0":

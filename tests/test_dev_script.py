@@ -30,7 +30,8 @@ def checkout(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
-    for command in ("train", "test", "check", "parity", "test-vllm", "test-clients", "test-docker", "full", "help"):
+    commands = ("train", "test", "check", "parity", "test-vllm", "test-clients", "test-docker", "test-reasoning-gym", "full", "help")
+    for command in commands:
         assert f"\n  {command} " in done.stdout
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import IO, Any, cast
 
 from agentgym.errors import BadConfig, Fault
@@ -32,14 +33,22 @@ class Reply:
     """Empty, or why there is no value: `timeout`, `memory`, `killed`, or the exception with its message."""
 
 
-def call(target: str, *arguments: Any, preload: Sequence[str] = (), seconds: float = 5.0, memory: int = 1 << 30) -> Reply:
+def call(
+    target: str,
+    *arguments: Any,
+    preload: Sequence[str] = (),
+    seconds: float = 5.0,
+    memory: int = 1 << 30,
+    trusted: bool = False,
+) -> Reply:
     """Call `module:function` with JSON arguments in a fresh process that has carried out `preload` already.
 
     `preload` names functions without arguments (`module:function`) or modules to import, once for all calls alike.
     `seconds` is wall clock, `memory` the bytes it may map beyond what the imports took. What the text does wrong is a
-    problem in the reply; Fault where the server of such calls cannot be started or breaks twice.
+    problem in the reply; Fault where the server of such calls cannot be started or breaks twice. `trusted` is for
+    arguments that no model wrote: the call is made in the server itself, and what it keeps there, later ones find.
     """
-    request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory}
+    request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)
 
 
@@ -63,6 +72,9 @@ class _Server:
                     return Reply(**_heard(process, seconds))
                 except (OSError, ValueError, TypeError):
                     self.close()
+                except BaseException:  # interrupted: a reply that nobody waited for must not be taken for the next one's
+                    self.close()
+                    raise
         raise Fault("the process that checks answers broke twice in a row", reason="crash")
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -93,7 +105,7 @@ class _Server:
     def close(self) -> None:
         """End the server."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and self.owner == os.getpid():
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
@@ -117,7 +129,7 @@ def _heard(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]
     pipe = cast("IO[bytes]", process.stdout).fileno()
     said, deadline = bytearray(), time.monotonic() + seconds
     while not said.endswith(b"\n"):
-        if not select.select([pipe], [], [], max(deadline - time.monotonic(), 0.0))[0]:
+        if not wait([pipe], max(deadline - time.monotonic(), 0.0)):
             raise OSError(f"no word in {seconds:.0f} s")
         piece = os.read(pipe, 65536)
         if not piece:
@@ -148,8 +160,21 @@ def serve() -> None:
         say({"problem": f"{type(error).__name__}: {error}"})
         return
     say({"value": "ready"})
+    _end_with(os.getppid())
     for line in sys.stdin.buffer:
-        say(_forked(json.loads(line)))
+        request = json.loads(line)
+        say(json.loads(_answered(request)) if request["trusted"] else _forked(request))
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has, which a long call would not notice otherwise."""
+
+    def look(_signal: int, _frame: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 2.0, 2.0)
 
 
 def _forked(request: dict[str, Any]) -> dict[str, Any]:
@@ -182,18 +207,21 @@ def _forked(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _be_the_child(request: dict[str, Any], write: int) -> None:
-    try:
-        _limit(request["seconds"], request["memory"])
-        module, _, name = request["target"].partition(":")
-        value = getattr(importlib.import_module(module), name)(*request["arguments"])
-        said = json.dumps({"value": value})
-    except MemoryError:
-        said = '{"problem": "memory"}'
-    except BaseException as error:  # of any kind: the text that was checked brought it about
-        said = json.dumps({"problem": f"{type(error).__name__}: {str(error)[:200]}"})
     with contextlib.suppress(BaseException):
-        os.write(write, said.encode())  # a pipe's reader waits, so a long reply goes through in one call or not at all
+        _limit(request["seconds"], request["memory"])
+        os.write(write, _answered(request).encode())  # the reader waits, so a long reply goes through at once or not at all
     os._exit(0)
+
+
+def _answered(request: dict[str, Any]) -> str:
+    module, _, name = request["target"].partition(":")
+    try:
+        value = getattr(importlib.import_module(module), name)(*request["arguments"])
+        return json.dumps({"value": value})
+    except MemoryError:
+        return '{"problem": "memory"}'
+    except BaseException as error:  # of any kind: the text that was checked brought it about
+        return json.dumps({"problem": f"{type(error).__name__}: {str(error)[:200]}"})
 
 
 def _limit(seconds: float, memory: int) -> None:

@@ -1,5 +1,6 @@
 """Expressions are compared by the genuine math-verify, within bounds; what hedges, evaluates or explodes earns nothing."""
 
+import signal
 import threading
 
 import pytest
@@ -85,6 +86,12 @@ def test_hostile_answers_are_turned_away_before_anything_reads_them(answer: str)
     assert readable(answer, "3x^2") is None or not verify(answer, "3x^2")
 
 
+def test_words_that_hedge_are_no_products_of_variables() -> None:
+    assert verify("r + o", "o + r") is True
+    assert readable("o or r", "o + r") is None
+    assert readable("r and o", "\\frac{dan}{or}") is None
+
+
 def test_what_takes_too_long_in_spite_of_that_is_ended(monkeypatch) -> None:
     monkeypatch.setattr("agentgym.rewards.expressions.SECONDS", 1.0)
     assert readable("(((9^{9999})^{9999})^{9999})^{99}", "3x^2") is not None
@@ -156,6 +163,23 @@ def test_a_call_has_time_memory_and_a_process_of_its_own() -> None:
     assert bounded.call("math:sqrt", -1).problem.startswith("ValueError: ")
     assert bounded.call("os:getpid").value != bounded.call("os:getpid").value
     assert bounded.call("os:getenv", "HOME").value is None
+
+
+def test_an_interrupted_call_leaves_no_reply_behind() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Interrupted):
+            bounded.call("time:sleep", 1.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert bounded.call("math:factorial", 5).value == 120
 
 
 def test_the_server_of_calls_is_replaced_when_it_is_gone() -> None:

@@ -1,0 +1,179 @@
+"""What is asked of the `reasoning-gym` package, in a process of its own (`agentgym.rewards.bounded`).
+
+Some of its generators go through sets of strings, whose order the hash seed decides; the process has a fixed one, so a
+task is the same everywhere. Some of its scorers call `eval` on the answer, or sympy's parser, which does; `gates` has
+what is let through to them, and a scorer that evaluates and has no gate is refused.
+"""
+
+import ast
+import importlib
+import inspect
+import json
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy
+
+from agentgym.envs.reasoning_gym.gates import BY_THAT_NAME, EVALUATORS, GATES, LEVELS, NEVER
+
+MODULE = __name__
+
+
+def warm() -> None:
+    """Load the package, so that every process made from this one has it."""
+    importlib.import_module("reasoning_gym")
+
+
+def table() -> dict[str, str]:
+    """Return the names of all tasks, each with the reason why it is refused, or an empty text."""
+    data_sets: dict[str, Any] = importlib.import_module("reasoning_gym.factory").DATASETS
+    return {name: _refusal(name, kind) for name, (kind, _) in sorted(data_sets.items())}
+
+
+def _refusal(name: str, kind: type) -> str:
+    if name in NEVER:
+        return NEVER[name]
+    called = {word for base in kind.__mro__ for word in _called(base.__module__)}
+    found = sorted(called & EVALUATORS)
+    if found and name not in GATES and name not in BY_THAT_NAME:
+        return f"its code calls {found[0]}, and nobody has looked whether an answer can get there"
+    return ""
+
+
+@lru_cache
+def _called(module: str) -> frozenset[str]:
+    """Return the names of the functions that a module of the package calls."""
+    if not module.startswith("reasoning_gym"):
+        return frozenset()
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = {f.id for f in calls if isinstance(f, ast.Name)}
+    return frozenset(names | {f.attr for f in calls if isinstance(f, ast.Attribute)} - {"compile"})  # that is re.compile
+
+
+@lru_cache(maxsize=256)
+def _data_set(name: str, level: int, options: str, seed: int) -> Any:
+    factory = importlib.import_module("reasoning_gym.factory")
+    curricula: dict[str, Any] = factory.CURRICULA
+    if name not in curricula or options != "{}":
+        return factory.create_dataset(name, seed=seed, size=1, **json.loads(options))
+    low, high = LEVELS.get(name, (0, level))
+    curriculum, level = curricula[name](), max(low, min(level, high))
+    while level >= 0:
+        curriculum.set_global_level(level)
+        try:
+            return factory.DATASETS[name][0](curriculum.generate_configuration({"seed": seed, "size": 1}))
+        except AssertionError:  # some curricula have levels that their own generator refuses, one has no other
+            level -= 1
+    return factory.create_dataset(name, seed=seed, size=1)
+
+
+@lru_cache(maxsize=64)
+def _entry(name: str, level: int, options: str, seed: int) -> tuple[Any, dict[str, Any]]:
+    random.seed(seed)  # a few generators, and programs they run, draw from what is common to all
+    numpy.random.seed(seed % 2**32)
+    data_set = _data_set(name, level, options, seed)
+    return data_set, data_set[0]
+
+
+def generate(name: str, level: int, options: str, seed: int) -> dict[str, str | None]:
+    """Return question and answer of the task with that seed; the answer is None where there is only a scorer."""
+    _, entry = _entry(name, level, options, seed)
+    answer = entry["answer"]
+    if answer is None:
+        answer = _SOLUTIONS[name](entry["metadata"]) if name in _SOLUTIONS else None
+    return {"question": str(entry["question"]), "answer": None if answer is None else str(answer)}
+
+
+def score(name: str, level: int, options: str, seed: int, answer: str) -> float:
+    """Return the package's own score of an answer that went through its gate."""
+    data_set, entry = _entry(name, level, options, seed)
+    return float(data_set.score_answer(answer, entry))
+
+
+def numbers(name: str, level: int, options: str, seed: int) -> list[int]:
+    """Return the numbers that a task's metadata says are to be used."""
+    return [int(number) for number in _entry(name, level, options, seed)[1]["metadata"]["numbers"]]
+
+
+def levels(name: str) -> int:
+    """Return how many levels of difficulty a task has."""
+    curricula: dict[str, Any] = importlib.import_module("reasoning_gym.factory").CURRICULA
+    if name not in curricula:
+        return 1
+    return max((len(attribute.levels) for attribute in curricula[name]().attributes.values()), default=1)
+
+
+def _way_out(metadata: dict[str, Any]) -> str:
+    """Return moves that free the piece A of a Rush Hour board of six by six, found breadth first.
+
+    The question and the scorer call the pieces A, B, C, … in the order of their letters on the board.
+    """
+    board: str = metadata["board_config"]
+    labels = sorted(set(board) - {"o", "x"})
+    cells = {label: [i for i, c in enumerate(board) if c == label] for label in labels}
+    shape = {label: (len(found), found[1] - found[0]) for label, found in cells.items()}
+    walls = {i for i, c in enumerate(board) if c == "x"}
+    start = tuple(cells[label][0] for label in labels)
+    before: dict[tuple[int, ...], tuple[tuple[int, ...], str] | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        state = queue.popleft()
+        if state[0] == 16:  # the third row's fifth cell
+            return _retraced(before, state)
+        spans = (range(p, p + shape[n][0] * shape[n][1], shape[n][1]) for p, n in zip(state, labels, strict=True))
+        taken = walls.union(*spans)
+        for index, label in enumerate(labels):
+            size, stride = shape[label]
+            for sign in (1, -1):
+                place, steps = state[index], 0
+                while (free := _next_cell(place, size, stride, sign)) is not None and free not in taken:
+                    place, steps = place + sign * stride, steps + 1
+                    after = (*state[:index], place, *state[index + 1 :])
+                    if after not in before:
+                        before[after] = state, f"{chr(ord('A') + index)}{'+' if sign > 0 else '-'}{steps}"
+                        queue.append(after)
+    raise ValueError("the board has no solution")
+
+
+def _next_cell(place: int, size: int, stride: int, sign: int) -> int | None:
+    """Return the cell that a piece would move to, or None at the edge."""
+    edge = place if sign < 0 else place + (size - 1) * stride
+    cell = edge + sign * stride
+    inside = 0 <= cell < 36 and (stride == 6 or cell // 6 == edge // 6)
+    return cell if inside else None
+
+
+def _retraced(before: dict[tuple[int, ...], tuple[tuple[int, ...], str] | None], state: tuple[int, ...]) -> str:
+    moves: list[str] = []
+    while (step := before[state]) is not None:
+        state, move = step
+        moves.append(move)
+    return " ".join(reversed(moves))
+
+
+def _colours(metadata: dict[str, Any]) -> str:
+    colours: dict[int, int] = metadata["possible_answer"]
+    return json.dumps({str(vertex): colour for vertex, colour in colours.items()})
+
+
+def _unscrambled(metadata: dict[str, Any]) -> str:
+    """Return the scramble of a cube backwards."""
+    moves: list[str] = metadata["scramble_moves"].split()
+    return " ".join(move.removesuffix("'") if move.endswith("'") else f"{move}'" for move in reversed(moves))
+
+
+def _example(metadata: dict[str, Any]) -> str:
+    return str(metadata["example_answer"])
+
+
+_SOLUTIONS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "graph_color": _colours,
+    "propositional_logic": _example,
+    "rubiks_cube": _unscrambled,
+    "rush_hour": _way_out,
+}
+"""Right answers for tasks that come without one, from what else the package says of them."""
