@@ -34,7 +34,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Take one file out of archives within archives, among others of the same name."""
     target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
     place = pick(ask, ("final", "approved", "signed"))
-    depth = 2 + level
+    depth = 2 + min(level, 12)
     wanted = lines(fill, 3).encode()
     inner = {f"{one}/{target}": lines(fill, 3).encode() for one in ("draft", "old", f"{place}-not")}
     inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
@@ -54,6 +54,8 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
         }
     top = numbered(ask)
     tree: dict[str, Entry] = {f"{top}/{name}": file(content) for name, content in inner.items()}
+    for name in names(fill, level):  # as many more that hold the name, and not in that folder
+        tree[f"{top}/{path(fill, 1)}{name}.zip"] = file(_packed("zip", {f"old/{target}": lines(fill, 2).encode()}))
 
     def check(final: Final) -> Checks:
         yield f"{out} holds what was packed", final.content(out) == wanted
