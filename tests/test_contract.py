@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym.contract import LAWS, check
 from agentgym.registry import WORLDS
+from agentgym.sandbox.bubblewrap import missing
 
 sys.path.append(str(Path(__file__).parent / "envs"))
 
@@ -30,6 +31,8 @@ def alfworld_data(tmp_path_factory):
 def options(id, request):
     if id == "rlvr/Harbor-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_harbor.py holds it to the contract")
+    if id == "rlvr/Terminal-v0" and missing():
+        pytest.skip(missing())
     if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
     return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
