@@ -133,6 +133,13 @@ def test_a_jail_that_breaks_is_replaced(world, say):
     assert say("cat ~/task/time; pwd") == f"{before}\n/usr"
 
 
+def test_a_folder_that_its_owner_closed_harms_nobody(world, say):
+    say("mkdir -p x/y; chmod 0 x")
+    assert say("echo on") == "on"
+    world.reset(seed=0, options={"task": 0})
+    assert say("echo on; ls -d x 2>&1") == "on\nls: cannot access 'x': No such file or directory\n[exit code 2]"
+
+
 def test_nothing_of_an_episode_is_in_the_next(world, say):
     say("echo mine > ~/mine; echo mine > /tmp/mine; echo mine > /dev/shm/mine; (sleep 50 &); ln -s / ~/task/root")
     world.reset(seed=0, options={"task": 1})
