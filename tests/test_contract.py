@@ -48,6 +48,8 @@ def options(id, request):
         pytest.skip("it plays in containers: tests/with_docker/test_docker_swe.py holds it to the contract")
     if id == "rlvr/Harbor-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_harbor.py holds it to the contract")
+    if id == "rlvr/Terminal-v0" and missing():
+        pytest.skip(missing())
     if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}

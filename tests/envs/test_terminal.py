@@ -1,5 +1,6 @@
 """The terminal world: a shell that goes on, what is shown of it, what is kept, who plays."""
 
+import hashlib
 import json
 
 import pytest
@@ -10,6 +11,9 @@ from agentgym.envs.terminal import tree as trees
 from agentgym.envs.terminal.cheaters import CHEATERS
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
 from agentgym.errors import BadConfig, UnknownName
+from agentgym.sandbox.bubblewrap import missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
 
 
 def bash(command):
@@ -129,6 +133,13 @@ def test_a_jail_that_breaks_is_replaced(world, say):
     assert say("cat ~/task/time; pwd") == f"{before}\n/usr"
 
 
+def test_a_folder_that_its_owner_closed_harms_nobody(world, say):
+    say("mkdir -p x/y; chmod 0 x")
+    assert say("echo on") == "on"
+    world.reset(seed=0, options={"task": 0})
+    assert say("echo on; ls -d x 2>&1") == "on\nls: cannot access 'x': No such file or directory\n[exit code 2]"
+
+
 def test_nothing_of_an_episode_is_in_the_next(world, say):
     say("echo mine > ~/mine; echo mine > /tmp/mine; echo mine > /dev/shm/mine; (sleep 50 &); ln -s / ~/task/root")
     world.reset(seed=0, options={"task": 1})
@@ -215,6 +226,23 @@ def test_programs_that_are_missing_are_named(monkeypatch):
     monkeypatch.setattr(module, "_STARTED", {})
     with pytest.raises(BadConfig, match="no-such-program"):
         agentgym.make("rlvr/Terminal-v0").reset(seed=0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 200_000])
+def test_what_is_stored_is_read_by_all(size):
+    import gzip
+    import zlib
+
+    from agentgym.envs.terminal.stored import gzipped, zlibbed
+
+    content = bytes(range(256)) * (size // 256 + 1)
+    assert gzip.decompress(gzipped(content[:size])) == zlib.decompress(zlibbed(content[:size])) == content[:size]
+
+
+def test_tasks_are_the_same_on_every_machine():
+    env = agentgym.make("rlvr/Terminal-v0", difficulty=2)
+    shown = "".join(f"{task.instruction}{env.split_key(task)}" for task in map(env.numbered, range(60)))
+    assert hashlib.sha256(shown.encode()).hexdigest()[:16] == "88b1a989c987d89e"
 
 
 def test_trees_are_packed_alike_and_links_are_followed():

@@ -7,7 +7,9 @@ import pytest
 import agentgym
 from agentgym.core import Task
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
+from agentgym.sandbox.bubblewrap import missing
 
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
 LEVELS = {name: place % 3 for place, name in enumerate(FAMILIES)}
 
 
@@ -57,10 +59,10 @@ def test_the_reference_is_accepted_and_mistakes_are_not(family, world):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", range(5))
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4, 15])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_and_so_it_is_at_every_level(family, level, world):
-    for seed in range(4):
+    for seed in range(4 if level < 5 else 1):
         hold(world, family, seed, seed + 50, level)
 
 

@@ -83,8 +83,18 @@ def test_the_shell_goes_on(env):
 def test_a_reward_of_ones_own_counts_nothing(env):
     env.reset(seed=0)
     env.step(bash("mkdir -p /logs/verifier /tests; echo 1 | tee /logs/verifier/reward.txt > /logs/verifier/reward.json"))
-    env.step(bash("echo > /tests/test_outputs.py; (while true; do echo 1 > /logs/verifier/reward.json; done) & sleep 0.1"))
+    env.step(bash("echo > /tests/test_outputs.py"))
     assert env.step("submit[]")[1] == 0.0
+
+
+def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
+    made = make(write(tmp_path / "t", test=f"sleep 2\n{TEST}"))
+    made.reset(seed=0)
+    later = "sleep 1; while true; do echo 1 > /logs/verifier/reward.json; echo 1 > /app/alive; done"
+    made.step(bash(f"(setsid nohup bash -c '{later}' > /dev/null 2>&1 &)"))
+    assert made.step("submit[]")[1] == 0.0
+    assert not made.jail.run("test -e /app/alive").ok
+    made.close()
 
 
 def test_a_snapshot_plays_the_commands_again(env):

@@ -1,10 +1,10 @@
 """A git repository made without git: the same objects on every machine, whatever its version of git."""
 
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentgym.envs.terminal.stored import zlibbed
 from agentgym.envs.terminal.tree import LONG_AGO, Entry, file, folder
 
 AUTHORS = (("Ada Adler", "ada@example.org"), ("Ben Brandt", "ben@example.org"), ("Cleo Castro", "cleo@example.org"))
@@ -71,7 +71,7 @@ class Repository:
         for name, commit in self.refs.items():
             found[f".git/{name}"] = file(f"{commit}\n")
         for id, whole in self.objects.items():
-            found[f".git/objects/{id[:2]}/{id[2:]}"] = file(zlib.compress(whole, 0), 0o444)
+            found[f".git/objects/{id[:2]}/{id[2:]}"] = file(zlibbed(whole), 0o444)
         found[".git/index"] = file(_index(files))
         return found
 

@@ -52,5 +52,5 @@ def number(rng: Rng, least: int, most: int) -> int:
 
 
 def path(rng: Rng, depth: int) -> str:
-    """Return a path of so many folders, with a slash at its end; empty where there is none."""
-    return "".join(f"{pick(rng, PLACES)}/" for _ in range(depth))
+    """Return a path of so many folders (at most eight), with a slash at its end; empty where there is none."""
+    return "".join(f"{pick(rng, PLACES)}/" for _ in range(min(depth, 8)))

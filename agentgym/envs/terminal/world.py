@@ -50,7 +50,7 @@ class Terminal(JailedEnv):
     """Seconds that a command may take."""
     shown: float = 8000
     """Characters that are shown of what a command prints."""
-    limits = Limits(disk=24 * MEGABYTE, files=4000)
+    limits = Limits(disk=24 * MEGABYTE, files=20_000)
     random_bound = 0.01
     expert_bound = 0.95
     answers = ("answers",)
@@ -72,7 +72,7 @@ class Terminal(JailedEnv):
         super().setup()
         self._fits = False  # whether the jail's folder is that of this episode
         self._seen: str = ""  # what the jail's folder looked like after the last command
-        self._graded: dict[str, str | None] = {}
+        self._graded: dict[tuple[str, str], str | None] = {}
 
     # Tasks
 
@@ -192,7 +192,8 @@ class Terminal(JailedEnv):
 
     def _problem(self) -> str | None:
         """Return what does not hold in the present state; None where the task is done."""
-        if self.key not in self._graded:
+        at = self.task.instruction, self.key
+        if at not in self._graded:
             assert self.folder is not None
             scene, folder, home = self._scene(self.task), self.folder, self._new_shell().folder
             tree = below(unpack(folder), FOLDER)
@@ -200,8 +201,8 @@ class Terminal(JailedEnv):
                 found = grade(scene, Final(tree, _no_jail, home))
             except _JailNeeded:
                 found = self.elsewhere(lambda jail: grade(scene, Final(tree, _runner(jail, folder, self.seconds), home)))
-            self._graded[self.key] = found
-        return self._graded[self.key]
+            self._graded[at] = found
+        return self._graded[at]
 
     # Who plays
 

@@ -1,12 +1,12 @@
 """Archives in archives, and archives to be made."""
 
-import gzip
 import hashlib
 import io
 import tarfile
 import zipfile
 
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
+from agentgym.envs.terminal.stored import gzipped
 from agentgym.envs.terminal.tree import LONG_AGO, Entry, file
 from agentgym.envs.terminal.words import lines, names, number, numbered, path
 
@@ -19,14 +19,16 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
     if kind == "zip":
         with zipfile.ZipFile(made, "w") as archive:
             for name, content in files.items():
-                archive.writestr(zipfile.ZipInfo(name, (2024, 1, 1, 10, 0, 0)), content)
+                member = zipfile.ZipInfo(name, (2024, 1, 1, 10, 0, 0))
+                member.create_system = 3  # Unix, wherever it is made
+                archive.writestr(member, content)
         return made.getvalue()
     with tarfile.open(fileobj=made, mode="w") as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mtime = len(content), LONG_AGO
             archive.addfile(member, io.BytesIO(content))
-    return gzip.compress(made.getvalue(), 1, mtime=0) if kind == "tar.gz" else made.getvalue()
+    return gzipped(made.getvalue()) if kind == "tar.gz" else made.getvalue()
 
 
 @family("unpack")
@@ -34,7 +36,7 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Take one file out of archives within archives, among others of the same name."""
     target, out = f"{numbered(ask)}.txt", f"{numbered(ask, 'found')}.txt"
     place = pick(ask, ("final", "approved", "signed"))
-    depth = 2 + level
+    depth = 2 + min(level, 12)
     wanted = lines(fill, 3).encode()
     inner = {f"{one}/{target}": lines(fill, 3).encode() for one in ("draft", "old", f"{place}-not")}
     inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
@@ -54,6 +56,8 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
         }
     top = numbered(ask)
     tree: dict[str, Entry] = {f"{top}/{name}": file(content) for name, content in inner.items()}
+    for name in names(fill, level):  # as many more that hold the name, and not in that folder
+        tree[f"{top}/{path(fill, 1)}{name}.zip"] = file(_packed("zip", {f"old/{target}": lines(fill, 2).encode()}))
 
     def check(final: Final) -> Checks:
         yield f"{out} holds what was packed", final.content(out) == wanted

@@ -131,11 +131,11 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
             0o755,
         )
     }
-    for place, name in enumerate(names(fill, 3 + level)):
+    for place, name in enumerate(names(fill, 3 + min(level, 8))):
         tree[f"{top}/workers/{name}.sh"] = file(f"sleep 0.1\necho {sentence(fill, 2)}\nexit {place % 2}\n", 0o755)
     hidden = dict[str, bytes]()
     told, said = list[str](), dict[str, str]()
-    for place, name in enumerate(sorted(names(fill, 4 + level))):
+    for place, name in enumerate(sorted(names(fill, 4 + min(level, 8)))):
         status, words = (number(fill, 1, 99), 0, 0)[place % 3], sentence(fill, 3)
         hidden[f"{top}/workers/{name}.sh"] = f"sleep 0.{place}\necho {words}\nexit {status}\n".encode()
         told.append(f"{name}.sh {status}")

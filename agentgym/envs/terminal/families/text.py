@@ -1,6 +1,7 @@
 """Lines of text: logs, lists, encodings, tables of times."""
 
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample, shuffled
+from agentgym.envs.terminal.stored import gzipped
 from agentgym.envs.terminal.tree import Entry, file
 from agentgym.envs.terminal.words import PEOPLE, SERVICES, SURNAMES, VERBS, names, number, numbered, path, sentence
 
@@ -10,8 +11,6 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @family("tally")
 def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Count lines of logs by service, where the word that is counted also stands in messages; later packed logs too."""
-    import gzip
-
     top, out, wanted = numbered(ask), f"{numbered(ask)}.txt", pick(ask, LEVELS[1:])
     packed = level >= 2
     tree, counts = dict[str, Entry](), dict[str, int]()
@@ -31,7 +30,7 @@ def tally(ask: Rng, fill: Rng, level: int) -> Scenario:
         zipped = packed and place % 2 == 1
         text = "".join(body).encode()
         where = f"{top}/{path(fill, place % 2 if level else min(place, 1))}{name}.log"
-        tree[where + (".gz" if zipped else "")] = file(gzip.compress(text, 1, mtime=0) if zipped else text)
+        tree[where + (".gz" if zipped else "")] = file(gzipped(text) if zipped else text)
         for entry in body:
             _, _, kind, service, *_ = entry.split()
             if kind == wanted:
