@@ -53,8 +53,8 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 def left_behind() -> str:
-    """Return the processes of nasty programs that are still there (the zygote's command line has no mark)."""
-    return subprocess.run(["pgrep", "-fa", f": {MARK}"], capture_output=True, text=True).stdout
+    """Return the processes of nasty programs that are still there (the pattern matches no other search for them)."""
+    return subprocess.run(["pgrep", "-fa", f"[:] {MARK}"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize("nasty", PROGRAMS, ids=lambda nasty: nasty.name)

@@ -28,11 +28,15 @@ unpack() {  # unpack PACKAGE…: with what they need and this machine has not, i
     : >"$folder/programs/complete"
 }
 
+storage() {  # storage NAME: that driver, or the one that copies, where layers cannot lie on layers (CI in a container)
+    if [ "$(stat --file-system --format %T "$folder")" = overlayfs ]; then echo vfs; else echo "$1"; fi
+}
+
 start_docker() {
     unpack docker.io
     # No bridge and no rules of the firewall: the tests' containers have no network.
     exec dockerd --data-root "$folder/data" --exec-root "$folder/run" --pidfile "$folder/docker.pid" --host "$url" \
-        --storage-driver "${AGENTGYM_STORAGE:-overlay2}" --iptables=false --ip6tables=false --bridge=none --ip-forward=false
+        --storage-driver "$(storage overlay2)" --iptables=false --ip6tables=false --bridge=none --ip-forward=false
 }
 
 start_podman() {
@@ -54,7 +58,7 @@ END
     mkdir -p "$folder/.config/containers"
     printf '{"default": [{"type": "insecureAcceptAnything"}]}' >"$folder/.config/containers/policy.json"
     printf '[storage]\ndriver = "%s"\nrunroot = "%s/run"\ngraphroot = "%s/data"\n' \
-        "${AGENTGYM_STORAGE:-overlay}" "$folder" "$folder" >"$folder/storage.conf"
+        "$(storage overlay)" "$folder" "$folder" >"$folder/storage.conf"
     export CONTAINERS_CONF="$folder/containers.conf" CONTAINERS_STORAGE_CONF="$folder/storage.conf" TMPDIR="$folder" HOME="$folder"
     exec podman --root "$folder/data" --runroot "$folder/run" system service --time=0 "$url"
 }
