@@ -10,7 +10,7 @@ from agentgym.contract.subject import Subject
 from agentgym.core import TextEnv
 from agentgym.errors import unknown
 
-SMALL = {"count": 2, "steps": 6, "plays": 8}
+SMALL = {"count": 2, "steps": 6, "plays": 6}
 """What is spent on a world that waits for something outside: a jail, a browser."""
 
 __all__ = ["LAWS", "Broken", "NotChecked", "Report", "Result", "Subject", "check"]
