@@ -51,17 +51,15 @@ def read_number(text: str) -> Number | None:
 def unwrapped(text: str) -> str:
     """Return the text without what is put around a value: dollars, one box, a full stop, `x =`; minus signs made plain."""
     body = text.strip().replace("−", "-").replace("{,}", ",").replace("\\!", "").replace("\\,", "")
-    boxes, changed = 0, True
+    changed = True
     while changed:
         changed = False
-        body = body.strip().removesuffix(".") if body.strip()[-1:] == "." else body.strip()
+        body = body.strip().removesuffix(".")
         for opener, closer in _WRAPPED:
             inner = body[len(opener) : len(body) - len(closer)]
             fits = len(body) > len(opener) + len(closer) and body.startswith(opener) and body.endswith(closer)
             if fits and opener not in inner and (closer != "}" or _balanced(inner)):
-                boxes += opener == "\\boxed{"
-                if boxes <= 1:
-                    body, changed = inner, True
+                body, changed = inner, True
                 break
     return re.sub(r"^[A-Za-z]\s*=\s*", "", body)
 

@@ -86,6 +86,12 @@ def test_hostile_answers_are_turned_away_before_anything_reads_them(answer: str)
     assert readable(answer, "3x^2") is None or not verify(answer, "3x^2")
 
 
+def test_words_that_hedge_are_no_products_of_variables() -> None:
+    assert readable("r + o", "o + r") is not None and readable("or", "ro") is None
+    assert readable("o or r", "o + r") is None
+    assert readable("r and o", "\\frac{dan}{or}") is None
+
+
 def test_what_takes_too_long_in_spite_of_that_is_ended(monkeypatch) -> None:
     monkeypatch.setattr("agentgym.rewards.expressions.SECONDS", 1.0)
     assert readable("(((9^{9999})^{9999})^{9999})^{99}", "3x^2") is not None
