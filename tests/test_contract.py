@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym.contract import LAWS, check
 from agentgym.registry import WORLDS
+from agentgym.rewards import expressions
 from agentgym.sandbox.bubblewrap import missing
 
 sys.path.append(str(Path(__file__).parent / "envs"))
@@ -33,6 +34,8 @@ def options(id, request):
         pytest.skip(missing())
     if id == "rlvr/ReasoningGym-v0":
         pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym")
+    if id == "rlvr/Math-v0" and not expressions.installed():
+        return {"preset": "numbers"}
     return {"data": request.getfixturevalue("alfworld_data")} if id == "rlvr/ALFWorld-v0" else {}
 
 

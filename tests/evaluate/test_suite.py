@@ -8,7 +8,8 @@ from agentgym import BadConfig, BadData
 from agentgym.evaluate.suite import Suite, read_suite, resolve, suites, worlds
 from agentgym.registry import WORLDS, make
 
-EMBEDDED = set(WORLDS) - {"rlvr/ALFWorld-v0"}  # every world that needs no files of others
+EMBEDDED = set(WORLDS) - {"rlvr/ALFWorld-v0", "rlvr/Math-v0", "rlvr/ReasoningGym-v0"}
+"""Every world that needs no files of others, no jail and no extra."""
 
 
 def test_names_of_worlds():
