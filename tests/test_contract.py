@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym.contract import LAWS, check
 from agentgym.registry import WORLDS
+from agentgym.rewards import expressions
 from agentgym.sandbox.bubblewrap import missing
 
 sys.path.append(str(Path(__file__).parent / "envs"))
@@ -39,17 +40,20 @@ def webshop_data(tmp_path_factory):
 DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
+JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+
+
 def options(id, request):
-    if id == "rlvr/Math-v0" and missing():
+    if id in JAILED and missing():
         pytest.skip(missing())
     if id == "rlvr/ReasoningGym-v0":
         pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym")
+    if id == "rlvr/Math-v0" and not expressions.installed():
+        return {"preset": "numbers"}
     if id == "rlvr/SWEBench-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_docker_swe.py holds it to the contract")
     if id == "rlvr/Harbor-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_harbor.py holds it to the contract")
-    if id == "rlvr/Terminal-v0" and missing():
-        pytest.skip(missing())
     if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}

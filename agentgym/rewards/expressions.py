@@ -1,70 +1,177 @@
-"""What of an answer is let through to a scorer: nothing that `eval` could make more of than a value, and no loophole."""
+"""Verifier of mathematical answers: numbers by `numeric`, expressions by math-verify (extra `math`).
 
-import re
-
-EVALUATORS = frozenset({"eval", "exec", "parse_expr", "sympify", "compile", "__import__"})
-
-NEVER = {
-    "composite": "it is a mixture of other tasks, which `dataset=(…, …)` is here",
-}
-"""Tasks that are refused, with the reason."""
-
-UNANSWERED = {
-    "boxnet": "the package has a scorer and no answer",
-}
-"""Tasks that are played by name only, with the reason."""
-
-LEVELS = {
-    "jugs": (0, 1),
-    "n_queens": (0, 3),
-    "rubiks_cube": (0, 0),
-    "sokoban": (1, 99),
-    "zebra_puzzles": (0, 3),
-}
-"""Lowest and highest level of a curriculum that can be played.
-
-Others take half a minute and more to make; and the scorer of larger cubes drops moves with a number in front (`2F`), which
-larger cubes take.
+The text of an answer is hostile: it is never evaluated, what is let through to math-verify is told by a list, and
+math-verify runs in a process with limits on time and memory (`bounded`), without the signals it would use by itself,
+which work in a main thread only.
 """
 
-BY_THAT_NAME = {
-    "basic_arithmetic": "evaluates the problem it has just made",
-    "bf": "compiles the program it has just made",
-    "bitwise_arithmetic": "evaluates its problem; the answer goes to int()",
-    "codeio": "runs the package's own programs while generating; the answer goes to json",
-    "gsm_symbolic": "evaluates fractions of its own while generating",
-    "number_sorting": "evaluates its own answer; the given one goes to json",
-    "propositional_logic": "has a parser of its own by that name",
-}
-"""Tasks whose code evaluates something, but never an answer: their scorers were read (reasoning-gym 0.1.25)."""
+import importlib
+import importlib.util
+import logging
+import re
+from functools import lru_cache
+from typing import Any
 
-_LIST = re.compile(r"[\[\],\s'\"A-Za-z0-9_-]*")
-_SUM = re.compile(r"(?:[0-9()\s]|[-+](?!\s*[-+])|\*(?!\s*\*)|/(?!\s*/))*")
-_FUNCTIONS = "sin|cos|tan|sec|csc|cot|asin|acos|atan|sinh|cosh|tanh|exp|log|ln|sqrt|pi|Abs"
-_NAME = rf"(?<![A-Za-z0-9_.])(?:{_FUNCTIONS}|[A-Za-z])(?![A-Za-z0-9_.])"
-_EXPRESSION = re.compile(rf"(?:[-+*/()\s^]|{_NAME}|\d++(?:\.\d++)?)*+")
+from agentgym.errors import MissingExtra
+from agentgym.rewards.bounded import call
+from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
-GATES: dict[str, re.Pattern[str]] = {
-    "binary_matrix": _LIST,
-    "n_queens": _LIST,
-    "spiral_matrix": _LIST,
-    "string_insertion": _LIST,
-    "countdown": _SUM,
-    "puzzle24": _SUM,
-    "intermediate_integration": _EXPRESSION,
-    "polynomial_multiplication": _EXPRESSION,
-    "simple_integration": _EXPRESSION,
-    # not for safety: the scorer takes any text where there is no solution, and any text but an empty one, respectively
-    "polynomial_equations": re.compile(r"\"\"|[-+0-9.eE\s]+(?:,[-+0-9.eE\s]+)*"),
-    "game_of_life_halting": re.compile(r"\s*(?:True|False)\s*", re.IGNORECASE),
-}
-"""The form an answer must have, whole, to be scored: where a scorer evaluates it, letters call nothing."""
+LONGEST = 2000  # characters of an answer, or four times as many as the right one has
+DEPTH = 15  # brackets in brackets; what reads them takes exponentially long
+DIGITS = 60  # of one number
+SECONDS = 10.0
+_WARM = "agentgym.rewards.expressions:warm"
 
-_NOT_A_NUMBER = re.compile(r"(?<![a-z])(?:nan|inf(?:inity)?)(?![a-z])", re.IGNORECASE)
+_FUNCTIONS = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt"
+_WORDS = frozenset(f"{_FUNCTIONS} pi".split())
+_COMMANDS = frozenset(
+    f"{_FUNCTIONS} pi frac dfrac tfrac cfrac cdot times div left right big Big theta alpha beta gamma circ degree infty "
+    "binom dbinom mathrm text operatorname quad cdots".split()
+) - {"cdots", "mathrm", "text", "operatorname"}
+_HEDGES = ("or", "and", "either")
+_PLAIN_FUNCTION = re.compile(rf"(?<![\\A-Za-z])({'|'.join(sorted(_WORDS, key=len, reverse=True))})(?![A-Za-z])")
 
 
-def passes(name: str, answer: str, right: str) -> bool:
-    """Return whether an answer may be scored; "not a number" may not, which some scorers find near to every number."""
-    if _NOT_A_NUMBER.search(answer) and not _NOT_A_NUMBER.search(right):
+def installed() -> bool:
+    """Return whether math-verify is here."""
+    return importlib.util.find_spec("math_verify") is not None
+
+
+def needs_expressions(gold: str) -> bool:
+    """Return whether a right answer takes more than the comparison of numbers."""
+    return read_number(gold) is None
+
+
+def verify(answer: str, gold: str) -> bool | None:
+    """Return whether an answer equals the right one; None where it cannot be read as one value.
+
+    Where a number is wanted the answer must be a number written out: a sum to be worked out is none. `gold` is trusted.
+    Raises MissingExtra where an expression is wanted and math-verify is absent.
+    """
+    wanted = read_number(gold)
+    if wanted is not None:
+        given = read_number(answer)
+        return None if given is None else same_number(given, wanted)
+    return same_expression(answer, gold)
+
+
+def same_expression(answer: str, gold: str) -> bool | None:
+    """Return whether two expressions are equal; None where the answer says more than one thing, or is too complicated."""
+    if not installed():
+        raise MissingExtra("checking expressions needs math-verify: pip install 'agentgym[math]'")
+    if answer.split() == gold.split():
+        return True
+    given, wanted = readable(answer, gold), _latex(gold)
+    if given is None:
+        return None
+    if "".join(given.split()) == "".join(wanted.split()):
+        return True
+    return _compared(given, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _compared(given: str, wanted: str) -> bool | None:
+    reply = call("agentgym.rewards.expressions:compare", given, wanted, preload=(_WARM,), seconds=SECONDS)
+    return None if reply.problem else reply.value
+
+
+def warm() -> None:
+    """Fill the caches of math-verify's parser, so that every process made from this one has them."""
+    numbers = ("\\frac{1}{2}", "\\frac{-3}{4}\\sqrt{3}", "\\{1,2\\}", "(1,2]", "x = 3")
+    functions = ("3x^{2} - 2\\sin (5x)", "(-6)*x^{4}*1 + 9x \\cos (7*x)", "(2x+1)e^{3x} / 4 - 5e^{2*x}")
+    for text in (*numbers, *functions):
+        compare(text, text)
+    compare("x(x+1)", "x^{2}+x")
+
+
+def compare(given: str, wanted: str) -> bool | None:
+    """Ask math-verify, in the process that `bounded` made for it; None where it cannot read what was given."""
+    math_verify: Any = importlib.import_module("math_verify")
+
+    def read(text: str) -> list[Any]:
+        kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well
+        found = math_verify.parse(
+            f"${text}$", kinds, "no_fallback", "first_match", parsing_timeout=None
+        )  # `bounded` has one
+        return found[:1]
+
+    logging.disable(logging.CRITICAL)
+    answer = read(given)
+    return bool(math_verify.verify(read(wanted), answer, timeout_seconds=None)) if answer else None
+
+
+def readable(answer: str, gold: str) -> str | None:
+    """Return an answer as LaTeX for math-verify, or None where it hedges, is no expression, or is out of bounds."""
+    if len(answer) > max(LONGEST, 4 * len(gold)):
+        return None
+    text = unwrapped(answer)
+    if "=" not in gold:
+        text = re.sub(r"^[A-Za-z]'?\s*(?:\(\s*[A-Za-z]\s*\))?\s*=", "", text).strip()
+    if not text.isascii() or not text.isprintable() or not _one_value(text, gold) or not _within_bounds(text):
+        return None
+    return _latex(text)
+
+
+def _one_value(text: str, gold: str) -> bool:
+    """Return whether the text has no sign, command or word that the right answer has not and expressions need not."""
+    plain = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    if any(plain.count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
         return False
-    return name not in GATES or GATES[name].fullmatch(answer) is not None
+    commands = set(re.findall(r"\\([A-Za-z]+)", text)) | set(re.findall(r"\\([^A-Za-z\s])", text))
+    if not commands <= _COMMANDS | set("%{}") | set(re.findall(r"\\([A-Za-z]+|[^A-Za-z\s])", gold)):
+        return False
+    words = re.findall(r"(?<![\\A-Za-z])[A-Za-z]{2,}", text)
+    known = {*_WORDS, *re.findall(r"[A-Za-z]{2,}", gold)}
+    letters = set(re.findall(r"[A-Za-z]", gold))
+    return all(w in known or (w not in _HEDGES and set(w) <= letters) for w in words)
+
+
+def _within_bounds(text: str) -> bool:
+    """Return whether brackets are balanced and not deep, numbers not long, and powers small."""
+    depth = 0
+    for character in text:
+        depth += 1 if character in "({[" else -1 if character in ")}]" else 0
+        if not 0 <= depth <= DEPTH:
+            return False
+    squeezed = "".join(text.replace("**", "^").split())
+    if depth or re.search(rf"\d{{{DIGITS}}}|\d{{4}}!|!!", squeezed):
+        return False
+    return all(_small_power(squeezed, at + 1) for at, character in enumerate(squeezed) if character == "^")
+
+
+def _small_power(text: str, start: int) -> bool:
+    """Return whether the exponent that starts there is small: no five digits in a row, and no power of a number."""
+    simple = re.compile(r"[+-]?(?:\d+(?:\.\d+)?|[A-Za-z]|\\[A-Za-z]+)").match(text, start)
+    end = simple.end() if simple else start
+    depth = 0
+    while not simple and end < len(text):
+        depth += 1 if text[end] in "({[" else -1 if text[end] in ")}]" else 0
+        end += 1
+        if depth <= 0:
+            break
+    return text[end : end + 1] != "^" and not re.search(r"\d{5}|[\d)}\]]\^|!", text[start:end])
+
+
+def _latex(text: str) -> str:
+    """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX; LaTeX stays what it is."""
+    body = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", unwrapped(text)).replace("**", "^")
+    body = re.sub(r"\^\s*([+-]?\d+)", r"^{\1}", body)
+    body = _PLAIN_FUNCTION.sub(r"\\\1 ", body)
+    for name, opener, closer in (("\\sqrt ", "\\sqrt{", "}"), ("^", "^{", "}")):
+        body = _braced(body, name, opener, closer)
+    return body.replace("\\exp ", "e^") if "\\exp {" in body else body
+
+
+def _braced(text: str, before: str, opener: str, closer: str) -> str:
+    """Return the text with the round bracket after `before` made a group of LaTeX's."""
+    start = 0
+    while (at := text.find(before + "(", start)) >= 0:
+        depth, end = 0, at + len(before)
+        while end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            if depth == 0:
+                break
+            end += 1
+        text = text[:at] + opener + text[at + len(before) + 1 : end] + closer + text[end + 1 :]
+        start = at + len(opener)
+    return text

@@ -87,7 +87,7 @@ def test_hostile_answers_are_turned_away_before_anything_reads_them(answer: str)
 
 
 def test_words_that_hedge_are_no_products_of_variables() -> None:
-    assert verify("r + o", "o + r") is True
+    assert readable("r + o", "o + r") is not None and readable("or", "ro") is None
     assert readable("o or r", "o + r") is None
     assert readable("r and o", "\\frac{dan}{or}") is None
 
