@@ -87,6 +87,13 @@ def test_a_reward_of_ones_own_counts_nothing(env):
     assert env.step("submit[]")[1] == 0.0
 
 
+def test_planted_files_that_cannot_be_removed_count_nothing(env):
+    env.reset(seed=0)
+    env.step(bash("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.json; cp /bin/true /bin/rm"))
+    observation, reward, *_ = env.step("submit[]")
+    assert reward == 0.0 and "could not be removed" in observation
+
+
 def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
     made = make(write(tmp_path / "t", test=f"sleep 2\n{TEST}"))
     made.reset(seed=0)

@@ -196,6 +196,8 @@ class Harbor(JailedEnv):
         """Run the task's tests in the container and return the reward that they wrote, and a word on it."""
         task, jail = self._present, cast("Any", self._twice(lambda: self.jail))
         jail.run("rm -rf /tests /logs/verifier; mkdir -p /logs/verifier /logs/agent /logs/artifacts")
+        if any(_is_there(jail, place) for place in ("/tests", *(f"/logs/verifier/{name}" for name in REWARDS))):
+            return 0.0, "what the agent left in their place could not be removed"  # it may have replaced rm
         jail.copy_in(task.packed("tests"), "/tests")
         variables = [f"{name}={value}" for name, value in _given(task.verifier_env, task, "verifier").items()]
         quiet = 'exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
@@ -249,6 +251,17 @@ def _split(name: str) -> str:
 
 def _root_capabilities() -> tuple[str, ...]:
     return vars(importlib.import_module("agentgym.sandbox.docker"))["ROOT_CAPABILITIES"]
+
+
+def _is_there(jail: Any, path: str) -> bool:
+    """Return whether a container holds something at a path, as its daemon sees it."""
+    try:
+        jail.copy_out(path)
+    except FileNotFoundError:
+        return False
+    except OSError:  # too large to be read
+        return True
+    return True
 
 
 def _given(variables: Mapping[str, str], task: HarborTask, table: str) -> dict[str, str]:
