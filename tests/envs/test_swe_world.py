@@ -8,7 +8,7 @@ import swe_files
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
 from agentgym.envs.swe.shown import SUBMITTED, command_output, shown_output
-from agentgym.envs.swe.world import _importable, first_change
+from agentgym.envs.swe.world import GRADING, _importable, first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
 from agentgym.sandbox.stock import take
@@ -292,7 +292,7 @@ def test_no_jail_has_a_package_that_comes_with_agentgym():
     names = {name for repository in sources.embedded() for name in _importable(tree_of(f"package:{repository}"))}
     assert len(names) >= 8
     look = f"import importlib.util as u; print([name for name in {sorted(names)} if u.find_spec(name)])"
-    jail = take(packages=SWE.packages)
+    jail = take(packages=GRADING)
     for python in (SWE()._python(), "/usr/bin/python3"):
         assert jail.run([python, "-c", look]).stdout.decode() in ("[]\n", ""), python
     jail.close()

@@ -10,7 +10,7 @@ from agentgym.envs.swe.bench_rows import Row, is_bench
 from agentgym.envs.swe.grading import grade
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.envs.swe.world import SWE
+from agentgym.envs.swe.world import GRADING, SWE
 from agentgym.errors import BadData, unknown
 from agentgym.sandbox.protocol import Sandbox
 from agentgym.sandbox.stock import take
@@ -76,7 +76,7 @@ def _own(world: RepositoryEnv, id: str, patch: str) -> Verdict:
     instance: Instance = world.library.find(id)
 
     def elsewhere(work: Callable[[Sandbox], T]) -> T:
-        jail = take(world.backend, limits=world.limits, packages=world.packages, options=world.backend_options)
+        jail = take(world.backend, limits=world.limits, packages=GRADING, options=world.backend_options)
         try:
             return work(jail)
         finally:

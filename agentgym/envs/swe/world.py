@@ -11,10 +11,10 @@ import struct
 import sys
 import tarfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from agentgym.actions import spell
 from agentgym.core import Task
@@ -24,7 +24,9 @@ from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
+from agentgym.sandbox.bubblewrap import package_paths
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
+from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import EMBEDDED, Instance, read
 from agentgym.tasks.swe.instance import diff
 from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES, roots
@@ -33,6 +35,9 @@ from agentgym.tasks.swe.suite import is_protected
 
 REMEMBERED = 256
 """Folders that are kept for further episodes of their tasks."""
+T = TypeVar("T")
+GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
+"""What a jail for grading has loaded."""
 MOST_EDITS = 8
 """In one file, by the oracle; of more the file is written anew."""
 DATE = "2024-01-01T00:00:00Z"
@@ -55,7 +60,9 @@ class SWE(RepositoryEnv):
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data")
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
-    packages = tuple(dict.fromkeys((*PACKAGES, "py")))
+    packages = tuple(
+        name for name in PACKAGES if name not in ("pytest", "py")
+    )  # these two import all of pytest: see `_make`
     root = FOLDER
 
     def load_library(self) -> Library[Instance]:
@@ -112,6 +119,8 @@ class SWE(RepositoryEnv):
         programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
         held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
         held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's first line asks for it
+        if self.backend != "docker":
+            held |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
         jail.restore(pack(tree | held))
         result = jail.run(_PREPARE.format(folder=FOLDER, date=DATE))
         if not result.ok:
@@ -168,6 +177,18 @@ class SWE(RepositoryEnv):
     def patch(self) -> str:
         return diff(self._instance().broken(), self.tree())
 
+    def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
+        """Return what `work` returns in a fresh jail in which pytest is loaded already."""
+
+        def once() -> T:
+            jail = take(self.backend, limits=self.limits, packages=GRADING, options=self.backend_options)
+            try:
+                return work(jail)
+            finally:
+                jail.close()
+
+        return self._twice(once)
+
     def judge(self) -> Verdict:
         return grade(self._instance(), self.tree(), self.elsewhere)
 
@@ -214,6 +235,17 @@ export GIT_AUTHOR_DATE={date} GIT_COMMITTER_DATE={date}
 git -c init.defaultBranch=main init -q --template= && git add -A &&
     git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q -m "The repository"
 """
+
+
+@cache
+def _pytest_itself() -> dict[str, bytes]:
+    """Return the two small modules that pytest is imported by; they are not loaded before someone asks for them."""
+    found: dict[str, bytes] = {}
+    for name in ("pytest", "py"):
+        path = package_paths(name)[0]
+        files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+        found |= {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
+    return found
 
 
 def _importable(tree: Mapping[str, bytes]) -> list[str]:
