@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ class Bubblewrap(Zygoted):
 
     def _told(self) -> dict[str, Any]:
         return {"isolated": True, "filter": denied_calls().hex()}
+
+    def _temporary(self) -> str | None:
+        """Return a folder for temporary files that the unprivileged user can reach, whom root becomes."""
+        for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
+            path = Path(place).resolve()
+            if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
+                return place
+        return None
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         """Return the command; root mounts what an unprivileged user cannot reach first, and becomes one."""

@@ -73,10 +73,15 @@ class Zygoted:
         """Return what a backend tells its zygote."""
         raise NotImplementedError
 
+    def _temporary(self) -> str | None:
+        """Return where temporary files go, if not where they usually do."""
+        return None
+
     def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         host, jail = socket.socketpair()
         held.callback(host.close)
-        with jail, tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="agentgym-jail-") as stage:
+        staged = tempfile.TemporaryDirectory(prefix="agentgym-jail-", dir=self._temporary())
+        with jail, tempfile.TemporaryFile() as errors, staged as stage:
             command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
             try:
                 process = start(lambda: _popen(command, jail.fileno(), errors.fileno()))

@@ -6,6 +6,7 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -197,6 +198,16 @@ def test_a_program_that_stops_its_supervisor_is_a_fault_in_time(monkeypatch: pyt
     assert (
         subprocess.run(["pgrep", "-f", "zygote.py"], capture_output=True, text=True).stdout.find(str(jail._process.pid)) < 0
     )
+
+
+def test_a_folder_for_temporary_files_that_is_closed_to_others(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with sandbox(backend, packages=["numpy"], **BACKENDS[backend]) as jail:  # type: ignore[attr-defined]
+        assert jail.python("import numpy; print(numpy.arange(2))").text == "[0 1]\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_program_that_could_not_be_set_up_is_a_fault() -> None:
