@@ -56,8 +56,9 @@ def memory(pids: set[int]) -> float:
     """Return the proportional memory of processes in MB."""
     total = 0
     for pid in pids:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1024
 
 
