@@ -5,14 +5,16 @@ executions alternate, so that what else the machine does falls on both.
 """
 
 import argparse
+import contextlib
 import os
-import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from agentgym.sandbox import Limits, sandbox
@@ -27,39 +29,50 @@ def rate(run: Callable[[int], object], number: int, workers: int) -> float:
 
 
 def held() -> dict[str, int]:
-    """Return what an execution could leave behind, by kind."""
-    groups = [path for root in Path("/sys/fs/cgroup").glob("*") for path in root.glob("**/agentgym-*")]
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)]
+    """Return what an execution of this process could leave behind, by kind."""
+    groups = [path for root in Path("/sys/fs/cgroup").glob("*") for path in root.glob(f"**/agentgym-{os.getpid()}-*")]
     return {
-        "processes": sum(b"zygote.py" in command or b"bwrap" in command for command in commands),
-        "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
+        "processes": len(descendants()),
+        "mounts": len([line for line in Path("/proc/self/mounts").read_text().splitlines() if "agent" in line]),
         "cgroups": len(groups),
         "files": len(list(Path("/proc/self/fd").iterdir())),
-        "folders": len(list(Path("/tmp").glob("agentgym-*"))),
+        "folders": len(list(Path(tempfile.gettempdir()).iterdir())),
     }
 
 
-def _readable(path: Path) -> bool:
-    try:
-        path.read_bytes()
-    except OSError:
-        return False
-    return True
+def descendants() -> set[int]:
+    """Return all processes below this one."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [os.getpid()]
+    for pid in found:
+        found += children.get(pid, [])
+    return set(found[1:])
 
 
 def memory(pids: set[int]) -> float:
     """Return the proportional memory of processes in MB."""
     total = 0
     for pid in pids:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1024
 
 
-def zygotes() -> set[int]:
-    """Return the processes of all jails."""
-    commands = {int(path.parent.name): path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)}
-    return {pid for pid, command in commands.items() if b"zygote.py" in command}
+def cold_starts(number: int) -> list[float]:
+    """Return the seconds from `sandbox()` to the end of the first command, several times."""
+    found: list[float] = []
+    for _ in range(number):
+        started = time.perf_counter()
+        jail = sandbox()
+        jail.run(["true"])
+        found.append(time.perf_counter() - started)
+        jail.close()
+    return found
 
 
 def below(pid: int) -> set[int]:
@@ -88,12 +101,12 @@ def containers(image: str, daemon: str, number: int) -> None:
     watching = {pid for pid, command in commands.items() if any(each.container.encode() in command for each in many)}
     print("| what | value |\n|---|---|")
     print(f"| daemon, cores | {str(jail.daemon).partition(' at ')[0]}, {workers} |")
-    print(f"| a container, start until its first result | {1e3 * statistics.median(starts):.0f} ms |")
+    print(f"| a container, start until its first result | {1e3 * median(starts):.0f} ms |")
     plain = rate(lambda i: many[i % workers].run("true"), 400, workers)
     print(f"| `true` on {workers} threads, a container each | {plain:.0f} /s |")
     jailed = rate(lambda i: many[i % workers].python("print(1)"), 400, workers)
     print(f"| Python's `print(1)` likewise | {jailed:.0f} /s |")
-    middle, slow = 1e3 * statistics.median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
+    middle, slow = 1e3 * median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
     print(f"| step in a kernel, median and 99 % | {middle:.2f} ms, {slow:.2f} ms |")
     print(f"| process 1 and an idle kernel | {memory(set().union(*seen)) / number:.1f} MB each |")
     print(f"| what the daemon runs beside them | {memory(watching) / number:.1f} MB each |")
@@ -101,7 +114,7 @@ def containers(image: str, daemon: str, number: int) -> None:
         started = time.perf_counter()
         each.close()
         ends.append(time.perf_counter() - started)
-    print(f"| end of a container | {1e3 * statistics.median(ends):.0f} ms |")
+    print(f"| end of a container | {1e3 * median(ends):.0f} ms |")
 
 
 def main() -> None:
@@ -117,21 +130,26 @@ def main() -> None:
         containers(given.image, given.daemon, 20)
         return
     workers = os.cpu_count() or 2
+    loads = [os.getloadavg()[0]]
+    folder = tempfile.TemporaryDirectory()  # so that what others leave does not count
+    tempfile.tempdir = folder.name
     before = held()
     jails = [sandbox(packages=["numpy"]) for _ in range(workers)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     fresh_command = [sys.executable, "-c", "import numpy; print(1)"]
     ours: list[float] = []
     fresh: list[float] = []
+    starts = cold_starts(30)
     for _ in range(given.rounds):
         ours.append(rate(lambda i: jails[i % workers].python("print(1)"), 200, workers))
         fresh.append(rate(lambda _: subprocess.run(fresh_command, env=environment, capture_output=True), 24, workers))
     ratios = [a / b for a, b in zip(ours, fresh, strict=True)]
     print("| what | value |\n|---|---|")
     print(f"| cores | {workers} |")
-    print(f"| stateless `print(1)` in the jail, numpy loaded | {statistics.median(ours):.0f} /s |")
-    print(f"| fresh `python -c 'import numpy; print(1)'` without a jail | {statistics.median(fresh):.1f} /s |")
-    print(f"| ratio, pairs | {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |")
+    print(f"| `sandbox()` to its first command's end | {1e3 * median(starts):.0f} ms (least {1e3 * min(starts):.0f} ms) |")
+    print(f"| stateless `print(1)` in the jail, numpy loaded | {median(ours):.0f} /s |")
+    print(f"| fresh `python -c 'import numpy; print(1)'` without a jail | {median(fresh):.1f} /s |")
+    print(f"| ratio, pairs | {median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |")
     rate(lambda i: jails[i % workers].python("print(1)"), given.executions, workers)
     for jail in jails:
         jail.close()
@@ -146,22 +164,25 @@ def main() -> None:
         started = time.perf_counter()
         kernel.run("x = 1")
         steps.append(time.perf_counter() - started)
-    middle, slow = 1e3 * statistics.median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
+    middle, slow = 1e3 * median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
     print(f"| step in a kernel, median and 99 % | {middle:.2f} ms, {slow:.2f} ms |")
     small.close()
-    starts: list[float] = []
-    many = []
+    starts = []
+    many, kernels = [], []
     for _ in range(given.kernels):
         started = time.perf_counter()
         many.append(sandbox(limits=Limits(memory=64 << 20)))
-        many[-1].kernel()
+        kernels.append(many[-1].kernel())
         starts.append(time.perf_counter() - started)
-    print(f"| a jail of its own and its kernel, start | {1e3 * statistics.median(starts):.0f} ms |")
+    print(f"| a jail of its own and its kernel, start | {1e3 * median(starts):.0f} ms |")
     print(
-        f"| {given.kernels} idle kernels at once, each in its own jail | {memory(zygotes()) / given.kernels:.1f} MB each |"
+        f"| {given.kernels} idle kernels at once, each in its jail | {memory(descendants()) / given.kernels:.1f} MB each |"
     )
     for jail in many:
         jail.close()
+    loads.append(os.getloadavg()[0])
+    print(f"| load of the machine, before and after | {loads[0]:.1f}, {loads[1]:.1f} |")
+    folder.cleanup()
 
 
 if __name__ == "__main__":

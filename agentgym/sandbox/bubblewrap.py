@@ -1,20 +1,24 @@
 """The default jail on Linux: bubblewrap around a zygote that forks every execution (see `zygote.py`)."""
 
 import importlib.util
+import marshal
 import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import Limits
 from agentgym.sandbox.seccomp import denied_calls
-from agentgym.sandbox.zygoted import Zygoted
+from agentgym.sandbox.zygoted import LOADED_WITH, Zygoted
 
 NOBODY = "65534"
+ZYGOTE = Path("/opt/agentgym/zygote.pyc")
 
 
 class Bubblewrap(Zygoted):
@@ -32,6 +36,14 @@ class Bubblewrap(Zygoted):
     def _told(self) -> dict[str, Any]:
         return {"isolated": True, "filter": denied_calls().hex()}
 
+    def _temporary(self) -> str | None:
+        """Return a folder for temporary files that the unprivileged user can reach, whom root becomes."""
+        for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
+            path = Path(place).resolve()
+            if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
+                return place
+        return None
+
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         """Return the command; root mounts what an unprivileged user cannot reach first, and becomes one."""
         prefix = Path(sys.base_prefix)
@@ -46,7 +58,7 @@ class Bubblewrap(Zygoted):
             mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(made))} && "
         shown |= _copied(stage)
         binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
-        zygote = [_python(), "-s", "-S", "-P", "/opt/agentgym/zygote.py"]
+        zygote = [_python(), "-s", "-S", "-P", str(ZYGOTE)]
         command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *zygote]
         if not root:
             return command
@@ -73,14 +85,26 @@ def _program(name: str) -> str:
 
 
 def _copied(stage: Path) -> dict[str, Path]:
-    """Copy what the jail sees of this package to where an unprivileged user can read it; return it by its place there."""
-    here = Path(__file__).parent
-    shown = {f"/opt/agentgym/{name}.py": here / f"{name}.py" for name in ("zygote", "system", "processes", "kernel")}
-    shown |= {f"/etc/{path.stem}": path for path in (here / "etc").iterdir()}
-    for inner, path in shown.items():
-        shown[inner] = Path(shutil.copyfile(path, stage / path.name))
+    """Write what the jail sees of this package to where an unprivileged user can read it; return it by its place there."""
+    shown: dict[str, Path] = {}
+    for inner, content in _inside().items():
+        shown[inner] = stage / Path(inner).name
+        shown[inner].write_bytes(content)
         shown[inner].chmod(0o644)
     return shown
+
+
+@cache
+def _inside() -> dict[str, bytes]:
+    """Return the files by their place in the jail; code is compiled, which spares each jail the time and the memory."""
+    here = Path(__file__).parent
+    found = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
+    for name in ("zygote", "system", "processes", "kernel"):
+        place = f"{ZYGOTE.parent}/{name}.pyc"
+        code = compile((here / f"{name}.py").read_bytes(), place, "exec", dont_inherit=True, optimize=2)
+        flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: it need not be checked
+        found[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
+    return found
 
 
 def package_paths(name: str) -> list[Path]:
@@ -117,6 +141,7 @@ _SYSTEM = [
         for name in ("ld.so.cache", "alternatives", "localtime", "magic", "mime.types", "ssl/openssl.cnf")
         for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     ),
+    *(word for name, value in LOADED_WITH.items() for word in ("--setenv", name, value)),
     *("--dir", "/home/agent", "--tmpfs", "/tmp", "--dir", "/dev/shm"),
 ]
 _LAST = ["--chdir", "/", "--remount-ro", "/dev", "--remount-ro", "/"]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox.cgroup import ControlGroup
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
-from agentgym.sandbox.streams import Execution, Gathered
+from agentgym.sandbox.streams import NO_WORD, Execution, Gathered
 
 START = 30.0
 """Seconds that a kernel may take to be ready, and that a jail may take to say how it ended."""
@@ -59,7 +59,7 @@ class JailKernel:
         """
         if not self.alive:
             raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
-        started, starved = time.monotonic(), self._jail.group.kills()
+        started, self._starved = time.monotonic(), self._jail.group.kills()
         deadline = started + self.limits.seconds(timeout)
         body = code.encode("utf-8", "surrogatepass")
         gathered = Gathered(self._execution, self.limits.output)
@@ -75,7 +75,7 @@ class JailKernel:
         gathered.drain()
         if gathered.overflow or status is None:
             reason, status = self._end("output" if gathered.overflow else reason)
-            if reason == "killed" and self._jail.group.kills() > starved:
+            if reason == "killed" and self._jail.group.kills() > self._starved:
                 reason = "memory"
         return Result(status, *gathered.both(), reason, time.monotonic() - started)
 
@@ -155,6 +155,8 @@ class JailKernel:
             raise SandboxFault(f"the jail does not say how its kernel ended: {error}") from error
         told = self._execution.told()
         self.close()
+        if told == NO_WORD and self._jail.group.kills() > self._starved:
+            return "killed", -signal.SIGKILL
         if told.get("error"):
             raise SandboxFault(f"the jail could not run the kernel: {told['error']}")
         if reason != "exit":

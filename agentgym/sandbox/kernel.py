@@ -1,12 +1,13 @@
 """Python inside the jail: one program, or a kernel that keeps its state. Standard library only, next to hostile code."""
 
-import ast
+from __future__ import annotations
+
+import _ast as ast  # without the other half of it, which kernels need no memory for
 import atexit
 import builtins
 import contextlib
 import gc
 import io
-import json
 import linecache
 import os
 import random
@@ -14,22 +15,23 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import traceback
 from types import CodeType, ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every kernel
+if TYPE_CHECKING:
+    from typing import Any
 
 CONTROL = 3
 """The file over which a kernel is told what to run and answers that it is done."""
 
 
-def run(kind: str, request: "dict[str, Any]") -> int:
+def run(kind: str, request: dict[str, Any]) -> int:
     """Be the program that a request asks for and return its exit code."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv = [""]
     sys.dont_write_bytecode = True
-    _step_aside()
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
     sys.path.insert(0, request["cwd"])
     for module in (random, sys.modules.get("numpy.random")):
@@ -46,16 +48,7 @@ def run(kind: str, request: "dict[str, Any]") -> int:
     return _serve(space)
 
 
-def _step_aside() -> None:
-    """Leave the names of our own modules to those of the program."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [place for place in sys.path if place != here]
-    for name, module in list(sys.modules.items()):
-        if os.path.dirname(getattr(module, "__file__", None) or "") == here:
-            del sys.modules[name]
-
-
-def _serve(space: "dict[str, Any]") -> int:
+def _serve(space: dict[str, Any]) -> int:
     """Run step after step; Ctrl-C is for the step that runs, and means nothing between two."""
     heeding = signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
@@ -79,11 +72,11 @@ def _serve(space: "dict[str, Any]") -> int:
             except KeyboardInterrupt:
                 status = 130
         _flush()
-        answer = json.dumps({"status": status}).encode()
+        answer = f'{{"status": {status:d}}}'.encode()
         control.sendall(struct.pack("I", len(answer)) + answer)
 
 
-def _receive(control: socket.socket) -> "str | None":
+def _receive(control: socket.socket) -> str | None:
     head = control.recv(4, socket.MSG_WAITALL)
     if len(head) < 4:
         return None
@@ -91,13 +84,14 @@ def _receive(control: socket.socket) -> "str | None":
     return control.recv(length, socket.MSG_WAITALL).decode("utf-8", "replace") if length else ""
 
 
-def _finish(space: "dict[str, Any]", before: "set[str]") -> None:
+def _finish(space: dict[str, Any], before: set[str]) -> None:
     """End as an interpreter does: threads are waited for, exit functions called, open files written and closed.
 
     Not by the interpreter's own end: that would take apart all that was loaded before the program.
     """
     try:
-        threading._shutdown()  # type: ignore[attr-defined]
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
         for held in gc.get_objects():
             if type(held) in (io.TextIOWrapper, io.BufferedWriter) and not held.closed:
@@ -112,7 +106,7 @@ def _finish(space: "dict[str, Any]", before: "set[str]") -> None:
     _flush()
 
 
-def _shown(source: str, name: str, space: "dict[str, Any]", *, last: bool) -> int:
+def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
     """Run code and print what it raises as Python does; 0 if all went well, else what its exit code would be."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
@@ -140,9 +134,10 @@ def _flush() -> None:
             setattr(sys, name, _null())
 
 
-def _compiled(source: str, name: str, last: bool) -> "list[CodeType]":
+def _compiled(source: str, name: str, last: bool) -> list[CodeType]:
     """Compile code; in a kernel the value of a last line that is an expression is displayed."""
-    tree = ast.parse(source, name)
+    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST)
+    assert isinstance(tree, ast.Module)
     if not (last and tree.body and isinstance(tree.body[-1], ast.Expr)):
         return [compile(tree, name, "exec")]
     expression = ast.Interactive([tree.body.pop()])

@@ -1,7 +1,7 @@
 """Reading what a program in a jail prints, never more than was agreed."""
 
+import ast
 import contextlib
-import json
 import os
 import selectors
 import socket
@@ -13,6 +13,7 @@ from typing import Any
 from agentgym.sandbox.protocol import SandboxFault
 
 CHUNK = 1 << 16
+NO_WORD = {"error": "it ended without a word"}
 GRACE = 0.2
 """Seconds that are waited for the streams' ends once the program is dead: nothing can hold them then."""
 
@@ -36,7 +37,8 @@ class Execution:
 
     def told(self) -> dict[str, Any]:
         """Return how the program ended."""
-        return json.loads(self.said) if self.said.endswith(b"\n") else {"error": "it ended without a word"}
+        said = self.said.decode().strip()
+        return ast.literal_eval(said) if self.said.endswith(b"\n") else NO_WORD
 
     def cut(self) -> None:
         """End the program."""

@@ -5,16 +5,18 @@ namespace, which it uses to give each execution namespaces of its own (processes
 capabilities are dropped for good.
 
     zygote                      in the jail's namespaces; takes requests over a socket
-      supervisor                watches time and memory, hears the host, reports how it ended
-        init                    process 1 of the execution: when it ends, the kernel kills all that is left
-          the program           without capabilities, within limits and a filter of system calls
+      supervisor                process 1 of the execution: watches time and memory, hears the host, reports how it ended;
+                                when it ends, the kernel kills all that is left
+        the program             without capabilities, within limits and a filter of system calls
 """
+
+from __future__ import annotations
 
 import contextlib
 import gc
 import importlib
 import io
-import json
+import marshal
 import os
 import select
 import signal
@@ -22,24 +24,25 @@ import socket
 import struct
 import sys
 import time
-from functools import partial
-from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # type: ignore[import-not-found]  # beside this file, not in a package
 import processes  # type: ignore[import-not-found]
 import system  # type: ignore[import-not-found]
 
+TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every jail
+if TYPE_CHECKING:
+    from typing import Any
+
 PULSE, SLOWEST = 0.02, 0.1
 """Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
 INTERRUPTED = b" "
-"""Said once Ctrl-C has arrived; white space, which JSON allows before it."""
+"""Said once Ctrl-C has arrived, before anything else."""
 
 
 def main() -> None:
     """Serve requests, which come over the standard input, until the host hangs up."""
-    for number in (signal.SIGINT, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # a handler would let a program reach its init with them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let a program reach its supervisor with it
     host = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     settings = _receive(host)[0]
@@ -51,14 +54,12 @@ def main() -> None:
     else:
         system.prctl(system.ADOPT, 1)  # what outlives its supervisor ends with the jail
     sys.path.append("/opt/packages")
-    host.sendall(json.dumps(_import(settings["preload"])).encode() + b"\n")
+    _tell(host.fileno(), _import(settings["preload"]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to bury what ends
     while True:
         request, files = _receive(host)
         if request is None:
             break
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:  # supervisors that are done
-                pass
         try:
             child = os.fork()
         except OSError as error:
@@ -68,12 +69,16 @@ def main() -> None:
                 _execute(request, files, settings)
         for file in files:
             os.close(file)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not settings["isolated"]:
         _end_descendants()
 
 
 def _import(names: list[str]) -> dict[str, str]:
-    """Import what programs are to find loaded; return what failed, by name."""
+    """Import what programs are to find loaded, and leave the names of our own modules to them; return what failed."""
+    for name in ("kernel", "processes", "system"):
+        del sys.modules[name]
+    del sys.path[0]
     failed: dict[str, str] = {}
     for name in names:
         try:
@@ -92,7 +97,7 @@ def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
         return None, []
     (length,) = struct.unpack("I", head + host.recv(4 - len(head), socket.MSG_WAITALL))
     body = host.recv(length, socket.MSG_WAITALL)
-    return (json.loads(body) if len(body) == length else None), list(files)
+    return (marshal.loads(body) if len(body) == length else None), list(files)
 
 
 def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
@@ -100,6 +105,12 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]
     lifeline = files[3]
     outcome: dict[str, Any] = {"error": "the supervisor ended"}
     try:
+        if settings["isolated"]:
+            system.unshare(system.NEW_PIDS)  # those of its children
+            if os.fork():
+                os._exit(0)
+        else:
+            system.die_with_parent()
         outcome = _supervise(request, files, settings, lifeline)
     except BlockingIOError as error:
         outcome = _refused(error)
@@ -111,8 +122,9 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]
 
 
 def _tell(file: int, outcome: dict[str, Any]) -> None:
+    """Say something as a line in Python's own spelling."""
     with contextlib.suppress(OSError):
-        os.write(file, json.dumps(outcome).encode() + b"\n")
+        os.write(file, ascii(outcome).encode() + b"\n")
 
 
 def _refused(error: OSError) -> dict[str, Any]:
@@ -121,64 +133,101 @@ def _refused(error: OSError) -> dict[str, Any]:
 
 
 def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, Any]:
-    system.die_with_parent()
+    """Prepare what the program will see, start it, watch it, end all that is left of it; return how it ended."""
+    proc = os.open("/proc", os.O_PATH)
+    _offer(proc, 500)
     if settings["isolated"]:
-        system.unshare(system.NEW_PIDS | system.NEW_IPC | system.NEW_NETWORK)
+        system.prctl(system.DUMPABLE, 0)  # so that the program cannot open the memory or the files of its supervisor
+        system.unshare(system.NEW_MOUNTS | system.NEW_IPC | system.NEW_NETWORK)
+        _mounts(settings)
+        system.raise_loopback()
     else:
         system.prctl(system.ADOPT, 1)
-    reading, writing = os.pipe()
+    woken, waking = os.pipe()
+    for file in (woken, waking):
+        os.set_blocking(file, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _heed)
+    reading, telling = os.pipe()
     started = time.monotonic()
-    init = os.fork()
-    if not init:
-        os.close(reading)
-        _be_init(request, files, settings, writing)
-    os.close(writing)
-    for file in files:
+    program = os.fork()
+    if not program:
+        _be_program(request, files, settings, telling, proc)
+    if settings["isolated"]:
+        system.drop_capabilities()
+    for file in (telling, proc, *files):
         if file != lifeline:
             os.close(file)
-    reason, told = _watch(init, reading, lifeline, started, request, settings)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(init, signal.SIGKILL)
-    os.waitpid(init, 0)
-    if not settings["isolated"]:
-        _end_descendants()
+    problem = os.read(reading, 4096)  # nothing, once it is set up
+    deadline = started + (request["timeout"] or float("inf"))
+    reason, told = ("", {"error": problem.decode()}) if problem else _watch(program, woken, lifeline, deadline, settings)
+    _end_all(settings)
     return {"reason": reason, "seconds": time.monotonic() - started, **told}
 
 
-def _watch(
-    init: int, reading: int, lifeline: int, started: float, request: dict[str, Any], settings: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """Return why an execution ended and what its init had to say about it."""
-    deadline = started + (request["timeout"] or float("inf"))
-    pulse, held, asked = PULSE, 0, False
+def _offer(proc: int, score: int) -> None:
+    """Say how soon this process may end where memory does: the program first, then its supervisor, the zygote last."""
+    with open(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=proc), "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
+def _heed(*_: object) -> None:
+    """Be called for a signal, which wakes whoever waits."""
+
+
+def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return why a program ended and how; reap whatever else ends meanwhile."""
+    pulse, held = PULSE, 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             return "timeout", {}
         wait = min(left, 3600.0 if settings["memory_is_bounded"] else pulse)
-        ready, _, _ = select.select([reading, lifeline], [], [], wait)
-        if reading in ready:
-            told = os.read(reading, 65536)
-            if told.strip() or not told:  # the first line counts: the program's, where it could not be set up
-                return ("exit", json.loads(told.split(b"\n")[0])) if told else ("killed", {})
-            if asked:  # or the program has signalled its init
-                os.write(lifeline, INTERRUPTED)
-            asked = False
+        ready, _, _ = select.select([woken, lifeline], [], [], wait)
+        if woken in ready:
+            os.read(woken, 4096)
+            status = _reap(program)
+            if status is not None:
+                return "exit", {"status": status}
         if lifeline in ready:
-            word = os.read(lifeline, 1)
-            if word != b"i":
+            if os.read(lifeline, 1) != b"i":
                 return "cancelled", {}
-            asked = True
-            os.kill(init, signal.SIGUSR1)  # which hands Ctrl-C on to the program
+            with contextlib.suppress(ProcessLookupError):  # Ctrl-C: the program hears it, and what it waits for
+                os.killpg(program, signal.SIGINT)
+            os.write(lifeline, INTERRUPTED)
         if not settings["memory_is_bounded"]:
-            before, held = held, processes.held_by(init, settings["memory"])
+            before, held = held, processes.held_by(os.getpid(), settings["memory"])
             if held > settings["memory"]:
                 return "memory", {}
             pulse = PULSE if held != before else min(1.5 * pulse, SLOWEST)
 
 
+def _reap(program: int) -> int | None:
+    """Bury all that have ended, and return how the program did, once it has."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            if pid == program:
+                found = os.waitstatus_to_exitcode(status)
+    return found
+
+
+def _end_all(settings: dict[str, Any]) -> None:
+    """Kill all that an execution has left, and wait until it is gone."""
+    if not settings["isolated"]:
+        _end_descendants()
+        return
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(-1, signal.SIGKILL)  # all in its namespace but itself
+        while True:
+            os.waitpid(-1, 0)
+
+
 def _end_descendants() -> None:
-    """Kill what an execution left to its supervisor, until nothing is left: without a namespace it would live on."""
+    """Kill what was left to this process, until nothing is left: without a namespace it would live on."""
     while True:
         for pid, parent in processes.everyone():
             if parent == os.getpid():
@@ -190,45 +239,6 @@ def _end_descendants() -> None:
             return
 
 
-def _be_init(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int) -> None:
-    """Be process 1: prepare what the program will see, start it, reap whatever ends, tell how the program ended."""
-    try:
-        system.die_with_parent()
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")  # where memory ends, an execution ends before its supervisor and the zygote
-        if settings["isolated"]:
-            system.prctl(system.DUMPABLE, 0)  # so that the program cannot open the memory or the files of its init
-            system.unshare(system.NEW_MOUNTS)  # here and not above, so that the supervisor still sees all processes
-            _mounts(settings)
-            system.raise_loopback()
-        system.prctl(system.ADOPT, 1)
-        program = os.fork()
-        if not program:
-            _be_program(request, files, settings, telling)
-        signal.signal(signal.SIGUSR1, partial(_hand_on, program, telling))
-        if settings["isolated"]:
-            system.drop_capabilities()
-        for file in files:
-            os.close(file)
-        while True:
-            pid, status, usage = os.wait4(-1, 0)
-            if pid == program:
-                told = {"status": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
-                _tell(telling, told)
-                os._exit(0)
-    except BaseException as error:
-        told = _refused(error) if isinstance(error, BlockingIOError) else {"error": f"{type(error).__name__}: {error}"}
-        _tell(telling, told)
-        os._exit(1)
-
-
-def _hand_on(program: int, telling: int, *_: object) -> None:
-    """Press Ctrl-C: the program hears it, and what it has started in the foreground."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(program, signal.SIGINT)
-    os.write(telling, INTERRUPTED)
-
-
 def _mounts(settings: dict[str, Any]) -> None:
     size = _size(settings)
     system.mount("proc", "/proc", system.NO_SUID | system.NO_DEVICES | system.READ_ONLY)
@@ -236,13 +246,16 @@ def _mounts(settings: dict[str, Any]) -> None:
         system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
 
 
-def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int) -> None:
+def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int, proc: int) -> None:
     """Become the program; what hinders that is told as the jail's own fault."""
     try:
+        signal.set_wakeup_fd(-1)
+        system.prctl(system.DUMPABLE, 1)
+        _offer(proc, 1000)
         telling = _keep([*files[:3], *files[4:], telling])  # all but the lifeline
         _confine(request, settings)
     except BaseException as error:
-        _tell(telling, {"error": f"{type(error).__name__}: {error}"})
+        os.write(telling, f"{type(error).__name__}: {error}".encode())
         os._exit(1)
     try:
         os.close(telling)
@@ -287,7 +300,6 @@ def _confine(request: dict[str, Any], settings: dict[str, Any]) -> None:
     system.limit(limits)
     if settings["isolated"]:
         system.drop_capabilities()
-        system.prctl(system.DUMPABLE, 1)
         system.filter_calls(bytes.fromhex(settings["filter"]))
 
 

@@ -1,7 +1,8 @@
 """A sandbox around a zygote (`zygote.py`): what the jails of this machine have in common."""
 
+import ast
 import contextlib
-import json
+import marshal
 import os
 import signal
 import socket
@@ -21,10 +22,12 @@ from agentgym.sandbox.cgroup import ControlGroup
 from agentgym.sandbox.jail_kernel import JailKernel
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 from agentgym.sandbox.starter import start
-from agentgym.sandbox.streams import Execution, collect
+from agentgym.sandbox.streams import NO_WORD, Execution, collect
 
 START = 30.0
 """Seconds that a zygote may take to be ready, and our own work in a jail."""
+LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""What of it matters before a program starts: to the interpreter, and to libraries that are loaded ahead."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "USER": "agent",
@@ -32,10 +35,8 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "TERM": "dumb",
-    "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
+    **LOADED_WITH,
 }
 """All that a program finds in its environment, and `HOME`; made so that it prints the same every time."""
 
@@ -73,10 +74,15 @@ class Zygoted:
         """Return what a backend tells its zygote."""
         raise NotImplementedError
 
+    def _temporary(self) -> str | None:
+        """Return where temporary files go, if not where they usually do."""
+        return None
+
     def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         host, jail = socket.socketpair()
         held.callback(host.close)
-        with jail, tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="agentgym-jail-") as stage:
+        staged = tempfile.TemporaryDirectory(prefix="agentgym-jail-", dir=self._temporary())
+        with jail, tempfile.TemporaryFile() as errors, staged as stage:
             command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
             try:
                 process = start(lambda: _popen(command, jail.fileno(), errors.fileno()))
@@ -86,7 +92,7 @@ class Zygoted:
                 host.settimeout(START)
                 host.sendall(b"\n")
                 self._send(host, {**self._settings(), "preload": packages, "work": self.work, **self._told()})
-                failed: dict[str, str] = json.loads(_line(host))
+                failed: dict[str, str] = ast.literal_eval(_line(host).decode())
             except OSError as error:
                 errors.seek(0)
                 said = errors.read(2000).decode("utf-8", "backslashreplace").strip()
@@ -200,6 +206,8 @@ class Zygoted:
         return Execution(lifeline, out[0], err[0])
 
     def _result(self, told: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
+        if starved and told == NO_WORD:  # its supervisor was among those that the kernel ended
+            told = {"reason": "killed", "seconds": 0.0}
         if told.get("error") or told.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
             raise SandboxFault(f"the jail could not run the program: {told.get('error') or told}")
         reason = told["reason"]
@@ -214,7 +222,7 @@ class Zygoted:
         return Result(code, out, err + told.get("said", "").encode(), reason, float(told["seconds"]))
 
     def _send(self, host: socket.socket, request: dict[str, Any], files: Sequence[int] = ()) -> None:
-        body = json.dumps(request).encode()
+        body = marshal.dumps(request)
         with self._asking:
             socket.send_fds(host, [struct.pack("I", len(body))], list(files))
             host.sendall(body)
@@ -225,7 +233,7 @@ _ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
 
 
 def _popen(command: Sequence[str], stdin: int, said: int) -> "subprocess.Popen[bytes]":
-    told = {"PATH": os.defpath, "PYTHONHASHSEED": "0"}  # not the caller's: a program might find a way to read it
+    told = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's: a program might find a way to read it
     return subprocess.Popen(command, env=told, stdin=stdin, stdout=said, stderr=said, start_new_session=True)
 
 

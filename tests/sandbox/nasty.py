@@ -6,9 +6,11 @@ goes on working, and nothing of the program is left (the tests look for `MARK`).
 
 # ruff: noqa: E501  programs in a string
 
+import os
 from dataclasses import dataclass
 
-MARK = "agentgym-nasty-marker"
+MARK = f"agentgym-nasty-{os.getpid()}"
+"""Of this run alone: others may run the same tests on this machine."""
 EXIT = ("exit",)
 
 

@@ -53,7 +53,7 @@ def test_neighbours_reach_neither_memory_nor_processes() -> None:
         kernel = one.kernel()
         pid = int(kernel.run("secret = 'hidden answer'\nimport os, ctypes\nos.getpid()").text)
         place = int(kernel.run("id(secret)").text)
-        outer = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if b"zygote.py" in _command(folder)]
+        outer = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if b"/zygote." in _command(folder)]
         code = f"""
 import os, signal
 def mine(pid): return pid in (1, os.getpid())
