@@ -75,6 +75,14 @@ def cold_starts(number: int) -> list[float]:
     return found
 
 
+def _readable(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
 def below(pid: int) -> set[int]:
     """Return a process and all its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

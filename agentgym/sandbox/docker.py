@@ -234,7 +234,7 @@ class Docker:
         return {"cwd": self.work, "env": self._environment, "timeout": 0, "cap": self.limits.output, **request}
 
     def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int = 0) -> Result:
-        timeout = self.limits.timeout if timeout is None else timeout
+        timeout = self.limits.seconds(timeout)
         cap = cap or self.limits.output
         request = self._request({**request, "timeout": timeout, "cap": cap})
         if self._shell is not None:

@@ -120,7 +120,7 @@ def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
         return 1
     except BaseException as error:
         frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, ast.__file__):
+        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
             frames = frames.tb_next  # the program's own alone
         traceback.print_exception(type(error), error, frames)
         return 130 if isinstance(error, KeyboardInterrupt) else 1

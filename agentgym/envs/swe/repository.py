@@ -251,7 +251,9 @@ class RepositoryEnv(JailedEnv):
         try:
             self.write(self._at(path), text.encode())
         except (OSError, ValueError) as error:
-            return self.invalid(f"{_short(path)} cannot be written: {_plain(error)}.")
+            return self.invalid(
+                f"{_short(path)} cannot be written: {_plain(error)}.{self.keep()}"
+            )  # it may have made folders
         note = self.keep()
         begin = max(line - 5, 1)
         return f"The file was written. Around the change it now reads:\n{shown.window(path, text, begin, begin + 24)}{note}"
