@@ -9,10 +9,12 @@ from agentgym.actions import Call, Tool, parse_call
 from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting
+PROJECTIONS = {"verl-agent": (FALLBACK, False), "verl-agent-webshop": (20, True)}
+"""How verl-agent reads replies in ALFWorld and WebShop: characters sent without an action, and whether Chinese is valid."""
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
-KINDS = ("bare", "call", "tag", "verl-agent")
+KINDS = ("bare", "call", "tag", *PROJECTIONS)
 
 
 class Parsed(NamedTuple):
@@ -22,18 +24,18 @@ class Parsed(NamedTuple):
     found: bool
 
 
-def project(text: str) -> Parsed:
-    """Return the action of a reply as verl-agent's projection for ALFWorld reads it, and whether it calls that valid.
+def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
+    """Return the action of a reply as verl-agent's projections read it, and whether they call that valid.
 
     The reply in lower case, from the first `<action>` to the first `</action>`; valid where a thought's two tags stand
-    somewhere and no Chinese character does. Without the tags, its last 30 characters.
+    somewhere and, unless `chinese` may, no Chinese character does. Without the tags, its `last` characters.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
     if start < 0 or end < 0:
-        return Parsed(lowered[-FALLBACK:], False)
+        return Parsed(lowered[-last:], False)
     thought = _OPEN in text and _CLOSE in text
-    return Parsed(lowered[start + len("<action>") : end].strip(), thought and not _CHINESE.search(text))
+    return Parsed(lowered[start + len("<action>") : end].strip(), thought and (chinese or not _CHINESE.search(text)))
 
 
 def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
@@ -49,7 +51,8 @@ class Reply:
     """How a prompt asks to be answered.
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
-    untouched), or `verl-agent` (see `project`). `think` says that a thought must come before it; one is always allowed.
+    untouched), or a key of `PROJECTIONS` (see `project`). `think` says that a thought must come before it; one is always
+    allowed.
     """
 
     kind: str
@@ -58,16 +61,16 @@ class Reply:
 
     @staticmethod
     def read(text: str, name: str) -> "Reply":
-        """Read a prompt's `[reply]` section: `verl-agent`; or `bare`, `call`, `tag NAME`, with or without `think` before."""
+        """Read `[reply]`: a key of `PROJECTIONS`, or `bare`, `call` or `tag NAME`, perhaps with `think` before."""
         words = text.split()
         think = words[:1] == ["think"]
         kind, *rest = words[think:] or [""]
-        if kind not in KINDS or len(rest) > (kind == "tag") or (think and kind == "verl-agent"):
+        if kind not in KINDS or len(rest) > (kind == "tag") or (think and kind in PROJECTIONS):
             raise BadConfig(
                 f"prompt {name}: [reply] is {text!r}; expected bare, call or tag NAME, with or without think before, "
-                "or verl-agent"
+                f"or {' or '.join(PROJECTIONS)}"
             )
-        if kind == "verl-agent":
+        if kind in PROJECTIONS:
             return Reply(kind, think=True)
         return Reply(kind, rest[0] if rest else "action", think)
 
@@ -77,8 +80,8 @@ class Reply:
         `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
         Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
         """
-        if self.kind == "verl-agent":
-            return project(text)
+        if self.kind in PROJECTIONS:
+            return project(text, *PROJECTIONS[self.kind])
         whole = _CLOSE in text and self.kind == "call" and not (opened or self.think) and _is_call(text, tools)
         thought, unfinished, rest = (False, False, text.strip()) if whole else split_thought(text, opened)
         found = None if unfinished else self._find(rest, tools, complete)

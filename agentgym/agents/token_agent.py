@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
+from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_calls import FAMILIES
@@ -188,7 +189,7 @@ class TokenTalk:
     def written(self, action: str) -> list[str]:
         """Return the pieces of a reply, after its thought, that takes an action: the other way round from `reply`."""
         form = self.agent.prompt.reply
-        tagged = form.kind in ("tag", "verl-agent")
+        tagged = form.kind == "tag" or form.kind in PROJECTIONS
         return [f"<{form.tag}>", Foreign(action), f"</{form.tag}>"] if tagged else [Foreign(action)]
 
     def fork(self) -> Self:

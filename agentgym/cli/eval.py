@@ -35,8 +35,8 @@ from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 AGENTS = {"chat": "ChatAgent", "window": "WindowAgent", "summary": "SummaryAgent"}
-OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
-OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
+OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens", "observation_tokens")
+OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 WINDOW = 2  # turns that the window agent remembers
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
@@ -73,6 +73,9 @@ class Config:
     """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
     turn_tokens: int | None = None
     """Most tokens of one reply; without it, the training run's own, else 256."""
+    observation_tokens: int | None = None
+    """Most tokens shown of an observation, and four times as many characters over plain chat; without it the suite's, else
+    2048."""
     threads: int | None = None
     """CPU threads of torch; without it, 1 for a model below 50 M parameters, else torch's own choice."""
     concurrency: int = 64
@@ -207,6 +210,8 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     extra: dict[str, Any] = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
     if kind == "chat" and memory == "window":
         extra["window"] = WINDOW
+    if (shown := config.observation_tokens) is not None:
+        extra |= {"observation_characters": 4 * shown} if kind == "chat" else {"observation_tokens": shown}
     make: Callable[..., Any] = getattr(agents, "MessageAgent" if kind == "chat" else AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
@@ -229,6 +234,8 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
+    if config.observation_tokens is not None:
+        options["observation_tokens"] = config.observation_tokens
     if kind == "chat" and made.omitted:
         options["omitted"] = list(made.omitted)
     return agent, options
