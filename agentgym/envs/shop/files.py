@@ -180,4 +180,4 @@ def _task(catalogue: Catalogue, draft: Draft, place: int) -> Task:
     drawn = generator("WebShop cap", product.asin, place).choice(len(above), 2, replace=False) if len(above) >= 2 else ()
     cap = max((above[int(i)] for i in drawn), default=NO_CAP)
     data = {"asin": product.asin, "attributes": list(attributes), "options": options, "cap": cap, "weight": weight}
-    return Task(text + price_sentence(cap), data, f"{split}/{place}", split)
+    return Task((text + price_sentence(cap)).strip(), data, f"{split}/{place}", split)
