@@ -15,6 +15,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
     "rlvr/ALFWorld-v0": ("agentgym.envs.alfworld:ALFWorld", "the same engine over genuine ALFWorld games (data=PATH)", {}),
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
+    "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, one reply that goes on", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),

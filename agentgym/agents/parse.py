@@ -14,7 +14,7 @@ PROJECTIONS = {"verl-agent": (FALLBACK, False), "verl-agent-webshop": (20, True)
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
-KINDS = ("bare", "call", "tag", *PROJECTIONS)
+KINDS = ("bare", "call", "tag", "until", *PROJECTIONS)
 
 
 class Parsed(NamedTuple):
@@ -51,27 +51,35 @@ class Reply:
     """How a prompt asks to be answered.
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
-    untouched), or a key of `PROJECTIONS` (see `project`). `think` says that a thought must come before it; one is always
-    allowed.
+    untouched), `until` (the reply ends with the first closing tag of the first name of `until` that has one; it goes to the
+    world whole, and was found where it holds a block of any), or a key of `PROJECTIONS` (see `project`). `think` says that a
+    thought must come before it; one is always allowed.
     """
 
     kind: str
     tag: str = "action"
     think: bool = False
+    until: tuple[str, ...] = ()
 
     @staticmethod
     def read(text: str, name: str) -> "Reply":
-        """Read `[reply]`: a key of `PROJECTIONS`, or `bare`, `call` or `tag NAME`, perhaps with `think` before."""
+        """Read `[reply]`: a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME` or `until NAME…`, perhaps `think` before."""
         words = text.split()
         think = words[:1] == ["think"]
         kind, *rest = words[think:] or [""]
-        if kind not in KINDS or len(rest) > (kind == "tag") or (think and kind in PROJECTIONS):
+        if (
+            kind not in KINDS
+            or (len(rest) > (kind == "tag") if kind != "until" else not rest)
+            or (think and kind in PROJECTIONS)
+        ):
             raise BadConfig(
-                f"prompt {name}: [reply] is {text!r}; expected bare, call or tag NAME, with or without think before, "
-                f"or {' or '.join(PROJECTIONS)}"
+                f"prompt {name}: [reply] is {text!r}; expected bare, call, tag NAME or until NAME…, with or without think "
+                f"before, or {' or '.join(PROJECTIONS)}"
             )
         if kind in PROJECTIONS:
             return Reply(kind, think=True)
+        if kind == "until":
+            return Reply(kind, think=think, until=tuple(rest))
         return Reply(kind, rest[0] if rest else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
@@ -82,12 +90,24 @@ class Reply:
         """
         if self.kind in PROJECTIONS:
             return project(text, *PROJECTIONS[self.kind])
+        if self.kind == "until":
+            text = self.ended(text)
+            return Parsed(text, any(re.search(f"<{name}>.*?</{name}>", text, re.DOTALL) for name in self.until))
         whole = _CLOSE in text and self.kind == "call" and not (opened or self.think) and _is_call(text, tools)
         thought, unfinished, rest = (False, False, text.strip()) if whole else split_thought(text, opened)
         found = None if unfinished else self._find(rest, tools, complete)
         if found is None:
             return Parsed(rest[-FALLBACK:].strip() if self.kind == "tag" else rest, False)
         return Parsed(found, thought or not self.think)
+
+    def closer(self, text: str) -> str | None:
+        """Return the closing tag with which an `until` reply ends; None where it holds none."""
+        return next((closer for name in self.until if (closer := f"</{name}>") in text), None)
+
+    def ended(self, text: str) -> str:
+        """Return an `until` reply up to where it ends."""
+        closer = self.closer(text)
+        return text if closer is None else text.partition(closer)[0] + closer
 
     def _find(self, text: str, tools: Mapping[str, Tool], complete: bool) -> str | None:
         if self.kind == "tag":

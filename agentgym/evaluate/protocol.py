@@ -11,7 +11,7 @@ from agentgym.episode import Episode
 from agentgym.errors import BadConfig, bad_option
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
-HISTORY = {"chat": "all", "window": "last 2"}
+HISTORY = {"chat": "all", "completion": "all", "window": "last 2"}
 """What each agent remembers of an episode."""
 REWARDS = ("outcome",)
 NOT_COMPARABLE = "not comparable with published numbers"

@@ -8,7 +8,8 @@ from agentgym import BadConfig, BadData
 from agentgym.evaluate.suite import Suite, read_suite, resolve, suites, worlds
 from agentgym.registry import WORLDS, make
 
-EMBEDDED = set(WORLDS) - {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0"}  # every world that needs no files of others
+NOT_EMBEDDED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0"}  # these need files of others
+EMBEDDED = set(WORLDS) - NOT_EMBEDDED - {"rlvr/SearchR1-v0"}  # nor those with the tasks of another in other words
 
 
 def test_names_of_worlds():
