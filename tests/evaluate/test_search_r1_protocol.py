@@ -228,3 +228,9 @@ def test_questions_of_several_files(data, tmp_path: Path) -> None:
     assert [(task.id, task.data["type"]) for task in env.tasks(2)] == [("nq/test_0", "nq"), ("popqa/test_0", "popqa")]
     with pytest.raises(BadData, match="the id 'nq/test_0' was given before"):
         agentgym.make(WORLD, split="all", corpus=data["corpus"], questions=f"{data['questions']},{data['questions']}")
+
+
+def test_other_agents_say_the_prompt_once(data) -> None:
+    agent = agentgym.ChatAgent(ScriptedEngine(REPLIES), prompt="search-r1")
+    (episode,) = agentgym.collect(agent, WORLD, split="all", tasks=1, env_options=data)
+    assert episode.success and agent.tokenizer.decode(episode.turns[-1].prompt_ids).count("Answer the given question") == 1
