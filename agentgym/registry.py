@@ -20,6 +20,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve problems of mathematics with a Python tool (GSM8K, MATH)", {}),
     "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "get something done in a shell in a jail", {}),
     "rlvr/Harbor-v0": ("agentgym.envs.terminal:Harbor", "task folders of Harbor in containers (path=FOLDER)", {}),
+    "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, one reply that goes on", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
     "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),

@@ -7,6 +7,7 @@ EXPORTS = {
     "ChatAgent": "agentgym.agents.chat",
     "WindowAgent": "agentgym.agents.window",
     "MessageAgent": "agentgym.agents.message_agent",
+    "CompletionAgent": "agentgym.agents.completion",
     "SummaryAgent": "agentgym.agents.summary",
     "OracleAgent": "agentgym.agents.players",
     "ExpertAgent": "agentgym.agents.players",

@@ -88,7 +88,7 @@ class ChatTalk(TokenTalk):
         """Return all that is held, plus the bridge around the new observation."""
         form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
         if self.turns:
-            pieces = form.turn.fill(values)
+            pieces = form.later(values)
             self.messages = [{"role": template.role, "content": "".join(pieces)}]
             self.prompt_ids = self.held + template.bridge(pieces, self.ended)
         else:
@@ -127,7 +127,7 @@ class RenderedTalk(ChatTalk):
             chat = template.opening(system, user)
             self._asked = (chat, cores, template.render(chat), False)
             return first
-        added, count = form.turn.fill(values), len(cores)
+        added, count = form.later(values), len(cores)
         chat = [*self.chat, (template.role, hide(added, cores))]
         cores[count:] = template.escaped(cores[count:])
         try:

@@ -24,6 +24,7 @@ def field_values(
         "tools": lambda: "\n".join(describe(tool) for tool in tools.values()),
         "admissible": lambda: "anything" if commands is None else ", ".join(f"'{c}'" for c in commands),
         "commands": lambda: "anything" if commands is None else "\n ".join(f"'{c}'" for c in commands if c != "help"),
+        "actions": lambda: "anything" if commands is None else "\n".join(f"'{c}'," for c in commands),
         "history": lambda: "",
         "summary": lambda: "",
         "window": lambda: "0",

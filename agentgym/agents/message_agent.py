@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from agentgym.actions import Tool
 from agentgym.agents.fields import field_values, window_values
-from agentgym.agents.prompt import Section, load_prompt
+from agentgym.agents.prompt import load_prompt
 from agentgym.core import Task, TextEnv
 from agentgym.engines import ChatEngine, Sampling
 from agentgym.episode import Turn
@@ -106,12 +106,10 @@ class MessageTalk:
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
 
-        def message(role: str, section: Section) -> Message:
-            return {"role": role, "content": "".join(section.fill(values))}
-
-        user = message("user", form.turn if self.turns else form.first)
+        said = form.later(values) if self.turns else form.first.fill(values)
+        user = {"role": "user", "content": "".join(said)}
         opening = form.system.pieces != ("",) and (not self.turns or agent.window is not None)
-        return (message("system", form.system), user) if opening else (user,)
+        return ({"role": "system", "content": "".join(form.system.fill(values))}, user) if opening else (user,)
 
     def fork(self) -> Self:
         """Return an independent copy: nothing it holds is ever changed in place."""

@@ -115,7 +115,7 @@ class NativeTalk(TokenTalk):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[Any]:
-        return self.agent.prompt.turn.fill(self.values(self._told(observation), info))
+        return self.agent.prompt.later(self.values(self._told(observation), info))
 
     def _told(self, observation: str) -> str:
         """Return an observation in which a bad call is explained in the words of the model's family."""

@@ -9,10 +9,12 @@ from agentgym.actions import Call, Tool, parse_call, spell
 from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting
+PROJECTIONS = {"verl-agent": (FALLBACK, False), "verl-agent-webshop": (20, True)}
+"""How verl-agent reads replies in ALFWorld and WebShop: characters sent without an action, and whether Chinese is valid."""
 _CLOSE = "</think>"
 _OPEN = "<think>"
 _CHINESE = re.compile("[\u4e00-\u9fff]")
-KINDS = ("bare", "block", "call", "tag", "verl-agent")
+KINDS = ("bare", "block", "call", "tag", "until", *PROJECTIONS)
 
 
 class Parsed(NamedTuple):
@@ -22,18 +24,18 @@ class Parsed(NamedTuple):
     found: bool
 
 
-def project(text: str) -> Parsed:
-    """Return the action of a reply as verl-agent's projection for ALFWorld reads it, and whether it calls that valid.
+def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:
+    """Return the action of a reply as verl-agent's projections read it, and whether they call that valid.
 
     The reply in lower case, from the first `<action>` to the first `</action>`; valid where a thought's two tags stand
-    somewhere and no Chinese character does. Without the tags, its last 30 characters.
+    somewhere and, unless `chinese` may, no Chinese character does. Without the tags, its `last` characters.
     """
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
     if start < 0 or end < 0:
-        return Parsed(lowered[-FALLBACK:], False)
+        return Parsed(lowered[-last:], False)
     thought = _OPEN in text and _CLOSE in text
-    return Parsed(lowered[start + len("<action>") : end].strip(), thought and not _CHINESE.search(text))
+    return Parsed(lowered[start + len("<action>") : end].strip(), thought and (chinese or not _CHINESE.search(text)))
 
 
 def split_thought(text: str, opened: bool) -> tuple[bool, bool, str]:
@@ -50,27 +52,36 @@ class Reply:
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
     untouched), `block` (the only fenced block of the language `tag`: what the world's first tool is called with, as
-    mini-swe-agent does), or `verl-agent` (see `project`). `think` says that a thought must come before it; one is always
-    allowed.
+    mini-swe-agent does), `until` (the reply ends with the first closing tag of the first name of `until` that has one; it
+    goes to the world whole, and was found where it holds a block of any), or a key of `PROJECTIONS` (see `project`).
+    `think` says that a thought must come before it; one is always allowed.
     """
 
     kind: str
     tag: str = "action"
     think: bool = False
+    until: tuple[str, ...] = ()
 
     @staticmethod
     def read(text: str, name: str) -> "Reply":
-        """Read a `[reply]` section: `verl-agent`; or `bare`, `call`, `tag NAME`, `block NAME`, maybe after `think`."""
+        """Read `[reply]`: a key of `PROJECTIONS`, or `bare`, `call`, `tag NAME`, `block NAME` or `until NAME…`, maybe after
+        `think`."""
         words = text.split()
         think = words[:1] == ["think"]
         kind, *rest = words[think:] or [""]
-        if kind not in KINDS or len(rest) > (kind in ("tag", "block")) or (think and kind == "verl-agent"):
+        if (
+            kind not in KINDS
+            or (len(rest) > (kind in ("tag", "block")) if kind != "until" else not rest)
+            or (think and kind in PROJECTIONS)
+        ):
             raise BadConfig(
-                f"prompt {name}: [reply] is {text!r}; expected bare, call, tag NAME or block NAME, maybe after think, "
-                "or verl-agent"
+                f"prompt {name}: [reply] is {text!r}; expected bare, call, tag NAME, block NAME or until NAME…, maybe after "
+                f"think, or {' or '.join(PROJECTIONS)}"
             )
-        if kind == "verl-agent":
+        if kind in PROJECTIONS:
             return Reply(kind, think=True)
+        if kind == "until":
+            return Reply(kind, think=think, until=tuple(rest))
         return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
@@ -79,14 +90,26 @@ class Reply:
         `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
         Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
         """
-        if self.kind == "verl-agent":
-            return project(text)
+        if self.kind in PROJECTIONS:
+            return project(text, *PROJECTIONS[self.kind])
+        if self.kind == "until":
+            text = self.ended(text)
+            return Parsed(text, any(re.search(f"<{name}>.*?</{name}>", text, re.DOTALL) for name in self.until))
         whole = _CLOSE in text and self.kind == "call" and not (opened or self.think) and _is_call(text, tools)
         thought, unfinished, rest = (False, False, text.strip()) if whole else split_thought(text, opened)
         found = None if unfinished else self._find(rest, tools, complete)
         if found is None:
             return Parsed(rest[-FALLBACK:].strip() if self.kind == "tag" else rest, False)
         return Parsed(found, thought or not self.think)
+
+    def closer(self, text: str) -> str | None:
+        """Return the closing tag with which an `until` reply ends; None where it holds none."""
+        return next((closer for name in self.until if (closer := f"</{name}>") in text), None)
+
+    def ended(self, text: str) -> str:
+        """Return an `until` reply up to where it ends."""
+        closer = self.closer(text)
+        return text if closer is None else text.partition(closer)[0] + closer
 
     def _find(self, text: str, tools: Mapping[str, Tool], complete: bool) -> str | None:
         if self.kind == "tag":

@@ -10,10 +10,13 @@ from agentgym.agents.parse import Reply
 from agentgym.errors import BadConfig, bad_option, unknown
 
 FOLDER = Path(__file__).parent / "prompts"
-FIELDS = ("task", "observation", "tools", "admissible", "commands", "history", "step", "taken", "window", "summary")
+FIELDS = (
+    *("task", "observation", "tools", "admissible", "commands", "actions", "history", "step", "taken", "window", "summary"),
+)
 _SECTION = re.compile(r"^\[(\w+)\][ \t]*$", re.MULTILINE)
 _FIELD = re.compile(r"\{([a-z_]+)\}")
-_SECTIONS = ("system", "first", "turn", "reply", "summary", "resume")
+_SECTIONS = ("system", "first", "turn", "reply", "summary", "resume", "most")
+_NO_TEXT = ("reply", "most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,22 @@ class Prompt:
     """What `SummaryAgent` asks for when its memory is full; None: that of the prompt `summary`."""
     resume: Section | None = None
     """What stands for the observation in the first message after a summary; None: that of the prompt `summary`."""
+    most: int | None = None
+    """Characters of a later message beyond which `first` is said in its place; None: no limit."""
+
+    def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
+        """Return the pieces of a message after the first."""
+        pieces = self.turn.fill(values)
+        if self.most is not None and sum(map(len, pieces)) > self.most:
+            return self.first.fill(values)
+        return pieces
 
 
 def load_prompt(name: str | Path) -> Prompt:
     """Read a prompt by its short name (`bare`, `react`, …) or from a file.
 
-    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]` and `[resume]`; `{field}` is
-    replaced in all but `[reply]`. Newlines at the ends of a section are not its own; `{newline}` is.
+    A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]` and `[most]`; `{field}`
+    is replaced in all but `[reply]` and `[most]`, a number. Newlines at a section's ends are not its own; `{newline}` is.
     Raises UnknownName, or BadConfig naming the file and what is wrong with it.
     """
     path = Path(name)
@@ -86,7 +98,7 @@ def parse_prompt(text: str, name: str) -> Prompt:
         bodies[title] = body.strip("\n").replace("{newline}", "\n")
     if "turn" not in bodies or "reply" not in bodies:
         raise BadConfig(f"prompt {name}: the sections [turn] and [reply] are needed; found {sorted(bodies)}")
-    sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS if title != "reply"}
+    sections = {title: Section(tuple(_FIELD.split(bodies.get(title, "")))) for title in _SECTIONS if title not in _NO_TEXT}
     if "first" not in bodies:
         sections["first"] = sections["turn"]
     for section in sections.values():
@@ -94,5 +106,9 @@ def parse_prompt(text: str, name: str) -> Prompt:
             if field not in FIELDS:
                 raise bad_option(f"field of prompt {name}", field, FIELDS)
     optional = {title: sections[title] for title in ("summary", "resume") if title in bodies}
+    most = bodies.get("most")
+    if most is not None and not (most.isascii() and most.isdigit()):
+        raise BadConfig(f"prompt {name}: [most] is {most!r}; expected a number of characters")
     reply = Reply.read(bodies["reply"], name)
-    return Prompt(name, sections["system"], sections["first"], sections["turn"], reply, **optional)
+    limit = None if most is None else int(most)
+    return Prompt(name, sections["system"], sections["first"], sections["turn"], reply, **optional, most=limit)

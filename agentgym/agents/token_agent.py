@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 from agentgym.actions import Call, Tool, parse_call
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
+from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_calls import FAMILIES
@@ -192,7 +193,7 @@ class TokenTalk:
             call = parse_call(action, self.tools) if self.tools else action
             body = str(next(iter(call.arguments.values()), "")) if isinstance(call, Call) else action
             return [f"```{form.tag}\n", Foreign(body), "\n```"]
-        tagged = form.kind in ("tag", "verl-agent")
+        tagged = form.kind == "tag" or form.kind in PROJECTIONS
         return [f"<{form.tag}>", Foreign(action), f"</{form.tag}>"] if tagged else [Foreign(action)]
 
     def fork(self) -> Self:

@@ -51,7 +51,7 @@ class WindowTalk(TokenTalk):
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
         values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
-        system, user = form.system.fill(values), (form.turn if self.turns else form.first).fill(values)
+        system, user = form.system.fill(values), form.later(values) if self.turns else form.first.fill(values)
         self.messages = [{"role": "system", "content": "".join(system)}] if system else []
         self.messages.append({"role": "user", "content": "".join(user)})
         self.prompt_ids = template.start(system, user)

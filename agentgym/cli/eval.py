@@ -34,10 +34,12 @@ from agentgym.report.html import write_report
 from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
-AGENTS = {"chat": "ChatAgent", "window": "WindowAgent", "summary": "SummaryAgent"}
-OF_MODELS = ("agent", "prompt", "temperature", "turn_tokens", "threads")
-OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens")
+AGENTS = {"chat": "ChatAgent", "completion": "CompletionAgent", "window": "WindowAgent", "summary": "SummaryAgent"}
+OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens", "observation_tokens")
+OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
+DATA = ("data", "corpus", "questions")
+"""Options of worlds that say where data lie: a protocol leaves these alone open."""
 WINDOW = 2  # turns that the window agent remembers
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
@@ -67,12 +69,16 @@ class Config:
     temperature: float | None = None
     """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
     agent: str | None = None
-    """`chat` (full history), `window` (the last turns) or `summary` (the model writes its memory);
+    """`chat` (full history), `window` (the last turns), `summary` (the model writes its memory) or `completion` (one reply
+    that goes on);
     without it, the training run's own, else chat."""
     prompt: str | None = None
     """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
     turn_tokens: int | None = None
     """Most tokens of one reply; without it, the training run's own, else 256."""
+    observation_tokens: int | None = None
+    """Most tokens shown of an observation, and four times as many characters over plain chat; without it the suite's, else
+    2048."""
     threads: int | None = None
     """CPU threads of torch; without it, 1 for a model below 50 M parameters, else torch's own choice."""
     concurrency: int = 64
@@ -150,11 +156,11 @@ def _named(suite: Suite) -> dict[str, Any]:
 
 
 def _keep_protocol(config: Config, suite: Suite) -> None:
-    """Refuse flags that would change what a protocol fixes; `--env.data` says where its data lie."""
+    """Refuse flags that would change what a protocol fixes; `--env.data` and the like say where its data lie."""
     if suite.protocol is None:
         return
     flags = [f"--{name.replace('_', '-')}" for name in (*OF_PLANS, *OF_SUITES) if getattr(config, name) is not None]
-    flags += [f"--env.{name}" for name in config.env_options if name != "data"]
+    flags += [f"--env.{name}" for name in config.env_options if name not in DATA]
     if flags:
         raise BadConfig(
             f"{suite.name} is a protocol and fixes what {', '.join(flags)} would change: leave it out, or copy the suite "
@@ -205,8 +211,12 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     if sampling.temperature < 0:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
     extra: dict[str, Any] = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
+    if kind == "chat" and memory == "completion":
+        raise BadConfig(f"{name} takes messages, and the agent `completion` writes one reply that goes on: it needs tokens")
     if kind == "chat" and memory == "window":
         extra["window"] = WINDOW
+    if (shown := config.observation_tokens) is not None:
+        extra |= {"observation_characters": 4 * shown} if kind == "chat" else {"observation_tokens": shown}
     make: Callable[..., Any] = getattr(agents, "MessageAgent" if kind == "chat" else AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
@@ -229,6 +239,8 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
+    if config.observation_tokens is not None:
+        options["observation_tokens"] = config.observation_tokens
     if kind == "chat" and made.omitted:
         options["omitted"] = list(made.omitted)
     return agent, options

@@ -11,7 +11,7 @@ from agentgym.episode import Episode
 from agentgym.errors import BadConfig, bad_option
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
-HISTORY = {"chat": "all", "window": "last 2"}
+HISTORY = {"chat": "all", "completion": "all", "window": "last 2"}
 """What each agent remembers of an episode."""
 REWARDS = ("outcome",)
 NOT_COMPARABLE = "not comparable with published numbers"
@@ -61,7 +61,9 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
     path = Path(suite["prompt"])
     prompt = load_prompt(path)
     text = (path if path.suffix == ".txt" else FOLDER / f"{path}.txt").read_text(encoding="utf-8")
-    shown = any(section.fields & {"admissible", "commands"} for section in (prompt.system, prompt.first, prompt.turn))
+    shown = any(
+        section.fields & {"admissible", "commands", "actions"} for section in (prompt.system, prompt.first, prompt.turn)
+    )
     for name, said, true in (
         ("prompt_hash", protocol.prompt_hash, text_hash(text)),
         ("admissible", protocol.admissible, shown),

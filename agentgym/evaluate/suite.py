@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.agents.token_agent import LEAST_OBSERVATION
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.evaluate.protocol import Protocol, read_protocol
 from agentgym.registry import DESCRIPTIONS
@@ -18,10 +19,18 @@ OF_SUITES: Mapping[str, type] = {
     "seed": int,
     "temperature": float,
     "turn_tokens": int,
+    "observation_tokens": int,
     "agent": str,
     "prompt": str,
 }
-LEAST = {"tasks": 1, "attempts": 1, "horizon": 1, "turn_tokens": 1, "temperature": 0}
+LEAST = {
+    "tasks": 1,
+    "attempts": 1,
+    "horizon": 1,
+    "turn_tokens": 1,
+    "observation_tokens": LEAST_OBSERVATION,
+    "temperature": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class Suite:
     seed: int | None = None
     temperature: float | None = None
     turn_tokens: int | None = None
+    observation_tokens: int | None = None
     agent: str | None = None
     prompt: str | None = None
     protocol: Protocol | None = None

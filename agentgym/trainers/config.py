@@ -34,9 +34,9 @@ class TrainConfig:
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""
     agent: str = "chat"
-    """How turns become tokens: `chat` (full history), `window` (the last turns, a fresh prompt each) or `summary`
-    (the model sums up what no longer fits; without a warm start); or MODULE:NAME, a function that plays with an agent of
-    others by its base URL."""
+    """How turns become tokens: `chat` (full history), `completion` (the same as one reply that goes on), `window` (the last
+    turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without a warm start); or MODULE:NAME,
+    a function that plays with an agent of others by its base URL."""
     attempt_seconds: float = 3600.0
     """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
     prompt: str = "bare"
@@ -181,7 +181,7 @@ class TrainConfig:
         self._check_step()
         if self.agent == "summary" and self.warm_episodes:
             raise BadConfig(
-                "warm_episodes goes with agent chat or window: no expert writes the summaries that summary needs"
+                "warm_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
             )
         self._check_engine()
         self._check_agent()
@@ -285,7 +285,7 @@ CHOICES = {
     "weights": ("auto", "shared_memory", "ipc", "nccl"),
     "weighing": ("token", "turn", "episode", "episode-sum", "constant"),
 }
-AGENTS = ("chat", "window", "summary")
+AGENTS = ("chat", "completion", "window", "summary")
 ENGINES = ("hf", "vllm")
 IDLE = {"hf": ("device", "dtype")}
 """Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""

@@ -12,6 +12,7 @@ from typing import Any
 from accelerate import Accelerator
 
 from agentgym.agents.chat import ChatAgent
+from agentgym.agents.completion import CompletionAgent
 from agentgym.agents.summary import SummaryAgent
 from agentgym.agents.window import WindowAgent
 from agentgym.engines import Sampling, check_options
@@ -28,7 +29,7 @@ from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.record import Record
 from agentgym.trainers.step import BaseScorer, Learner, Scorer
 
-AGENTS = {"chat": ChatAgent, "window": WindowAgent, "summary": SummaryAgent}
+AGENTS = {"chat": ChatAgent, "completion": CompletionAgent, "window": WindowAgent, "summary": SummaryAgent}
 """The package's own; any other name is MODULE:NAME of a function that plays with an agent of others."""
 
 

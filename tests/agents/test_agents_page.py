@@ -34,7 +34,8 @@ def test_prompts_fields_and_reply_forms_are_listed() -> None:
     for file in FOLDER.glob("*.txt"):
         (form,) = re.findall(rf"^\| `{file.stem}` \|.*\| `([^`]+)` \|$", PAGE, re.MULTILINE)
         reply = load_prompt(file.stem).reply
-        words = [*(["think"] if reply.think else []), reply.kind, *([reply.tag] if reply.kind in ("tag", "block") else [])]
+        names = [reply.tag] if reply.kind in ("tag", "block") else reply.until
+        words = [*(["think"] if reply.think else []), reply.kind, *names]
         assert form.split() == words
 
 

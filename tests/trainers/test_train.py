@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from agentgym.cli import main
+from agentgym.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
 from agentgym.trainers.loop import _uninterrupted
 from agentgym.trainers.muon import orthogonal
 from agentgym.trainers.policy import load_policy
+from agentgym.trainers.segments import build
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 
@@ -273,6 +275,18 @@ def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
         name = f"model.layers.1.{part}"
         moved = (before[name] - after[name]).abs().flatten(1).amax(1)
         assert (moved > 0).all(), f"an expert of {part} did not learn"
+
+
+def test_a_run_in_one_reply_that_goes_on(tmp_path):
+    out = tmp_path / "run"
+    changes = {"prompt": "search-r1", "warm_episodes": 2, "steps": 1, "horizon": (3,), "turn_tokens": 20}
+    train(small(out, env="rlvr/SearchR1-v0", agent="completion", eval_tasks=1, test_tasks=1, **changes))
+    played = read_episodes(out / "episodes.jsonl")
+    assert len(build(played)) == len(played) > 0  # a row for each: nothing is rendered anew
+    (metrics,) = [row for row in curve(out) if "mismatch_mean" in row]
+    assert metrics["mismatch_mean"] < 1e-4
+    with pytest.raises(BadConfig, match="CompletionAgent needs until NAME"):
+        train(small(tmp_path / "other", agent="completion"))
 
 
 def test_a_run_with_summaries(tmp_path):

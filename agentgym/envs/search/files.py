@@ -11,6 +11,7 @@ Splits: a question keeps the `split` it names. In a file that names none, the ha
 valid, 10 % test), so that a policy is never tested on what it was trained on; split `all` is the whole file.
 """
 
+import dataclasses
 import gzip
 import json
 import os
@@ -27,6 +28,8 @@ from agentgym.envs.search.literals import as_list, plain_text, read_literal
 from agentgym.errors import BadConfig, BadData
 from agentgym.seeding import share
 
+Stamp = tuple[str, int, int]
+"""A file's path, and what tells its present content from another."""
 HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
 ALL = "all"
 
@@ -68,8 +71,11 @@ def load_hotpot(path: str) -> Library:
 
 
 def load_lines(corpus: str, questions: str) -> Library:
-    """Read documents and questions in JSON lines, once per process; raises BadData with file and line."""
-    return _lines(*_stamp(corpus), *_stamp(questions))
+    """Read documents and questions in JSON lines, once per process; raises BadData with file and line.
+
+    Of several files of questions, with commas between, each gives its folder's name to its questions as their type.
+    """
+    return _lines(_stamp(corpus), tuple(_stamp(path) for path in questions.split(",")))
 
 
 def find_file(path: str) -> Path:
@@ -84,7 +90,7 @@ def find_file(path: str) -> Path:
     raise BadData(f"no file {path!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
 
 
-def _stamp(path: str) -> tuple[str, int, int]:
+def _stamp(path: str) -> Stamp:
     """Return what identifies the present content of a file, so that a changed file is read again."""
     file = find_file(path)
     status = file.stat()
@@ -138,7 +144,8 @@ def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, _size_too: int) -> Library:
+def _lines(stamped: Stamp, questions: tuple[Stamp, ...]) -> Library:
+    corpus = stamped[0]
     documents: dict[str, Document] = {}
     for where, raw in _objects(corpus):
         document = _document(raw, where)
@@ -149,9 +156,21 @@ def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, 
         raise BadData(f"{corpus} holds no document; expected at least one")
     by_title = {document.title: document.id for document in reversed(documents.values())}
     tasks: dict[str, Task] = {}
-    for number, (where, raw) in enumerate(_objects(questions)):
-        id = _id(raw, "id", where, f"{Path(questions).name.split('.')[0]}/{number}")
-        if id in tasks:
+    for path, _, _ in questions:
+        kind = Path(path).parent.name if len(questions) > 1 else ""
+        for task in _asked(path, kind, corpus, by_title):
+            if task.id in tasks:
+                raise BadData(f"{path}: the id {task.id!r} was given before; expected one question per id")
+            tasks[task.id] = task
+    return _library(",".join(path for path, _, _ in questions), documents.values(), tasks)
+
+
+def _asked(path: str, kind: str, corpus: str, by_title: dict[str, str]) -> Iterator[Task]:
+    """Yield the questions of a file; of a kind, where there are several files."""
+    seen: set[str] = set()
+    for number, (where, raw) in enumerate(_objects(path)):
+        id = _id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
+        if id in seen:
             raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
         evidence: list[str] = []
         for title in _strings(raw, "supporting_titles", where) if raw.get("supporting_titles") is not None else []:
@@ -161,8 +180,9 @@ def _lines(corpus: str, _time: int, _size: int, questions: str, _time_too: int, 
         answers = _strings(raw, "golden_answers", where)
         if not answers:
             raise BadData(f"{where}: golden_answers is empty; expected at least one answer")
-        tasks[id] = _task(id, _text(raw, "question", where), answers, evidence, _split(raw, id, where))
-    return _library(questions, documents.values(), tasks)
+        seen.add(id)
+        task = _task(id, _text(raw, "question", where), answers, evidence, _split(raw, id, where))
+        yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
 
 
 def _document(raw: dict[str, Any], where: str) -> Document:

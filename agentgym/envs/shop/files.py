@@ -21,6 +21,8 @@ ORDER = 233
 """WebShop's seed for the order of goals."""
 BOUNDS = {"test": (0, 500), "valid": (500, 1500), "train": (1500, None)}
 """Goals of a split by their place in the order, as in WebShop's baselines."""
+SMALL = 1000
+"""Products of WebShop's small files, read first where no more are for sale."""
 SETS = (("items_shuffle.json", "items_ins_v2.json"), ("items_shuffle_1000.json", "items_ins_v2_1000.json"))
 HUMAN = "items_human_ins.json"
 NOTHING = "DUMMY_ATTR"
@@ -67,7 +69,7 @@ def load(data: str | None, goals: str, count: int) -> Goods:
 @lru_cache(maxsize=2)
 def _load(folder: str, goals: str, count: int) -> Goods:
     root = Path(folder)
-    for names in SETS:
+    for names in reversed(SETS) if 0 < count <= SMALL else SETS:
         if all((root / name).is_file() for name in names):
             items, attributes = (_json(root / name) for name in names)
             break
@@ -178,4 +180,4 @@ def _task(catalogue: Catalogue, draft: Draft, place: int) -> Task:
     drawn = generator("WebShop cap", product.asin, place).choice(len(above), 2, replace=False) if len(above) >= 2 else ()
     cap = max((above[int(i)] for i in drawn), default=NO_CAP)
     data = {"asin": product.asin, "attributes": list(attributes), "options": options, "cap": cap, "weight": weight}
-    return Task(text + price_sentence(cap), data, f"{split}/{place}", split)
+    return Task((text + price_sentence(cap)).strip(), data, f"{split}/{place}", split)

@@ -16,6 +16,8 @@ from agentgym.envs.shop.score import Goal, score
 from agentgym.errors import BadConfig, unknown
 
 PER_PAGE = 10
+PAGES = ("webshop", "verl-agent")
+SEPARATOR = " [SEP] "
 SUB_PAGES = ("description", "features", "reviews")
 _ACTION = re.compile(r"(.+)\[(.+)\]")
 """WebShop's own: greedy, and what follows the last bracket is ignored."""
@@ -30,7 +32,8 @@ class Shop(TextEnv):
 
     Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`) are
     measures: `shaping={"score": 0.9}` pays it. An invalid action is answered by the page as it is, as in WebShop, unless
-    `feedback="helpful"`.
+    `feedback="helpful"`. `pages="verl-agent"` shows pages and commands as verl-agent does: the parts after the wish, each in
+    quotes, and `search[<your query>]` and `click[search]` (which does nothing) where there is a search bar.
 
     Ceiling: `first_result` searches for the wish and buys what comes first, as it is; where a wish names no option that is
     now and then right.
@@ -38,13 +41,20 @@ class Shop(TextEnv):
 
     horizon = 15
     feedback = "genuine"
-    settings: ClassVar[tuple[str, ...]] = ()
+    settings: ClassVar[tuple[str, ...]] = ("pages",)
+    pages: str = "webshop"
+    """How pages and commands are shown: `webshop`, or `verl-agent`."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
     random_bound = 0.02
     expert_bound = 0.7
     answers = ("asin",)
     ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15}
     shared = ("shop", "goal")
+
+    def _check_options(self) -> None:
+        if self.pages not in PAGES:
+            raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
+        super()._check_options()
 
     # Tasks
 
@@ -85,6 +95,8 @@ class Shop(TextEnv):
             return self._text()
         if name != "click" or value not in self.clickable():
             return self._refused(action, name)
+        if value == "search":
+            return self._text()
         if value == "buy now":
             return self._bought()
         self._click(value)
@@ -149,10 +161,11 @@ class Shop(TextEnv):
         if self.page == "item" and self.product is not None:
             values = [value for options in self.product.options.values() for value in options]
             return ["back to search", "< prev", *SUB_PAGES, "buy now", *values]
-        return []
+        return ["search"] if self.page == "search" and self.pages == "verl-agent" else []
 
     def admissible(self) -> list[str] | None:
-        return [f"click[{value}]" for value in self.clickable()] or None
+        bar = ["search[<your query>]"] if self.page == "search" and self.pages == "verl-agent" else []
+        return [*bar, *(f"click[{value}]" for value in self.clickable())] or None
 
     def state(self) -> object:
         asin = self.product.asin if self.product else ""
@@ -165,11 +178,15 @@ class Shop(TextEnv):
     # Pages
 
     def _text(self) -> str:
+        text = SEPARATOR.join(self._shown())
+        return text if self.pages == "webshop" else _quoted(text, self.goal.instruction)
+
+    def _shown(self) -> list[str]:
         if self.page == "done":
-            return " [SEP] ".join(self._receipt())
+            return self._receipt()
         if self.page == "search":
-            return f"WebShop [SEP] Instruction: [SEP] {self.goal.instruction} [SEP] Search"
-        return " [SEP] ".join(["Instruction:", self.goal.instruction, "Back to Search", *self._parts()])
+            return ["WebShop", "Instruction:", self.goal.instruction, "Search"]
+        return ["Instruction:", self.goal.instruction, "Back to Search", *self._parts()]
 
     def _parts(self) -> list[str]:
         if self.page == "results":
@@ -220,7 +237,7 @@ class WebShop(Shop):
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    settings: ClassVar[tuple[str, ...]] = ("data", "goals", "products")
+    settings: ClassVar[tuple[str, ...]] = ("pages", "data", "goals", "products")
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
@@ -262,6 +279,14 @@ class WebShop(Shop):
     def split_key(self, task: Task) -> object:
         """Return the goal itself: goals of one product are in several splits, as published."""
         return task.instruction, task.data["asin"]
+
+
+def _quoted(text: str, wish: str) -> str:
+    """Return a page as verl-agent shows it: its parts after the wish, each in quotes; without the wish, as it is."""
+    parts = text.split(SEPARATOR)
+    if wish not in parts:
+        return text
+    return SEPARATOR.join(f"'{part}'" for part in parts[parts.index(wish) + 1 :])
 
 
 def _titles(words: tuple[str, ...]) -> list[str]:

@@ -1,0 +1,88 @@
+"""The agent that writes on: one user message, and after it one continued reply in which observations stand as they are."""
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from agentgym.actions import Tool
+from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
+from agentgym.core import Task
+from agentgym.engines import Completion, TokenEngine
+from agentgym.episode import Turn
+from agentgym.errors import BadConfig
+
+
+class CompletionAgent(TokenAgent):
+    """The episode is one completion: observations are put behind the model's words with no template around them.
+
+    A reply ends with a closing tag that `[reply] until NAME…` of the prompt names; what was sampled after the token that
+    completes it is neither held nor trained, and neither is a stop token. Of an observation the first `observation_tokens`
+    are shown. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
+    """
+
+    default_prompt = "search-r1"
+
+    def __init__(self, engine: TokenEngine, tokenizer: Any = None, **options: Unpack[AgentOptions]) -> None:
+        super().__init__(engine, tokenizer, **options)
+        if self.tools != "text":
+            raise BadConfig(f"tools is {self.tools!r}: CompletionAgent writes no messages; use ChatAgent, or tools='text'")
+        if self.prompt.reply.kind != "until":
+            raise BadConfig(
+                f"prompt {self.prompt.name!r} has [reply] {self.prompt.reply.kind}: CompletionAgent needs until NAME…, for "
+                "example prompt='search-r1'"
+            )
+
+    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionTalk":
+        """Start the conversation of one episode."""
+        return CompletionTalk(self, task, tools)
+
+    def cut(self, text: str) -> str:
+        """Return the text's first `observation_tokens`."""
+        offsets = self.template.encoder.offsets(text) if len(text) > self.observation_tokens else []
+        return text if len(offsets) <= self.observation_tokens else text[: offsets[self.observation_tokens - 1][1]]
+
+
+class CompletionTalk(TokenTalk):
+    """A completion that goes on; its held tokens are authoritative: they are never encoded again."""
+
+    def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, tools)
+        self.held: list[int] = []
+        """Every token so far: prompt, replies, observations."""
+
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+        """Return all that is held, and the observation as it is."""
+        if self.turns:
+            shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]
+            self.messages, self.prompt_ids = [], [*self.held, *shown]
+            return self.prompt_ids
+        self.first_observation = observation
+        form, values = self.agent.prompt, self.values(observation, info)
+        system, user = form.system.fill(values), form.first.fill(values)
+        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
+        self.messages.append({"role": "user", "content": "".join(user)})
+        self.prompt_ids = self.agent.template.start(system, user)
+        return self.prompt_ids
+
+    def turn(self, observation: str, completion: Completion) -> Turn:
+        """Take in a completion as far as its closing tag and return the turn it makes."""
+        return super().turn(observation, self._ended(completion))
+
+    def reply(self, completion: Completion) -> str:
+        """Take in the model's tokens and return the action for the world."""
+        completion = self._ended(completion)
+        action = super().reply(completion)
+        self.held = self.prompt_ids + completion.ids
+        return action
+
+    def _ended(self, completion: Completion) -> Completion:
+        """Return a completion without what was sampled after its end; doing so twice changes nothing."""
+        decode, ids = self.agent.template.encoder.decode, self.without_stop(completion.ids)
+        closer = self.agent.prompt.reply.closer(decode(ids))
+        if closer is None:
+            kept, finish = len(ids), completion.finish
+        else:
+            kept = bisect_left(range(len(ids) + 1), True, key=lambda count: closer in decode(ids[:count]))
+            finish = "stop"
+        return dataclasses.replace(completion, ids=ids[:kept], logprobs=completion.logprobs[:kept], finish=finish)

@@ -1,0 +1,105 @@
+"""The same questions as Search-R1 asks them: tags in what the model writes, and documents in what it reads on from."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
+
+from agentgym.core import Outcome, Task
+from agentgym.envs.search import cheaters as shortcuts
+from agentgym.envs.search.reader import next_action
+from agentgym.envs.search.world import Search
+from agentgym.rewards.exact_match import exact_match
+
+_BLOCK = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_CLOSERS = ("</search>", "</answer>")
+INVALID = (
+    "\nMy previous action is invalid. If I want to search, I should put the query between <search> and </search>. If I want "
+    "to give the final answer, I should put the answer between <answer> and </answer>. Let me try again.\n"
+)
+
+
+class SearchR1(Search):
+    """Answer questions with a search engine, in the tags and texts of Search-R1 (Jin et al. 2025, arXiv 2503.09516).
+
+    Questions and documents are those of `Search`: generated worlds (by default of difficulty 0), `data`, or `corpus` and
+    `questions`. An action is what the model wrote: it counts up to the first `</search>`, or where there is none the first
+    `</answer>`, and the first block of either tag is carried out. A search brings the best `top_k` documents whole. In the
+    last turn (`horizon`) searching is off, so that there are at most `horizon - 1` searches.
+
+    Reward: 1 if the last `<answer>` block of what the model wrote equals a gold answer after SQuAD's normalisation, else 0.
+    Measures as in `Search`; `f1` and `format` are of that block.
+
+    Ceiling: `question_only` searches for the question and answers the most frequent name of what comes; see `Search`.
+    """
+
+    horizon = 5
+    difficulty = 0
+    feedback = "genuine"
+    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "hops", "worlds", "top_k")
+    expert_bound = 0.8
+    ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.15}
+
+    def setup(self) -> None:
+        super().setup()
+        self.tools = {}  # the tags are no calls: text around them is right, and every reply is read
+
+    def begin(self, task: Task) -> str:
+        super().begin(task)
+        question = task.data["question"].strip()
+        return question if question.endswith("?") else f"{question}?"
+
+    def act(self, action: str) -> Outcome:
+        closer = next((closer for closer in _CLOSERS if closer in action), None)
+        reply = action if closer is None else action.partition(closer)[0] + closer
+        if answers := _ANSWER.findall(reply):
+            self._given = answers[-1].strip()
+        block, last = _BLOCK.search(reply), self.turn >= self.limit
+        right = self._given is not None and exact_match(self._given, self.task.data["answers"]) == 1.0
+        if block and block[1] == "answer":
+            return self.win("") if right else self.lose("")
+        shown = None if block is None else _information("" if last else self._found(block[2].strip()))
+        if last and right:  # in a search, say: what is scored is the text
+            return self.win(shown or INVALID)
+        return self.invalid(INVALID) if shown is None else Outcome(shown)
+
+    def malformed(self, error: str) -> Outcome:
+        """Answer what is no text as any reply without tags."""
+        return self.invalid(INVALID, error)
+
+    def _found(self, query: str) -> str:
+        self._asked = (*self._asked, query)
+        self._results = tuple(self._documents.search(query, self.top_k))
+        self._listed.update(self._results)
+        documents = [self._documents.documents[number] for number in self._results]
+        return "\n".join(f'Doc {rank}(Title: "{found.title}") {found.text}' for rank, found in enumerate(documents, 1))
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        yield f"<answer>{self.task.data['answers'][0]}</answer>"
+
+    def expert(self) -> Iterator[str]:
+        """Read what was shown and search for the next fact of the question; knows the language of generated worlds."""
+        if self.library is not None:
+            raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
+        while True:
+            shown = {n: (d.title, d.text) for n in sorted(self._listed) for d in (self._documents.documents[n],)}
+            titles = {title for title, _ in shown.values()}
+            results = [shown[n] for n in self._results]
+            yield _tagged(next_action(self.task.data["question"], shown.values(), titles, results, self._asked))
+
+    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+        kept = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}
+        return {name: lambda seen, cheat=cheat: _tagged(cheat(seen)) for name, cheat in kept.items()}
+
+
+def _information(documents: str) -> str:
+    return f"\n\n<information>{documents.strip()}</information>\n\n"
+
+
+def _tagged(call: str) -> str:
+    """Return a call in brackets as a block; a document is opened by searching for its title."""
+    name, _, body = call.partition("[")
+    tag = "answer" if name == "answer" else "search"
+    return f"<{tag}>{body.removesuffix(']')}</{tag}>"
