@@ -109,6 +109,8 @@ def _inside() -> dict[str, bytes]:
 
 def package_paths(name: str) -> list[Path]:
     """Return what of an installed library goes into the jail: its folder or file, and the shared objects it brought."""
+    if name in sys.stdlib_module_names:  # which is there already, and wanted loaded
+        return []
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
         raise BadConfig(f"package {name!r} for the jail is not installed here: pip install {name}")

@@ -159,3 +159,11 @@ def test_the_zygote_is_not_what_the_kernel_ends_for_want_of_memory() -> None:
         lost = kernel.run("kept = []\nwhile True: kept.append(bytearray(b'x') * (1 << 20))")
         assert (lost.reason, kernel.alive) == ("memory", False)
         assert small.run("echo fine").text == "fine\n"
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "-")
+def test_a_module_of_the_standard_library_may_be_loaded_already() -> None:
+    for packages, loaded in (((), "False\n"), (("tarfile",), "True\n")):
+        made = sandbox(packages=packages)
+        assert made.python("import sys; print('tarfile' in sys.modules)").text == loaded
+        made.close()

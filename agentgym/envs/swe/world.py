@@ -60,9 +60,8 @@ class SWE(RepositoryEnv):
     settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data")
     data: str | None = None
     """A file of tasks; None: those that come with agentgym."""
-    packages = tuple(
-        name for name in PACKAGES if name not in ("pytest", "py")
-    )  # these two import all of pytest: see `_make`
+    packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
+    """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
     root = FOLDER
 
     def load_library(self) -> Library[Instance]:
