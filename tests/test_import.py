@@ -28,7 +28,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
-    ("errors", "folders", "seeding", "options", "screen"),
+    ("errors", "folders", "seeding", "options", "screen", "syntax"),
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "attempts", "wrapper", "registry"),
     ("rewards", "sandbox", "engines", "envs", "agents", "contract"),

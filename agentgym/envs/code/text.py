@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.sandbox.protocol import Result
+from agentgym.syntax import parse
 from agentgym.tasks.code.values import shown
 
 LONGEST = 4000
@@ -77,7 +78,7 @@ def defines(code: str, entry: str) -> bool:
 def _parsed(code: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Python has to say about strange code is said where it runs
-        return ast.parse(code, "<cell>")
+        return parse(code, "<cell>")
 
 
 def told(result: Result) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.syntax import parse
+
 NEVER = "StopAsyncIteration"
 """An exception that no code under test raises."""
 OPPOSITE = {
@@ -52,7 +54,7 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
     A test without an assertion that is sure to be reached is left as it is.
     """
     starts = _line_starts(source)
-    tests = _tests(ast.parse(source))
+    tests = _tests(parse(source))
     changes: list[Change] = []
     must_fail: set[str] = set()
     for name in sorted(set(failing) & set(tests)):

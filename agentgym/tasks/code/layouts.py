@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentgym.errors import BadData
+from agentgym.syntax import parse
 from agentgym.tasks.code.contests import code_contests, live_code_bench
 from agentgym.tasks.code.fields import Data, entries, number, packed, table, text, texts
 
@@ -97,8 +98,8 @@ def _mbpp_split(id: str) -> str:
 def _called(code: str, tests: list[str], where: str) -> list[str]:
     """Return what tests call of what code defines, the first called first."""
     try:
-        defined = {getattr(node, "name", "") for node in ast.parse(code).body}
-        trees = [ast.parse(test) for test in tests]
+        defined = {getattr(node, "name", "") for node in parse(code).body}
+        trees = [parse(test) for test in tests]
     except SyntaxError as error:
         raise BadData(f"{where}: {error.msg} in its code or tests (line {error.lineno}); expected Python") from error
     used = [node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in defined]

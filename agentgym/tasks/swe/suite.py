@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
+from agentgym.syntax import parse
+
 FOLDERS = {"tests", "test"}
 CONFIGURATION = {"conftest.py", "pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml"}
 
@@ -66,7 +68,7 @@ def _without(text: str, functions: set[tuple[str, ...]]) -> str:
     gone: set[int] = set()
     emptied: dict[int, str] = {}
     left: dict[int, int] = {}
-    for names, node, parent in _functions(ast.parse(text), ()):
+    for names, node, parent in _functions(parse(text), ()):
         body = getattr(parent, "body", [])
         if names not in functions:
             continue

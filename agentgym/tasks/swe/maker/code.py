@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from agentgym.syntax import parse
+
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp)
 
@@ -24,7 +26,7 @@ class Code:
     def __init__(self, path: str, raw: bytes) -> None:
         self.path = path
         self.raw = raw
-        self.tree = ast.parse(raw.decode("utf-8"))
+        self.tree = parse(raw.decode("utf-8"))
         self._starts = [0]
         for line in raw.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agentgym.seeding import generator
+from agentgym.syntax import parse
 from agentgym.tasks.swe.maker import operators_of_expressions, operators_of_statements
 from agentgym.tasks.swe.maker.code import Code, Splice
 from agentgym.tasks.swe.maker.operators import OPERATORS
@@ -81,7 +82,7 @@ def _of_file(code: Code) -> list[Mutation]:
 
 def _parsed(content: bytes) -> bytes | None:
     try:
-        return _hash(ast.parse(content.decode("utf-8")))
+        return _hash(parse(content.decode("utf-8")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

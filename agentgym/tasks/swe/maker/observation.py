@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agentgym.syntax import parse
 from agentgym.tasks.swe.maker.code import FunctionNode, is_docstring
 from agentgym.tasks.swe.suite import find_function, function_of
 
@@ -33,7 +34,7 @@ class Observation:
 def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[str]) -> Observation | None:
     """Return what a test observed; None where that cannot be told in a few lines."""
     path, *names = function_of(test)
-    module = ast.parse(tree[path].decode("utf-8"))
+    module = parse(tree[path].decode("utf-8"))
     found = find_function(module, tuple(names))
     line = _failing_line(path, message)
     if len(found) != 1 or line is None:
@@ -96,7 +97,7 @@ class _Fill(ast.NodeTransformer):
 
 
 def _filled(node: ast.stmt, values: Mapping[str, ast.expr]) -> ast.stmt:
-    copy = ast.parse(ast.unparse(node)).body[0]
+    copy = parse(ast.unparse(node)).body[0]
     return _Fill(values).visit(copy)
 
 
@@ -132,9 +133,9 @@ def _plain_assert(statement: ast.stmt) -> ast.stmt:
     name, words = call.func.attr, [ast.unparse(one) for one in call.args]
     joint = {"assertEqual": "==", "assertEquals": "==", "assertIs": "is", "assertIn": "in", "assertNotEqual": "!="}.get(name)
     if joint and len(words) >= 2:
-        return ast.parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
+        return parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
     if name in ("assertTrue", "assertFalse") and words:
-        return ast.parse(f"assert {'not ' if name == 'assertFalse' else ''}({words[0]})").body[0]
+        return parse(f"assert {'not ' if name == 'assertFalse' else ''}({words[0]})").body[0]
     return statement
 
 
@@ -267,7 +268,7 @@ def _imports(module: ast.Module, names: set[str]) -> list[str]:
         if isinstance(one, ast.Import | ast.ImportFrom):
             kept = [alias for alias in one.names if (alias.asname or alias.name).partition(".")[0] in names]
             if kept:
-                one = ast.parse(ast.unparse(one)).body[0]
+                one = parse(ast.unparse(one)).body[0]
                 assert isinstance(one, ast.Import | ast.ImportFrom)
                 one.names = kept
                 lines.append(ast.unparse(one))
@@ -275,7 +276,7 @@ def _imports(module: ast.Module, names: set[str]) -> list[str]:
 
 
 def _names(text: str) -> set[str]:
-    return {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)}
+    return {one.id for one in ast.walk(parse(text)) if isinstance(one, ast.Name)}
 
 
 def _is_check(node: ast.stmt) -> bool:
@@ -284,7 +285,7 @@ def _is_check(node: ast.stmt) -> bool:
 
 def _subject(call: str) -> str:
     """Return the name of what is called: the outermost call's, unless that only dresses up another's result."""
-    calls = [one for one in ast.walk(ast.parse(call)) if isinstance(one, ast.Call)]
+    calls = [one for one in ast.walk(parse(call)) if isinstance(one, ast.Call)]
     plain = {
         "list",
         "dict",
