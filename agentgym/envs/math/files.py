@@ -16,62 +16,22 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.errors import BadConfig, BadData, MissingExtra, unknown
+from agentgym.errors import BadData, MissingExtra
 from agentgym.rewards.numeric import read_number
-from agentgym.seeding import share
 from agentgym.tasks import Task
+from agentgym.tasks.library import ALL, Library, hashed
 
-HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-ALL = "all"
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 Record = tuple[str, str, str | None, dict[str, Any]]
 """Where it stands, an id to fall back on, the split its place names, and its content."""
 
 
-@dataclass(frozen=True)
-class Collection:
-    """Problems of a file, in its order."""
-
-    source: str
-    tasks: tuple[Task, ...]
-    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
-
-    @cached_property
-    def splits(self) -> dict[str, float]:
-        """The names of the splits with their shares of the tasks; `all` is everything and decides nothing."""
-        counts: dict[str, float] = {} if any(t.split not in HASHED for t in self.tasks) else dict.fromkeys(HASHED, 0.0)
-        for task in self.tasks:
-            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
-        return {**counts, ALL: 0.0}
-
-    @cached_property
-    def _by_id(self) -> dict[str, Task]:
-        return {task.id: task for task in self.tasks}
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
-        if task_id not in self._by_id:
-            raise unknown("problem", task_id, self._by_id)
-        return self._by_id[task_id]
-
-    def of_split(self, split: str) -> list[Task]:
-        """Return the tasks of a split in order; raises BadConfig where there are none."""
-        if split not in self.splits:
-            raise unknown("split of Math", split, self.splits)
-        if split not in self._kept:
-            self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
-        if not self._kept[split]:
-            raise BadConfig(f"{self.source} has no problem of split {split!r}; split {ALL!r} is everything")
-        return self._kept[split]
-
-
-def load(source: str) -> Collection:
+def load(source: str) -> Library:
     """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
     if source.startswith("datasets:"):
         return _data_set(source.removeprefix("datasets:"))
@@ -98,12 +58,12 @@ def _find(source: str) -> Path:
 
 
 @lru_cache(maxsize=4)
-def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Collection:
+def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Library:
     return _collection(root, (record for path, _, _ in stamps for record in _of_file(Path(path), Path(root))))
 
 
 @lru_cache(maxsize=4)
-def _data_set(name: str) -> Collection:
+def _data_set(name: str) -> Library:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
@@ -169,7 +129,7 @@ def _record(value: Any, where: str, id: str, split: str | None) -> Record:
     return where, id, split, cast("dict[str, Any]", value)
 
 
-def _collection(source: str, records: Iterator[Record]) -> Collection:
+def _collection(source: str, records: Iterator[Record]) -> Library:
     tasks: dict[str, Task] = {}
     for where, id, split, raw in records:
         task = _task(where, id, split, raw)
@@ -178,7 +138,7 @@ def _collection(source: str, records: Iterator[Record]) -> Collection:
         tasks[task.id] = task
     if not tasks:
         raise BadData(f"{source} holds no problem; expected at least one")
-    return Collection(source, tuple(tasks.values()))
+    return Library(source, tuple(tasks.values()), "problem")
 
 
 def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
@@ -190,13 +150,8 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
         raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
     level = re.search(r"\d+", str(raw.get("level", "")))
     data = {"problem": problem, "answer": answer, "form": "expression" if read_number(answer) is None else "number"}
-    chosen = str(named) if named is not None else _hashed(id)
+    chosen = str(named) if named is not None else hashed("math", id)
     return Task(problem, data, id=id, split=chosen, difficulty=int(level[0]) if level else 0)
-
-
-def _hashed(id: str) -> str:
-    place = share("math file", id)
-    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
 
 
 def _answer(raw: dict[str, Any], where: str) -> str:

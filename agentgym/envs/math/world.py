@@ -12,11 +12,12 @@ from agentgym.core import Outcome, Task
 from agentgym.envs.math import cheaters as shortcuts
 from agentgym.envs.math import expert
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
-from agentgym.envs.math.files import Collection, load
+from agentgym.envs.math.files import load
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.rewards import expressions
 from agentgym.sandbox.protocol import MEGABYTE, Limits
 from agentgym.sandbox.world import JailedEnv
+from agentgym.tasks.library import Library
 
 LONGEST_CODE = 20_000  # characters
 SHOWN = 4000  # characters of what a program printed
@@ -75,7 +76,7 @@ class Math(Attempts, JailedEnv):
             raise BadConfig("data (a file) and families (generated) were both given; give one of them")
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 600:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"seconds of Math is {self.seconds!r}; expected a number above 0, at most 600")
-        self.collection: Collection | None = None if self.data is None else load(self.data)
+        self.collection: Library | None = None if self.data is None else load(self.data)
         if self.collection is not None:
             self.splits = self.collection.splits
         super()._check_options()

@@ -14,60 +14,35 @@ valid, 10 % test), so that a policy is never tested on what it was trained on; s
 import dataclasses
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.core import Task
 from agentgym.envs.search.corpus import Corpus, Document
 from agentgym.envs.search.literals import as_list, plain_text, read_literal
-from agentgym.errors import BadConfig, BadData
-from agentgym.seeding import share
+from agentgym.errors import BadData
+from agentgym.tasks import library
+from agentgym.tasks.library import ALL, hashed
+from agentgym.tasks.lines import stamp
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
-HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-ALL = "all"
 
 
 @dataclass(frozen=True)
-class Library:
+class Library(library.Library):
     """A corpus and questions about it."""
 
-    source: str
-    corpus: Corpus
-    tasks: tuple[Task, ...]
-    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
-
-    @cached_property
-    def splits(self) -> dict[str, float]:
-        """The names of the splits with their shares of the tasks; `all` is the whole file and decides nothing."""
-        counts: dict[str, float] = {} if any(t.split not in HASHED for t in self.tasks) else dict.fromkeys(HASHED, 0.0)
-        for task in self.tasks:
-            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
-        return {**counts, ALL: 0.0}
-
-    @cached_property
-    def by_id(self) -> dict[str, Task]:
-        """The tasks by id."""
-        return {task.id: task for task in self.tasks}
-
-    def of_split(self, split: str) -> list[Task]:
-        """Return the tasks of a split in the order of the file; raises BadConfig where there are none."""
-        if split not in self._kept:
-            self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
-        if not self._kept[split]:
-            raise BadConfig(f"{self.source} has no question of split {split!r}; split {ALL!r} is the whole file")
-        return self._kept[split]
+    corpus: Corpus = field(kw_only=True)
 
 
 def load_hotpot(path: str) -> Library:
     """Read a HotpotQA file, once per process; raises BadData with the place of what is wrong."""
-    return _hotpot(*_stamp(path))
+    return _hotpot(*stamp(path))
 
 
 def load_lines(corpus: str, questions: str) -> Library:
@@ -75,26 +50,7 @@ def load_lines(corpus: str, questions: str) -> Library:
 
     Of several files of questions, with commas between, each gives its folder's name to its questions as their type.
     """
-    return _lines(_stamp(corpus), tuple(_stamp(path) for path in questions.split(",")))
-
-
-def find_file(path: str) -> Path:
-    """Return the file at the path, or under $AGENTGYM_DATA where the path is relative."""
-    choices = [Path(path).expanduser()]
-    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
-        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / path)
-    for choice in choices:
-        if choice.is_file():
-            return choice
-    tried = " and ".join(str(choice) for choice in choices)
-    raise BadData(f"no file {path!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
-
-
-def _stamp(path: str) -> Stamp:
-    """Return what identifies the present content of a file, so that a changed file is read again."""
-    file = find_file(path)
-    status = file.stat()
-    return str(file), status.st_mtime_ns, status.st_size
+    return _lines(stamp(corpus), tuple(stamp(path) for path in questions.split(",")))
 
 
 @lru_cache(maxsize=4)
@@ -199,7 +155,7 @@ def _document(raw: dict[str, Any], where: str) -> Document:
 def _library(path: str, documents: Iterable[Document], tasks: dict[str, Task]) -> Library:
     if not tasks:
         raise BadData(f"{path} holds no question; expected at least one")
-    return Library(path, Corpus(list(documents)), tuple(tasks.values()))
+    return Library(path, tuple(tasks.values()), "question", corpus=Corpus(list(documents)))
 
 
 def _task(id: str, question: str, answers: list[str], evidence: list[str], split: str) -> Task:
@@ -213,8 +169,7 @@ def _split(raw: dict[str, Any], id: str, where: str) -> str:
         if split == ALL:
             raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
         return split
-    place = share("search file", id)
-    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
+    return hashed("search", id)
 
 
 def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:

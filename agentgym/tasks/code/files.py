@@ -5,50 +5,17 @@ train, 10 % valid, 10 % test); split `all` is the whole file.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import BadConfig, BadData
-from agentgym.seeding import share
+from agentgym.errors import BadData
 from agentgym.tasks.code.layouts import layout_of
+from agentgym.tasks.library import ALL, Library, hashed
 from agentgym.tasks.lines import objects, stamp
 from agentgym.tasks.spaces import Task
 
-HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-ALL = "all"
 DEFAULTS: dict[str, Any] = {"compare": "equal", "tolerance": 0.0, "reference": "", "before": "", "setup": "", "names": []}
-
-
-@dataclass(frozen=True)
-class Library:
-    """The tasks of a file."""
-
-    source: str
-    tasks: tuple[Task, ...]
-    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
-
-    @cached_property
-    def splits(self) -> dict[str, float]:
-        """The names of the splits with their shares of the tasks; `all` is the whole file and decides nothing."""
-        counts: dict[str, float] = {} if any(t.split not in HASHED for t in self.tasks) else dict.fromkeys(HASHED, 0.0)
-        for task in self.tasks:
-            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
-        return {**counts, ALL: 0.0}
-
-    @cached_property
-    def by_id(self) -> dict[str, Task]:
-        """The tasks by id."""
-        return {task.id: task for task in self.tasks}
-
-    def of_split(self, split: str) -> list[Task]:
-        """Return the tasks of a split in the order of the file; raises BadConfig where there are none."""
-        if split not in self._kept:
-            self._kept[split] = [task for task in self.tasks if split in (ALL, task.split)]
-        if not self._kept[split]:
-            raise BadConfig(f"{self.source} has no task of split {split!r}; split {ALL!r} is the whole file")
-        return self._kept[split]
 
 
 def load(path: str) -> Library:
@@ -66,18 +33,13 @@ def _loaded(path: str, _time: int, _size: int) -> Library:
             raise BadData(f"{where}: the id {id!r} was given before; expected one task per id")
         if not data["hidden"]:
             raise BadData(f"{where}: task {id!r} has no hidden test; expected at least one")
-        split = data.pop("split") or _hashed(id)
+        split = data.pop("split") or hashed("code", id)
         if split == ALL:
             raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
         tasks[id] = Task(instruction=data["statement"], data=data, id=id, split=split)
     if not tasks:
         raise BadData(f"{path} holds no task; expected at least one")
     return Library(path, tuple(tasks.values()))
-
-
-def _hashed(id: str) -> str:
-    place = share("code file", id)
-    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
 
 
 def whole(data: Mapping[str, Any], code: str) -> str:
