@@ -6,7 +6,8 @@ import pytest
 
 import agentgym
 from agentgym.core import Task
-from agentgym.envs.terminal.scenario import FAMILIES, scenario
+from agentgym.envs.terminal.scenario import FAMILIES, Final, grade, scenario
+from agentgym.envs.terminal.tree import file
 from agentgym.sandbox.bubblewrap import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
@@ -104,6 +105,26 @@ def test_other_right_ways_are_accepted(family, world):
     code = OTHER_WAYS[family].format(*named)
     observation, reward, *_ = end(world, task, [f"cat > /tmp/x.py <<'END'\n{code}\nEND\npython3 /tmp/x.py"])
     assert reward == 1.0, f"{observation}\n{code}"
+
+
+@pytest.mark.parametrize(
+    ("family", "content"),
+    [
+        ("csv", b"a" * 200_000),  # more than a field of the library may hold
+        ("csv", b"a\0b,\xff"),
+        ("json", b"[" * 100_000),
+        ("json", b'{"a":' * 990 + b"1" + b"}" * 990),
+        ("json", b"1" * 5000),
+        ("ini", b"[a]\nb" + b" " * 5_000_000 + b"c"),  # hours, by the square of its length
+        ("ini", b"[a]\nb" + b" \x1c" * 2_500_000 + b"c"),  # which is one line to the parser
+        ("ini", b"[a]\nb = 1\n" * 500_000),
+    ],
+)
+def test_whatever_a_file_holds_is_judged(family, content):
+    scene = scenario(family, 3, 4, 1)
+    left = {**scene.tree, scene.changes[0]: file(content)}
+    problem = grade(scene, Final(left, lambda *_: pytest.fail("nothing is to be run")))
+    assert problem is not None and "right" in problem
 
 
 def test_a_commit_in_another_way_is_accepted(world):
