@@ -142,3 +142,23 @@ def test_a_commit_in_another_way_is_accepted(world):
     ]
     observation, reward, *_ = end(world, task, way)
     assert reward == 1.0, observation
+
+
+def test_a_graft_is_no_merge(world):
+    task, scene = made("git-merge", 2, 2, 0), scenario("git-merge", 2, 2, 0)
+    top, other = scene.solution[0].split()[2], scene.solution[0].split()[-1]
+    squashed = (
+        f"cd {top}; own=$(git rev-parse main^1); made=$(git commit-tree main^{{tree}} -p main^1 -m squashed); "
+        f"echo $made $own $(git rev-parse {other}) > .git/grafts; git reset -q --hard $made; "
+        "mkdir -p .git/info; mv .git/grafts .git/info/grafts"
+    )
+    observation, reward, *_ = end(world, task, [*scene.solution, squashed])
+    assert reward == 0.0 and "main is a merge" in observation
+
+
+def test_a_tag_is_no_branch(world):
+    task, scene = made("git-branch", 2, 2, 0), scenario("git-branch", 2, 2, 0)
+    top = scene.solution[1].split()[-1].partition("/")[0]
+    moved = f"git -C {top} tag main main; git -C {top} update-ref refs/heads/main HEAD"
+    observation, reward, *_ = end(world, task, [*scene.solution, moved])
+    assert reward == 0.0 and "main is where it was" in observation
