@@ -198,6 +198,13 @@ def test_files_are_read_by_webshops_rules(folder):
         agentgym.make("rlvr/WebShop-v0", data=str(folder)).numbered(0)
 
 
+def test_a_goal_is_of_one_split(folder):
+    env = web(folder)
+    assert env.find("test/0").id == "test/0"
+    with pytest.raises(BadConfig, match="goal 0 is of split test"):
+        env.find("train/0")
+
+
 def test_peoples_goals_have_values_alone(folder):
     env = web(folder, goals="human")
     (task,) = env.up_to(5)
