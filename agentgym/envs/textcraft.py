@@ -148,7 +148,7 @@ class TextCraft(TextEnv):
             name = next(fresh)
             recipes.append((name, int(rng.integers(1, 4)) if level < depth - 1 else 1, parts))
             below.append(name)
-        for _ in range(1 + depth // 2):  # these lead nowhere
+        for _ in range(min(1 + depth // 2, len(names) - len(below))):  # these lead nowhere
             chosen = rng.choice(len(found), 2, replace=False)
             recipes.append((next(fresh), int(rng.integers(1, 4)), {found[int(i)]: int(rng.integers(1, 4)) for i in chosen}))
         shuffled = [recipes[int(i)] for i in rng.permutation(len(recipes))]

@@ -150,6 +150,8 @@ def test_links_in_tests_are_not_followed(tmp_path):
         ("reward.json", b'{"reward": "1"}', None),
         ("reward.json", b"1.0", 1.0),
         ("reward.json", b"[" * 100_000, None),
+        ("reward.txt", b"1" * 4000, None),
+        ("reward.txt", b"1e999", None),
     ],
 )
 def test_rewards_are_numbers(name, content, reward):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 
@@ -12,6 +13,7 @@ from agentgym.envs.shop.catalogue import Catalogue, Product, terms
 from agentgym.envs.shop.generate import SIZE, catalogue
 from agentgym.envs.shop.lexicon import lexicon
 from agentgym.envs.shop.score import Goal, kind_score, plain_colour, score
+from agentgym.envs.shop.world import _parted
 
 CUP = {
     "asin": "B09ABCDEFG",
@@ -156,6 +158,29 @@ def test_wrong_actions_are_answered_as_there_or_explained(folder):
     )
 
 
+def test_brackets_are_read_as_webshops_expression_does_in_one_pass(folder):
+    for action in (
+        "a[b]",
+        "a[b][c]d",
+        "[a]",
+        "a[]",
+        "a[]]",
+        "a[[b]",
+        "a[b\n]",
+        "a[b]\nc[d]",
+        "a]b[",
+        "a[b]c[",
+        " a[B] ",
+        "",
+    ):
+        match = re.match(r"(.+)\[(.+)\]", action.strip())
+        assert _parted(action) == ((match[1], match[2].lower()) if match else ("", "")), action
+    env = web(folder)
+    env.reset(seed=0, options={"task": "test/0"})
+    for action in ("]" + "[" * 99_000, "[" * 99_000 + "]" + "[" * 900):  # an expression takes minutes
+        assert not env.step(action)[4]["valid"]
+
+
 def test_files_are_read_by_webshops_rules(folder):
     env = web(folder)
     shop = env.shop if hasattr(env, "shop") else env.catalogue(0)
@@ -171,6 +196,13 @@ def test_files_are_read_by_webshops_rules(folder):
     assert env.size() == 3 and env.size("train") == 0
     with pytest.raises(BadData, match="split train begins at goal 1500"):
         agentgym.make("rlvr/WebShop-v0", data=str(folder)).numbered(0)
+
+
+def test_a_goal_is_of_one_split(folder):
+    env = web(folder)
+    assert env.find("test/0").id == "test/0"
+    with pytest.raises(BadConfig, match="goal 0 is of split test"):
+        env.find("train/0")
 
 
 def test_peoples_goals_have_values_alone(folder):
@@ -272,6 +304,13 @@ def test_the_search_ranks_by_bm25_and_finds_at_most_fifty():
     assert len(found) == 50 and found[0] == "b000000006"
     assert shop.search("zebra") == () and shop.search("the of") == ()
     assert len(shop.search("<r> red")) == 50  # a back door there: random products
+
+
+def test_searches_of_any_length_are_not_kept():
+    shop = Catalogue([product(title="Red cup"), product(asin="B012345678", title="Lamp")])
+    long = "cup " * 20_000
+    assert shop.search(long) == shop.search("cup") != () and list(shop._found) == ["cup"]
+    assert terms("y" * 90_000) == ["y" * 90_000]
 
 
 def test_the_own_catalogue_has_ten_categories_of_near_alikes():

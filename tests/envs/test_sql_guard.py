@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from agentgym.envs.sql.contents import content
-from agentgym.envs.sql.database import Database, QueryError
+from agentgym.envs.sql.database import Database, QueryError, _calendar
 from agentgym.errors import BadData, Fault
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
@@ -134,6 +134,25 @@ def test_the_clock_stands_still(database):
         "SELECT strftime('%Y-%m %j %w %s', '2021-02-28 23:59:59'), time(0.75), date(NULL), unixepoch('2001-01-01')",
     ):
         assert database.run(sql).rows == genuine.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("now", ["x'6e6f77'", "x'4e4f57'", "'now' || char(0)", "'now' || char(0) || 'x'", "x'6e6f770061'"])
+def test_the_clock_stands_still_however_now_is_written(database, now):
+    row = database.run(f"SELECT date({now}), strftime('%Y', {now}), julianday({now})").rows[0]
+    assert row == ("2024-01-01", "2024", 2460310.5)
+    zone = now.replace("6e6f77", "6c6f63616c74696d65").replace("4e4f57", "757463").replace("now", "localtime")
+    assert database.run(f"SELECT datetime('2020-07-01', {zone})").rows == [(None,)]
+
+
+def test_dates_of_long_arguments_are_not_kept(database):
+    _calendar.cache_clear()
+    rows = f"{ENDLESS} SELECT strftime('%Y' || printf('%1500d', x), 'now') FROM t LIMIT 50"
+    assert database.run(rows).rows[49][0].startswith("2024 ")
+    assert _calendar.cache_info().currsize == 0
+    assert (
+        database.run("SELECT date('2020-02-28', '+2 days')").rows == [("2020-03-01",)]
+        and _calendar.cache_info().currsize == 1
+    )
 
 
 def test_files_are_read_only_and_untouched(tmp_path):

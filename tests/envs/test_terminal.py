@@ -141,6 +141,15 @@ def test_a_folder_that_its_owner_closed_harms_nobody(world, say):
     assert say("echo on; ls -d x 2>&1") == "on\nls: cannot access 'x': No such file or directory\n[exit code 2]"
 
 
+def test_the_mode_of_the_home_folder_neither_breaks_nor_outlives_an_episode(world, say):
+    for mode in ("000", "400", "2751"):
+        assert say("stat -c %a ~") == "700"
+        assert say(f"chmod {mode} ~; echo done") == "done"
+        assert say("pwd; echo $?").endswith("task\n0")
+        say("chmod 777 ~")
+        world.reset(seed=0, options={"task": 0})
+
+
 def test_nothing_of_an_episode_is_in_the_next(world, say):
     say("echo mine > ~/mine; echo mine > /tmp/mine; echo mine > /dev/shm/mine; (sleep 50 &); ln -s / ~/task/root")
     world.reset(seed=0, options={"task": 1})

@@ -6,7 +6,8 @@ import pytest
 
 import agentgym
 from agentgym.core import Task
-from agentgym.envs.terminal.scenario import FAMILIES, scenario
+from agentgym.envs.terminal.scenario import FAMILIES, Final, grade, scenario
+from agentgym.envs.terminal.tree import file
 from agentgym.sandbox.bubblewrap import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
@@ -106,6 +107,26 @@ def test_other_right_ways_are_accepted(family, world):
     assert reward == 1.0, f"{observation}\n{code}"
 
 
+@pytest.mark.parametrize(
+    ("family", "content"),
+    [
+        ("csv", b"a" * 200_000),  # more than a field of the library may hold
+        ("csv", b"a\0b,\xff"),
+        ("json", b"[" * 100_000),
+        ("json", b'{"a":' * 990 + b"1" + b"}" * 990),
+        ("json", b"1" * 5000),
+        ("ini", b"[a]\nb" + b" " * 5_000_000 + b"c"),  # hours, by the square of its length
+        ("ini", b"[a]\nb" + b" \x1c" * 2_500_000 + b"c"),  # which is one line to the parser
+        ("ini", b"[a]\nb = 1\n" * 500_000),
+    ],
+)
+def test_whatever_a_file_holds_is_judged(family, content):
+    scene = scenario(family, 3, 4, 1)
+    left = {**scene.tree, scene.changes[0]: file(content)}
+    problem = grade(scene, Final(left, lambda *_: pytest.fail("nothing is to be run")))
+    assert problem is not None and "right" in problem
+
+
 def test_a_commit_in_another_way_is_accepted(world):
     task, scene = made("git-branch", 2, 2, 0), scenario("git-branch", 2, 2, 0)
     edit = scene.solution[1]
@@ -121,3 +142,23 @@ def test_a_commit_in_another_way_is_accepted(world):
     ]
     observation, reward, *_ = end(world, task, way)
     assert reward == 1.0, observation
+
+
+def test_a_graft_is_no_merge(world):
+    task, scene = made("git-merge", 2, 2, 0), scenario("git-merge", 2, 2, 0)
+    top, other = scene.solution[0].split()[2], scene.solution[0].split()[-1]
+    squashed = (
+        f"cd {top}; own=$(git rev-parse main^1); made=$(git commit-tree main^{{tree}} -p main^1 -m squashed); "
+        f"echo $made $own $(git rev-parse {other}) > .git/grafts; git reset -q --hard $made; "
+        "mkdir -p .git/info; mv .git/grafts .git/info/grafts"
+    )
+    observation, reward, *_ = end(world, task, [*scene.solution, squashed])
+    assert reward == 0.0 and "main is a merge" in observation
+
+
+def test_a_tag_is_no_branch(world):
+    task, scene = made("git-branch", 2, 2, 0), scenario("git-branch", 2, 2, 0)
+    top = scene.solution[1].split()[-1].partition("/")[0]
+    moved = f"git -C {top} tag main main; git -C {top} update-ref refs/heads/main HEAD"
+    observation, reward, *_ = end(world, task, [*scene.solution, moved])
+    assert reward == 0.0 and "main is where it was" in observation

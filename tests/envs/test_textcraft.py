@@ -61,3 +61,9 @@ def test_deep_trees_stay_within_what_can_be_held():
         while env.success is None:
             env.step(next(env.oracle()))
         assert env.success, task.id
+
+
+def test_there_is_no_highest_difficulty():
+    env = agentgym.make("rlvr/TextCraft-v0", difficulty=500, horizon=1000)
+    env.reset(seed=0)
+    assert [env.step(action)[1] for action in env.oracle()][-1] == 1.0

@@ -14,6 +14,8 @@ MOST_FOUND = 50
 """Products of one search, as in WebShop."""
 K1, B = 0.9, 0.4
 """Anserini's BM25, which WebShop's search runs with."""
+LONG, LONG_WORD = 1000, 100
+"""Characters of the longest search whose answer is kept, and of the longest word that is stemmed."""
 _STOP = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "
     "was will with"
@@ -63,6 +65,8 @@ class Catalogue:
 
     def search(self, keywords: str) -> tuple[str, ...]:
         """Return the asins of the best products, lower-case, best first, ties in the catalogue's order."""
+        if len(keywords) > LONG:
+            return self._search(keywords)
         found = self._found.get(keywords)
         if found is None:
             if len(self._found) > 20_000:
@@ -95,7 +99,8 @@ class Catalogue:
 
 def terms(text: str) -> list[str]:
     """Return a text's words as Lucene's English analyser has them: lower-case, no possessives or stop words, stems."""
-    return [_stem(word) for word in (_bare(word) for word in _WORD.findall(text.lower())) if word and word not in STOP]
+    words = (_bare(word) for word in _WORD.findall(text.lower()))
+    return [_stem(word) if len(word) <= LONG_WORD else word for word in words if word and word not in STOP]
 
 
 def _bare(word: str) -> str:

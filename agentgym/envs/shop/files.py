@@ -48,7 +48,10 @@ class Goods:
         split, _, number = task_id.partition("/")
         if split not in BOUNDS or not (number.isascii() and number.isdigit()) or int(number) >= len(self.goals):
             raise BadConfig(f"task id {task_id!r} of WebShop: expected SPLIT/NUMBER, for example test/17")
-        return self.goals[int(number)]
+        found = self.goals[int(number)]
+        if found.split != split:
+            raise BadConfig(f"task id {task_id!r} of WebShop: goal {number} is of split {found.split}, {found.id}")
+        return found
 
     def size(self, split: str) -> int:
         """Return how many goals a split has."""

@@ -1,7 +1,6 @@
 """The world: pages with a search, results, products and their options, and one purchase."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -19,8 +18,6 @@ PER_PAGE = 10
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
 SUB_PAGES = ("description", "features", "reviews")
-_ACTION = re.compile(r"(.+)\[(.+)\]")
-"""WebShop's own: greedy, and what follows the last bracket is ignored."""
 
 
 class Shop(TextEnv):
@@ -88,8 +85,7 @@ class Shop(TextEnv):
         return self._text()
 
     def act(self, action: str) -> str | Outcome:
-        match = _ACTION.match(action.strip())
-        name, value = (match[1], match[2].lower()) if match else ("", "")
+        name, value = _parted(action)
         if name == "search":
             self._search(value)
             return self._text()
@@ -279,6 +275,18 @@ class WebShop(Shop):
     def split_key(self, task: Task) -> object:
         """Return the goal itself: goals of one product are in several splits, as published."""
         return task.instruction, task.data["asin"]
+
+
+def _parted(action: str) -> tuple[str, str]:
+    """Return what stands before the last brackets and, lower-case, in them; nothing where there are none.
+
+    As WebShop's `(.+)\\[(.+)\\]`: greedy, and what follows the last bracket is ignored. A regular expression would take
+    the square of an action's length.
+    """
+    line = action.strip().partition("\n")[0]
+    end = line.rfind("]")
+    start = line.rfind("[", 1, max(end - 1, 1))
+    return (line[:start], line[start + 1 : end].lower()) if start > 0 else ("", "")
 
 
 def _quoted(text: str, wish: str) -> str:

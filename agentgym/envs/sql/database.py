@@ -202,16 +202,28 @@ def _dated(name: str) -> Callable[..., Any]:
     at = 1 if name == "strftime" else 0
 
     def call(*arguments: Any) -> Any:
-        given = list(arguments)
+        given = [_read(one) for one in arguments]
         if len(given) <= at:
             given.append("now")
         if isinstance(given[at], str) and given[at].strip().lower() == "now":
             given[at] = CLOCK
         if any(isinstance(one, str) and one.strip().lower() in ("localtime", "utc", "now") for one in given[at + 1 :]):
             return None  # they depend on the machine
-        return _calendar(name, tuple(given))
+        short = sum(len(one) for one in given if isinstance(one, str)) <= KEPT
+        return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
 
     return call
+
+
+def _read(value: Any) -> Any:
+    """Return an argument as SQLite's date functions take it: a blob is text, and text ends at its first NUL."""
+    if isinstance(value, bytes):
+        value = _text(value)
+    return value.partition("\0")[0] if isinstance(value, str) else value
+
+
+KEPT = 100
+"""Characters of arguments whose date is remembered: longer ones would fill the memory of the process."""
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -295,6 +295,10 @@ def _reward(content: bytes, name: str) -> float | None:
     if isinstance(value, dict) and name.endswith(".json"):
         table = cast("dict[str, Any]", value)
         value = table.get("reward", next(iter(table.values())) if len(table) == 1 else None)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all floats
+        return None
+    return number if math.isfinite(number) else None

@@ -11,8 +11,13 @@ import hashlib, os, stat, time
 since, clock, until = {since}, {clock}, time.time() + 5
 seen = hashlib.blake2b(digest_size=16)
 left = ['.']
+try:  # the folder itself is in no snapshot: closed, nothing would run in it, and in the next episode it would be as it is
+    if stat.S_IMODE(os.stat(os.getcwd()).st_mode) != 0o700:
+        os.chmod(os.getcwd(), 0o700)
+except OSError:  # of a backend whose folder is somebody else's
+    pass
 while left:
-    path = left.pop()
+    path, found = left.pop(), None
     try:
         found = os.lstat(path)
         if since <= found.st_mtime <= until:
@@ -23,7 +28,9 @@ while left:
     except OSError:  # in a folder that is closed to its owner, or too deep
         continue
     finally:
-        told = (path, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        told = [path]
+        if found is not None:
+            told += [found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
         seen.update(repr(told).encode('utf-8', 'surrogatepass'))
 print(seen.hexdigest())
 """

@@ -270,7 +270,7 @@ def _runner(jail: Sandbox, folder: bytes, seconds: float) -> Run:
                 jail.write(f"{FOLDER}/{path}", content)
         except OSError as error:  # something of the agent's is in the way
             return Result(1, b"", str(error).encode(), "exit", 0.0)
-        own = "export GIT_CONFIG_GLOBAL=/dev/null GIT_NO_REPLACE_OBJECTS=1"
+        own = "export GIT_CONFIG_GLOBAL=/dev/null GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null"
         return jail.run(["/bin/bash", "-c", f"{own}; cd {FOLDER} && {{ {command}\n}}"], stdin=stdin, timeout=seconds)
 
     return run

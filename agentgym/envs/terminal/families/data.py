@@ -61,7 +61,10 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
         )
 
     def check(final: Final) -> Checks:
-        found = list(csv.reader(io.StringIO(final.text(out) or "")))
+        try:
+            found = list(csv.reader(io.StringIO(final.text(out) or "")))
+        except csv.Error:  # a field beyond the library's limit
+            found = None
         yield f"{out} holds the right rows in the right order", found == expected
 
     def program(condition: str, change: str = "") -> str:
@@ -120,10 +123,10 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     def check(final: Final) -> Checks:
         for where, value in expected.items():
             try:
-                found = json.loads(final.text(where) or "")
-            except ValueError:
-                found = None
-            yield f"{where} holds the right values", _same(found, value)
+                right = _same(json.loads(final.text(where) or ""), value)
+            except (ValueError, RecursionError):
+                right = False
+            yield f"{where} holds the right values", right
 
     def program(condition: str, change: str) -> str:
         return (
@@ -225,7 +228,13 @@ def settings_ini(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
+LONGEST, WIDEST = 100_000, 1000
+"""Characters of settings and of one of their lines that are read: the parser takes the square of a line's length."""
+
+
 def _sections(text: str) -> dict[str, dict[str, str]]:
+    if len(text) > LONGEST or any(len(line) > WIDEST for line in text.split("\n")):
+        return {}
     parser = configparser.ConfigParser(interpolation=None, default_section="\0")
     try:
         parser.read_string(text)

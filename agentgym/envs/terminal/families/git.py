@@ -93,9 +93,12 @@ def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     def check(final: Final) -> Checks:
         yield f"{target} is there as it was", final.content(f"{top}/{target}") == last
-        yield "main has one more commit", final.prints(_git(top, "rev-parse main~1")) == before
-        yield "the commit holds the file and nothing else new", final.prints(_git(top, "rev-parse main^{tree}")) == wanted
-        yield "its message is right", final.prints(_git(top, "log -1 --format=%B main")) == message
+        yield "main has one more commit", final.prints(_git(top, "rev-parse refs/heads/main~1")) == before
+        yield (
+            "the commit holds the file and nothing else new",
+            final.prints(_git(top, "rev-parse refs/heads/main^{tree}")) == wanted,
+        )
+        yield "its message is right", final.prints(_git(top, "log -1 --format=%B refs/heads/main")) == message
 
     deletion = f"$({_git(top, f'log -1 --format=%H --diff-filter=D -- {target}')})"
     first = f"$({_git(top, f'log --reverse --format=%H -- {target}')} | head -1)"
@@ -144,10 +147,13 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
     wanted = repository.tree_of({**old, "settings.txt": changed})
 
     def check(final: Final) -> Checks:
-        yield f"{name} begins at {tag}", final.prints(_git(top, f"rev-parse {name}~1")) == start
-        yield "its commit makes the change and no other", final.prints(_git(top, f"rev-parse {name}^{{tree}}")) == wanted
-        yield "its message is right", final.prints(_git(top, f"log -1 --format=%B {name}")) == message
-        yield "main is where it was", final.prints(_git(top, "rev-parse main")) == before
+        yield f"{name} begins at {tag}", final.prints(_git(top, f"rev-parse refs/heads/{name}~1")) == start
+        yield (
+            "its commit makes the change and no other",
+            final.prints(_git(top, f"rev-parse refs/heads/{name}^{{tree}}")) == wanted,
+        )
+        yield "its message is right", final.prints(_git(top, f"log -1 --format=%B refs/heads/{name}")) == message
+        yield "main is where it was", final.prints(_git(top, "rev-parse refs/heads/main")) == before
 
     edit = (f"sed -i 's/^{key} .*/{key} {value}/' {top}/settings.txt", _git(top, f"commit -qam '{message}'"))
     return Scenario(
@@ -201,11 +207,11 @@ def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
     tips = {repository.refs["refs/heads/main"], repository.refs[f"refs/heads/{other}"]}
 
     def check(final: Final) -> Checks:
-        parents = final.prints(_git(top, "rev-parse main^1 main^2")) or ""
+        parents = final.prints(_git(top, "rev-parse refs/heads/main^1 refs/heads/main^2")) or ""
         yield "main is a merge of both branches", set(parents.split()) == tips
         yield (
             "it holds the changes of both sides",
-            final.prints(_git(top, "rev-parse main^{tree}")) == repository.tree_of(both),
+            final.prints(_git(top, "rev-parse refs/heads/main^{tree}")) == repository.tree_of(both),
         )
 
     side, opposite = ("main", "theirs") if rule == "ours" else (f"`{other}`", "ours")
