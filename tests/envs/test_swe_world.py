@@ -160,6 +160,24 @@ def test_a_folder_that_cannot_be_kept_is_put_back(world, monkeypatch):
     assert said(world, "bash[ls *.txt]") == "<returncode>0</returncode>\n<output>\nkept.txt\n</output>"
 
 
+def test_names_and_an_index_that_are_no_text_of_git_or_utf_8_break_nothing(world):
+    for index in (r"DIRC\0\0\0\2", r"DIRC\0\0\0\2\0\0\0\5abc", ""):
+        assert "<returncode>0" in said(world, call("bash", command=f"printf '{index}' > .git/index"))
+    assert "<returncode>0" in said(world, call("bash", command="ln -s $'\\xff' link; touch $'\\xfe'"))
+    assert len(world.changed) == 3
+    world.load(world.save())
+    assert "xfe" in said(world, "bash[ls]")
+    text, reward, ended, _, _ = world.step("submit[]")
+    assert ended and reward == 0 and "Nothing was changed in the code." not in text
+
+
+def test_a_folder_that_another_thread_forgets_is_still_there(world, monkeypatch):
+    monkeypatch.setattr("agentgym.envs.swe.world.REMEMBERED", 0)
+    for _ in range(2):
+        world.reset(seed=0, options={"task": "purse-largest"})
+        assert "purse.py" in said(world, "bash[ls]")
+
+
 def test_a_snapshot_goes_on_elsewhere_and_is_small(world, data):
     said(world, "bash[echo more > more.txt; git add more.txt; ln -s more.txt link; mkdir empty; chmod +x more.txt]")
     state, key = world.snapshot(), world.state_key()
