@@ -7,7 +7,7 @@ import swe_files
 
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
-from agentgym.envs.swe.shown import SUBMITTED, command_output, shown_output
+from agentgym.envs.swe.shown import SUBMITTED, command_output, no_match, places, shown_output
 from agentgym.envs.swe.world import GRADING, _importable, first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
@@ -126,6 +126,23 @@ def test_an_edit_that_does_not_fit_says_why(world):
     assert world.state_key() and not world.changed
     assert "1:x = 1" in said(world, call("edit", path="sub/new.py", old="", new="x = 1\n"))
     assert "cannot be" in said(world, call("edit", path="purse.py/x", old="", new="x"))
+
+
+def test_a_search_for_what_is_there_often_ends():
+    text, old = "a\n" * 200_000, "a\n" * 100_000
+    assert places(text, "a\n")[-1] == 200_000  # minutes, were lines counted anew for each
+    assert places("b\n\nab\nb", "b") == [1, 3, 4]
+    assert "Its first line is at lines 1, 2, 3, 4, 5." in no_match("x.py", text, old + "b\n")
+    assert "at line 2:\n  a\n b" in no_match("x.py", "ab\n  a\n b", "a\nb\n")
+    assert "ends of lines" not in no_match("x.py", "aa\nbb", "a\nb")
+
+
+def test_a_large_file_is_for_commands(world):
+    said(world, "bash[yes | head -c 5000000 > large]")
+    for call_ in ("view[large]", call("edit", path="large", old="y", new="n")):
+        assert "is larger than 4 MiB: use bash" in said(world, call_)
+    said(world, call("bash", command="echo hi > $'\\xff'"))
+    assert said(world, call("view", path="\udcff")) == "[File: \\udcff (1 lines total)]\n1:hi"
 
 
 def test_limits_are_told(data):
