@@ -145,6 +145,14 @@ def test_a_large_file_is_for_commands(world):
     assert said(world, call("view", path="\udcff")) == "[File: \\udcff (1 lines total)]\n1:hi"
 
 
+def test_a_patch_of_a_large_file_is_not_made(world):
+    said(world, "bash[echo new > new.txt; head -c 300000 /dev/zero > zeros; printf '\\377' >> zeros]")
+    assert world.patch().endswith("+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n")
+    said(world, "bash[yes | head -c 300000 > large]")
+    assert world.patch() is None
+    assert "\n<patch>\nleft out: more than 60000 characters\n</patch>" in said(world, "submit[]")
+
+
 def test_limits_are_told(data):
     world = SWE(data=data, timeout=1.0)
     world.reset(seed=0)

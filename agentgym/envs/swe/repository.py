@@ -71,8 +71,8 @@ class RepositoryEnv(JailedEnv):
         """Return what the jail's shell is given for a command of the agent's."""
         raise NotImplementedError
 
-    def patch(self) -> str:
-        """Return what the agent changed, as a unified diff."""
+    def patch(self) -> str | None:
+        """Return what the agent changed, as a unified diff; None where that is sure to be too long to be told."""
         raise NotImplementedError
 
     def judge(self) -> Verdict:
@@ -263,7 +263,8 @@ class RepositoryEnv(JailedEnv):
             )  # it may have made folders
         note = self.keep()
         begin = max(line - 5, 1)
-        return f"The file was written. Around the change it now reads:\n{shown.window(_short(path), text, begin, begin + 24)}{note}"
+        shows = shown.window(_short(path), text, begin, begin + 24)
+        return f"The file was written. Around the change it now reads:\n{shows}{note}"
 
     def _unreadable(self, path: str, error: Exception) -> str:
         if isinstance(error, FileNotFoundError):

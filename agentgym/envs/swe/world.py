@@ -20,6 +20,7 @@ from agentgym.core import Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.grading import grade
 from agentgym.envs.swe.library import Library, library
+from agentgym.envs.swe.predictions import LONGEST
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
@@ -173,8 +174,11 @@ class SWE(RepositoryEnv):
             return self._instance().broken()
         return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
 
-    def patch(self) -> str:
-        return diff(self._instance().broken(), self.tree())
+    def patch(self) -> str | None:
+        before, after = self._instance().broken(), self.tree()
+        new = {path: content for path, content in after.items() if content != before.get(path) and _is_text(content)}
+        least = sum(max(len(content) - len(before.get(path, b"")), len(path)) for path, content in new.items())
+        return None if least > 4 * LONGEST else diff(before, after)  # a character has at most four bytes
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
         """Return what `work` returns in a fresh jail in which pytest is loaded already."""
@@ -282,6 +286,14 @@ def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
         if (above, below) == (0, len(lines)):
             return None
         above, below = max(above - 1, 0), min(below + 1, len(lines))
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _rewriting(path: str, content: bytes) -> str:
