@@ -57,7 +57,7 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     """
     text = Path(path).read_text(encoding="utf-8")
     try:
-        raw: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if _is_lines(path) else json.loads(text)
+        raw: Any = [json.loads(line) for line in text.split("\n") if line.strip()] if _is_lines(path) else json.loads(text)
     except ValueError as error:
         raise BadData(f"{path}: {error}") from error
     if isinstance(raw, dict):
