@@ -4,14 +4,18 @@ import ast
 import contextlib
 import marshal
 import os
+import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,10 @@ from agentgym.sandbox.streams import NO_WORD, Execution, collect
 
 START = 30.0
 """Seconds that a zygote may take to be ready, and our own work in a jail."""
+STAGE = "agentgym-jail-"
+"""What the name of a folder begins with that a jail needs while it starts."""
+STALE = 3600.0
+"""Seconds after which such a folder was left by a process that was killed."""
 LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """What of it matters before a program starts: to the interpreter, and to libraries that are loaded ahead."""
 ENVIRONMENT = {
@@ -81,7 +89,8 @@ class Zygoted:
     def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         host, jail = socket.socketpair()
         held.callback(host.close)
-        staged = tempfile.TemporaryDirectory(prefix="agentgym-jail-", dir=self._temporary())
+        _sweep(self._temporary() or tempfile.gettempdir())
+        staged = tempfile.TemporaryDirectory(prefix=STAGE, dir=self._temporary())
         with jail, tempfile.TemporaryFile() as errors, staged as stage:
             command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
             try:
@@ -263,6 +272,16 @@ def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@cache
+def _sweep(folder: str) -> None:
+    """Remove what processes that were killed while a jail started have left among temporary files; once."""
+    for path in Path(folder).glob(f"{STAGE}*"):
+        with contextlib.suppress(OSError):
+            facts = path.lstat()
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and time.time() - facts.st_mtime > STALE:
+                shutil.rmtree(path)
 
 
 def _delete(folder: str) -> None:

@@ -181,6 +181,9 @@ def test_episodes_become_predictions_that_swebench_reads(tmp_path):
     assert read_predictions(path) == {"a": GOLD}
     (tmp_path / "preds.json").write_text(json.dumps({"a": made[0]}))
     assert read_predictions(tmp_path / "preds.json") == {"a": GOLD}
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text('{"instance_id": "a", "model_patch": "+\u2028"}\n\n', encoding="utf-8")
+    assert read_predictions(odd) == {"a": "+\u2028"}
     (tmp_path / "preds.json").write_text("[3]")
     with pytest.raises(BadData, match="prediction 1: expected instance_id"):
         read_predictions(tmp_path / "preds.json")

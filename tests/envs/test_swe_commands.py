@@ -35,6 +35,12 @@ def test_predictions_of_a_run_are_written_and_scored(run, tmp_path, capsys):
     assert report["resolved_ids"] == [lines[0]["instance_id"]] and report["schema_version"] == 2
 
 
+def test_a_patch_with_half_a_character_does_not_apply(run, tmp_path, capsys):
+    (tmp_path / "preds.jsonl").write_text('{"instance_id": "purse-discount", "model_patch": "\\ud800"}\n')
+    assert main(["swe", "score", "preds.jsonl", "--data", run]) == 0
+    assert "The patch does not apply." in capsys.readouterr().out
+
+
 def test_mistakes_are_explained(run, tmp_path, capsys):
     assert main(["swe", "score", "none.jsonl"]) == 2
     (tmp_path / "preds.jsonl").write_text('{"instance_id": "purse-disount", "model_patch": "x"}\n')

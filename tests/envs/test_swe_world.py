@@ -7,7 +7,7 @@ import swe_files
 
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
-from agentgym.envs.swe.shown import SUBMITTED, command_output, shown_output
+from agentgym.envs.swe.shown import SUBMITTED, command_output, no_match, places, shown_output
 from agentgym.envs.swe.world import GRADING, _importable, first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
@@ -128,6 +128,31 @@ def test_an_edit_that_does_not_fit_says_why(world):
     assert "cannot be" in said(world, call("edit", path="purse.py/x", old="", new="x"))
 
 
+def test_a_search_for_what_is_there_often_ends():
+    text, old = "a\n" * 200_000, "a\n" * 100_000
+    assert places(text, "a\n")[-1] == 200_000  # minutes, were lines counted anew for each
+    assert places("b\n\nab\nb", "b") == [1, 3, 4]
+    assert "Its first line is at lines 1, 2, 3, 4, 5." in no_match("x.py", text, old + "b\n")
+    assert "at line 2:\n  a\n b" in no_match("x.py", "ab\n  a\n b", "a\nb\n")
+    assert "ends of lines" not in no_match("x.py", "aa\nbb", "a\nb")
+
+
+def test_a_large_file_is_for_commands(world):
+    said(world, "bash[yes | head -c 5000000 > large]")
+    for call_ in ("view[large]", call("edit", path="large", old="y", new="n")):
+        assert "is larger than 4 MiB: use bash" in said(world, call_)
+    said(world, call("bash", command="echo hi > $'\\xff'"))
+    assert said(world, call("view", path="\udcff")) == "[File: \\udcff (1 lines total)]\n1:hi"
+
+
+def test_a_patch_of_a_large_file_is_not_made(world):
+    said(world, "bash[echo new > new.txt; head -c 300000 /dev/zero > zeros; printf '\\377' >> zeros]")
+    assert world.patch().endswith("+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n")
+    said(world, "bash[yes | head -c 300000 > large]")
+    assert world.patch() is None
+    assert "\n<patch>\nleft out: more than 60000 characters\n</patch>" in said(world, "submit[]")
+
+
 def test_limits_are_told(data):
     world = SWE(data=data, timeout=1.0)
     world.reset(seed=0)
@@ -158,6 +183,24 @@ def test_a_folder_that_cannot_be_kept_is_put_back(world, monkeypatch):
     monkeypatch.undo()
     assert "put back to what it was" in text
     assert said(world, "bash[ls *.txt]") == "<returncode>0</returncode>\n<output>\nkept.txt\n</output>"
+
+
+def test_names_and_an_index_that_are_no_text_of_git_or_utf_8_break_nothing(world):
+    for index in (r"DIRC\0\0\0\2", r"DIRC\0\0\0\2\0\0\0\5abc", ""):
+        assert "<returncode>0" in said(world, call("bash", command=f"printf '{index}' > .git/index"))
+    assert "<returncode>0" in said(world, call("bash", command="ln -s $'\\xff' link; touch $'\\xfe'"))
+    assert len(world.changed) == 3
+    world.load(world.save())
+    assert "xfe" in said(world, "bash[ls]")
+    text, reward, ended, _, _ = world.step("submit[]")
+    assert ended and reward == 0 and "Nothing was changed in the code." not in text
+
+
+def test_a_folder_that_another_thread_forgets_is_still_there(world, monkeypatch):
+    monkeypatch.setattr("agentgym.envs.swe.world.REMEMBERED", 0)
+    for _ in range(2):
+        world.reset(seed=0, options={"task": "purse-largest"})
+        assert "purse.py" in said(world, "bash[ls]")
 
 
 def test_a_snapshot_goes_on_elsewhere_and_is_small(world, data):

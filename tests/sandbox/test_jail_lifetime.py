@@ -272,3 +272,14 @@ def test_the_socket_of_a_zygote_is_not_to_be_had(jail: Any) -> None:
     )
     assert said.text.count("socket") == 1  # its own control
     assert isinstance(jail._host, socket.socket)
+
+
+def test_folders_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in ("agentgym-jail-old", "agentgym-jail-new", "other"))
+    for folder in (old, new, other):
+        (folder / "0").mkdir(parents=True)
+    (tmp_path / "agentgym-jail-link").symlink_to(other)
+    for folder in (old, other):
+        os.utime(folder, (1, 1))
+    zygoted._sweep(str(tmp_path))
+    assert not old.exists() and (new / "0").exists() and (other / "0").exists()

@@ -140,6 +140,14 @@ def test_the_patch_is_a_diff(instance):
     assert diff({"a": b"x"}, {}) == "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\\ No newline at end of file\n"
 
 
+def test_a_form_feed_ends_no_line():
+    said = diff({"a.py": "x\x0cy\u2028\nz\n".encode()}, {"a.py": "x\x0cy\u2028\nw\n".encode()})
+    assert said == "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x\x0cy\u2028\n-z\n+w\n"
+    tests = b"NAME = 'a'\n\x0c\n\ndef test_a():\n    assert 1\n\ndef test_b():\n    assert 2\n"
+    left = without_tests({"test_a.py": tests}, ["test_a.py::test_a"])["test_a.py"]
+    assert left == b"NAME = 'a'\n\x0c\n\n\ndef test_b():\n    assert 2\n"
+
+
 def test_a_repository_that_has_changed_is_refused(instance, folder):
     (folder / "shop.py").write_text("new = 1\n")
     with pytest.raises(BadData, match="not the files that the tasks of 'shop' were made from"):

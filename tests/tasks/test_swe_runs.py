@@ -3,7 +3,8 @@
 import pytest
 
 from agentgym.sandbox import Limits, sandbox
-from agentgym.tasks.swe.pytest_run import PACKAGES, roots, run_files, run_tests
+from agentgym.sandbox.protocol import Result
+from agentgym.tasks.swe.pytest_run import PACKAGES, _read, roots, run_files, run_tests
 
 CODE = b"def double(number):\n    return 2 * number\n"
 TESTS = b"""
@@ -154,3 +155,23 @@ def test_the_next_run_in_a_jail_sees_nothing_of_the_last(jail):
     run_tests(jail, {"shop.py": b"open('left.txt', 'w').write('x')\n" + CODE, FILE: TESTS}, PASSING)
     look = b"import os\ndef test_right():\n    assert sorted(os.listdir()) == ['tests'] and len(os.listdir('..')) == 1\n"
     assert run_tests(jail, {FILE: look}, PASSING[:1]) == {PASSING[0]: "passed"}
+
+
+CASE = '<testcase file="test_a.py" classname="test_a" name="test_b"/>'
+ENTITY = '<!DOCTYPE a [<!ENTITY b "b">]>'
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        f'<?xml version="1.0" encoding="no-such"?>{CASE}<'.encode(),
+        f'<?xml version="1.0" encoding="utf-16"?>{ENTITY}{CASE}'.encode("utf-16"),
+        f"{ENTITY}{CASE}".encode(),
+        b"\xff",
+        b"<a>" + b"<a/>" * (2 << 20) + CASE.encode() + b"</a>",
+    ],
+)
+def test_a_report_that_pytest_did_not_write_is_none(document):
+    ended = Result(0, b"", b"", "exit", 0.1)
+    assert not _read(document, ended).outcomes and _read(document, ended).problem
+    assert _read(CASE.encode(), ended).outcomes == {"test_a.py::test_b": "passed"}

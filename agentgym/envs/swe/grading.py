@@ -29,12 +29,13 @@ def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -
     """Return the verdict on the files an agent left; tests and configuration are the clean repository's."""
     graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", digest(graded))
-    if key not in _known:
-        _known[key] = _judge(instance, graded, elsewhere)
-        while len(_known) > REMEMBERED:
-            _known.popitem(last=False)
-    _known.move_to_end(key)
-    return _known[key]
+    verdict = _known.pop(key, None)  # other threads may forget it meanwhile
+    if verdict is None:
+        verdict = _judge(instance, graded, elsewhere)
+    _known[key] = verdict
+    while len(_known) > REMEMBERED:
+        _known.popitem(last=False)
+    return verdict
 
 
 def _judge(instance: Instance, tree: Tree, elsewhere: Elsewhere) -> Verdict:

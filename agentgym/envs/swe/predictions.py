@@ -13,8 +13,10 @@ LONGEST = 60_000
 """Characters of a patch that the last observation of an episode has room for."""
 
 
-def told(said: str, patch: str) -> str:
+def told(said: str, patch: str | None) -> str:
     """Return the last observation of an episode: the verdict, and the patch that was judged."""
+    if patch is None:
+        return f"{said}\n{OPEN}left out: more than {LONGEST} characters\n{CLOSE}"
     patch = patch.encode("utf-8", "replace").decode()
     if len(patch) > LONGEST:
         patch = f"left out: {len(patch)} characters\n"
@@ -55,7 +57,7 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     """
     text = Path(path).read_text(encoding="utf-8")
     try:
-        raw: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if _is_lines(path) else json.loads(text)
+        raw: Any = [json.loads(line) for line in text.split("\n") if line.strip()] if _is_lines(path) else json.loads(text)
     except ValueError as error:
         raise BadData(f"{path}: {error}") from error
     if isinstance(raw, dict):

@@ -1,5 +1,6 @@
 """What worlds of repositories have in common: the tools, and a jail in which every command is a shell of its own."""
 
+import errno
 import shlex
 import zlib
 from pathlib import PurePosixPath
@@ -70,8 +71,8 @@ class RepositoryEnv(JailedEnv):
         """Return what the jail's shell is given for a command of the agent's."""
         raise NotImplementedError
 
-    def patch(self) -> str:
-        """Return what the agent changed, as a unified diff."""
+    def patch(self) -> str | None:
+        """Return what the agent changed, as a unified diff; None where that is sure to be too long to be told."""
         raise NotImplementedError
 
     def judge(self) -> Verdict:
@@ -153,7 +154,7 @@ class RepositoryEnv(JailedEnv):
         if read is None:
             return self.invalid(f"lines is {lines[:40]!r}; write first and last line, for example 40-80.")
         try:
-            content = self.read(self._at(path))
+            content = self._content(path)
         except IsADirectoryError:
             return self._folder(path)
         except (OSError, ValueError) as error:
@@ -162,14 +163,14 @@ class RepositoryEnv(JailedEnv):
         count = len(shown.split_lines(text))
         if first > max(count, 1):
             return self.invalid(f"{_short(path)} has {count} lines; line {first} is behind its end.")
-        return shown.window(path, text, first, last)
+        return shown.window(_short(path), text, first, last)
 
     @tool
     def edit(self, path: str, old: str, new: str) -> str | Outcome:
         """Replace text in a file: old must be in it exactly once, white space included. With an empty old a new file is
         made."""
         try:
-            text = self.read(self._at(path)).decode("utf-8")
+            text = self._content(path).decode("utf-8")
         except FileNotFoundError as error:
             if old:
                 return self.invalid(self._unreadable(path, error))
@@ -240,12 +241,18 @@ class RepositoryEnv(JailedEnv):
     def _at(self, path: str) -> str:
         return str(PurePosixPath(self.root) / path)
 
+    def _content(self, path: str) -> bytes:
+        content = self.read(self._at(path))
+        if len(content) > shown.LARGEST:
+            raise OSError(errno.EFBIG, f"is larger than {shown.LARGEST >> 20} MiB: use bash", path)
+        return content
+
     def _folder(self, path: str) -> str | Outcome:
         look = "find . -maxdepth 2 -mindepth 1 -not -path '*/.*' | LC_ALL=C sort"
         result = self._twice(lambda: self.jail.run(f"cd -- {shlex.quote(self._at(path))} && {look}"))
         found = [line.removeprefix("./") for line in result.text.splitlines()]
         more = [f"({len(found) - 200} more)"] if len(found) > 200 else []
-        return "\n".join([f"[Folder: {path}, two levels deep]", *found[:200], *more])
+        return "\n".join([f"[Folder: {_short(path)}, two levels deep]", *found[:200], *more])
 
     def _written(self, path: str, text: str, line: int) -> str | Outcome:
         try:
@@ -256,7 +263,8 @@ class RepositoryEnv(JailedEnv):
             )  # it may have made folders
         note = self.keep()
         begin = max(line - 5, 1)
-        return f"The file was written. Around the change it now reads:\n{shown.window(path, text, begin, begin + 24)}{note}"
+        shows = shown.window(_short(path), text, begin, begin + 24)
+        return f"The file was written. Around the change it now reads:\n{shows}{note}"
 
     def _unreadable(self, path: str, error: Exception) -> str:
         if isinstance(error, FileNotFoundError):
@@ -284,6 +292,7 @@ def _range(lines: str) -> tuple[int, int] | None:
 
 
 def _short(path: str) -> str:
+    path = path.encode("utf-8", "backslashreplace").decode()  # a name need not be text
     return path if len(path) <= 120 else f"{path[:117]}..."
 
 

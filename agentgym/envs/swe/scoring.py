@@ -40,6 +40,7 @@ def score(
     for id, patch in patches.items():
         verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")
         if patch.strip():
+            patch = patch.encode("utf-8", "replace").decode()  # JSON may hold half a character
             verdict = _bench(world, id, patch) if isinstance(world, SWEBench) else _own(world, id, patch)
         found["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
         if progress:
@@ -90,4 +91,7 @@ def patched(jail: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
     """Return a task's repository after a patch; empty where it does not apply."""
     jail.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
     result = jail.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
-    return unpack(jail.snapshot(), FOLDER) if result.ok else {}
+    try:
+        return unpack(jail.snapshot(), FOLDER) if result.ok else {}
+    except OSError:  # too large
+        return {}

@@ -6,6 +6,8 @@ OUTPUT = 10_000
 """Characters of a command's output that are shown; of a longer one half of that from each end (mini-swe-agent)."""
 WINDOW = 100
 """Lines of a file that are shown where nobody says which (SWE-agent)."""
+LARGEST = 4 << 20
+"""Bytes of a file that can be looked at and edited other than by a command."""
 LINE = 500
 """Characters of a line that are shown."""
 SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -69,9 +71,10 @@ def _cut(line: str) -> str:
 def places(text: str, old: str) -> list[int]:
     """Return the lines at which occurrences of a text begin."""
     found: list[int] = []
-    at = text.find(old)
+    line, counted, at = 1, 0, text.find(old)
     while at >= 0:
-        found.append(text.count("\n", 0, at) + 1)
+        line, counted = line + text.count("\n", counted, at), at
+        found.append(line)
         at = text.find(old, at + 1)
     return found
 
@@ -80,11 +83,15 @@ def no_match(path: str, text: str, old: str) -> str:
     """Return why a text to replace was not found, and where it almost was."""
     lines, wanted = split_lines(text), [line.strip() for line in split_lines(old)]
     said = f"No replacement was made: old was not found in {path}. It must match the file exactly, white space included"
-    for number in range(len(lines) - len(wanted) + 1):
-        if wanted and any(wanted) and [line.strip() for line in lines[number : number + len(wanted)]] == wanted:
+    stripped = [line.strip() for line in lines]
+    if any(wanted):  # searched as one text, which takes no longer however often a part of it is there
+        whole = "\n".join(["", *stripped, ""])
+        place = whole.find("\n".join(["", *wanted, ""]))
+        if place >= 0:
+            number = whole.count("\n", 0, place)
             near = "\n".join(_cut(line) for line in lines[number : number + min(len(wanted), 20)])
             return f"{said}. Without the white space at the ends of lines it is at line {number + 1}:\n{near}"
     first = next((line for line in wanted if line), "")
-    at = [number for number, line in enumerate(lines, 1) if first and line.strip() == first][:5]
+    at = [number for number, line in enumerate(stripped, 1) if first and line == first][:5]
     where = f" Its first line is at {'line' if len(at) == 1 else 'lines'} {', '.join(map(str, at))}." if at else ""
     return f"{said}, and without line numbers.{where}"

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import shlex
-import struct
 import sys
 import tarfile
 from collections import OrderedDict
@@ -21,6 +20,7 @@ from agentgym.core import Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.grading import grade
 from agentgym.envs.swe.library import Library, library
+from agentgym.envs.swe.predictions import LONGEST
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
@@ -101,15 +101,16 @@ class SWE(RepositoryEnv):
     def prepare(self, jail: Sandbox) -> None:
         instance = self._instance()
         key = f"{instance.repository.digest} {instance.id} {self._python()}"
-        if key in _prepared:
-            jail.restore(_prepared[key])
-        else:
+        folder = _prepared.pop(key, None)  # other threads may forget it meanwhile
+        if folder is None:
             self._make(jail)
-            _prepared[key] = jail.snapshot()
-            while len(_prepared) > REMEMBERED:
-                _prepared.popitem(last=False)
-        _prepared.move_to_end(key)
-        self.fresh = _digests(_prepared[key])
+            folder = jail.snapshot()
+        else:
+            jail.restore(folder)
+        _prepared[key] = folder
+        while len(_prepared) > REMEMBERED:
+            _prepared.popitem(last=False)
+        self.fresh = _digests(folder)
 
     def _make(self, jail: Sandbox) -> None:
         tree = {f"{FOLDER}/{path}": content for path, content in self._instance().broken().items()}
@@ -173,8 +174,11 @@ class SWE(RepositoryEnv):
             return self._instance().broken()
         return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
 
-    def patch(self) -> str:
-        return diff(self._instance().broken(), self.tree())
+    def patch(self) -> str | None:
+        before, after = self._instance().broken(), self.tree()
+        new = {path: content for path, content in after.items() if content != before.get(path) and _is_text(content)}
+        least = sum(max(len(content) - len(before.get(path, b"")), len(path)) for path, content in new.items())
+        return None if least > 4 * LONGEST else diff(before, after)  # a character has at most four bytes
 
     def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
         """Return what `work` returns in a fresh jail in which pytest is loaded already."""
@@ -284,6 +288,14 @@ def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
         above, below = max(above - 1, 0), min(below + 1, len(lines))
 
 
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _rewriting(path: str, content: bytes) -> str:
     """Return a command that gives a file its content, whatever is there now."""
     packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
@@ -299,7 +311,7 @@ def _digests(archive: bytes) -> dict[str, str]:
             if f"/{FOLDER}/.git/logs" in f"/{member.name}":
                 continue
             file = members.extractfile(member) if member.isreg() else None
-            content = member.linkname.encode() if file is None else file.read()
+            content = member.linkname.encode("utf-8", "surrogateescape") if file is None else file.read()
             if member.name == f"{FOLDER}/.git/index":
                 content = _without_times(content)
             told = hashlib.blake2b(content, digest_size=8).hexdigest()
@@ -311,10 +323,11 @@ def _without_times(index: bytes) -> bytes:
     """Return the entries of a git index (version 2) without what `stat` said of their files."""
     if index[:8] != b"DIRC\0\0\0\2":
         return index
-    (count,) = struct.unpack(">I", index[8:12])
     kept, at = [index[:12]], 12
-    for _ in range(count):
-        name_end = index.index(b"\0", at + 62)
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        name_end = index.find(b"\0", at + 62)
+        if name_end < 0:  # not written by git
+            return index
         kept.append(index[at + 24 : at + 28] + index[at + 40 : name_end])
         at += (name_end - at + 8) // 8 * 8
     return b"\0".join(kept)

@@ -1,6 +1,7 @@
 """A task: a repository with a bug in it, an issue that describes it, and the tests that decide."""
 
 import difflib
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -141,7 +142,7 @@ def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
         if old == new:
             continue
         try:
-            lines = [(content or b"").decode("utf-8").splitlines(keepends=True) for content in (old, new)]
+            lines = [list(io.StringIO((content or b"").decode("utf-8"))) for content in (old, new)]  # form feeds end none
         except UnicodeDecodeError:
             continue
         names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")

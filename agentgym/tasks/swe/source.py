@@ -57,7 +57,7 @@ def digest(tree: Mapping[str, bytes]) -> str:
     """Return a hash of all paths and contents."""
     found = hashlib.sha256()
     for path in sorted(tree):
-        found.update(f"{path}\0{len(tree[path])}\0".encode())
+        found.update(f"{path}\0{len(tree[path])}\0".encode("utf-8", "surrogateescape"))  # a name need not be text
         found.update(tree[path])
     return found.hexdigest()[:32]
 

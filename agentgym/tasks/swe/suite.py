@@ -1,6 +1,7 @@
 """Which files of a repository are tests, and how single tests are taken out of them."""
 
 import ast
+import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
@@ -64,7 +65,7 @@ def _functions(
 
 
 def _without(text: str, functions: set[tuple[str, ...]]) -> str:
-    lines = text.splitlines(keepends=True)
+    lines = list(io.StringIO(text, newline=""))  # as the parser counts them: form feeds end none
     gone: set[int] = set()
     emptied: dict[int, str] = {}
     left: dict[int, int] = {}
