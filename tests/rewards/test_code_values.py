@@ -183,3 +183,11 @@ def test_a_tolerance_holds_for_floats_inside_of_a_value():
     assert not equal(pack([1.0, {"a": 2.0}]), pack([1.0, {"a": 2.1}]), 1e-6)
     assert not equal(pack([1.0]), pack([1.0, 1.0]), 1e-6) and not equal(pack({"a": 1.0}), pack({"b": 1.0}), 1e-6)
     assert not equal(pack([3]), pack([3.0000001]), 1e-6) and not equal(pack([1.0]), pack([1.0000001]))
+
+
+@pytest.mark.parametrize("tag", ["s", "z", "d"])
+def test_keys_that_all_have_one_hash_are_refused(tag):
+    numbers = [n * (2**61 - 1) for n in range(1, 200)]  # the hash of each is 0
+    with pytest.raises(NotData, match="same hash"):
+        unpack({tag: [[n, n] for n in numbers] if tag == "d" else numbers})
+    assert unpack({"s": numbers[:50]}) == set(numbers[:50]) and len(unpack({"s": list(range(1000))})) == 1000
