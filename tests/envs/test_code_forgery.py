@@ -114,6 +114,12 @@ def test_forgeries_earn_nothing_where_checks_are_code(name, jails):
     assert len(tried) == 2 and not tried[1].passed, tried
 
 
+def test_the_end_of_an_iteration_ends_no_check(jails):
+    checks = Checks(["f"], [["assert all(map(f, [1, 2]))"]])
+    tried = run_checks(*jails, "def f(n): raise StopIteration", checks)
+    assert [one.passed for one in tried] == [False] and "StopIteration" in tried[0].got
+
+
 def test_what_is_right_passes_where_checks_are_code(jails):
     assert all(one.passed for one in run_checks(*jails, RIGHT, CHECKS))
 
