@@ -164,3 +164,9 @@ def test_slow_cases_are_bounded_and_told(jails):
     assert "no result within 0.2 s" in tried[1].got
     forever = run_tests(jails[0], "def f(n):\n    while True: pass", CodeTests("function", "f", CASES, seconds=0.1))
     assert not any(one.passed for one in forever) and "no result" in forever[-1].got
+
+
+def test_one_long_result_among_many_tests_is_read(jails):
+    cases = [[[n], "x" * n] for n in (100_000, *range(60))]
+    tried = run_tests(jails[0], "def f(n): return n * chr(120)", CodeTests("function", "f", cases))
+    assert all(one.passed for one in tried), [one.got[:80] for one in tried if not one.passed]
