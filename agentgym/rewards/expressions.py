@@ -66,7 +66,14 @@ def same_expression(answer: str, gold: str) -> bool | None:
         return None
     if "".join(given.split()) == "".join(wanted.split()):
         return True
+    if _bases(given) not in ([], _bases(wanted)):
+        return False  # math-verify reads 10_5 as 10
     return _compared(given, wanted)
+
+
+def _bases(text: str) -> list[str]:
+    """Return the bases that numbers are written in (`1010_2`), in any order."""
+    return sorted(re.findall(r"[0-9]\s*_\s*\{?\s*([0-9]+)", text))
 
 
 @lru_cache(maxsize=1024)
