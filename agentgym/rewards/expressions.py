@@ -68,7 +68,11 @@ def same_expression(answer: str, gold: str) -> bool | None:
         return True
     if _bases(given) not in ([], _bases(wanted)):
         return False  # math-verify reads 10_5 as 10
-    return _compared(given, wanted)
+    right = _compared(given, wanted)
+    if right is False and given.count("=") == 1 and not set(given) & set("<>!,"):
+        one, _, two = given.partition("=")  # math-verify tells y = 2x from 2x = y
+        return bool(_compared(f"{two.strip()} = {one.strip()}", wanted))
+    return right
 
 
 def _bases(text: str) -> list[str]:
