@@ -25,7 +25,7 @@ class Slow(BaseException):
 def main() -> None:
     """Read a request from standard input, try its cases, write an answer a line, and end without a backward look.
 
-    Request: `code`, `entry`, `kind`, `inputs` (packed), `seconds` for a case, `room` (characters of an answer) and
+    Request: `code`, `entry`, `kind`, `inputs` (packed), `seconds` for a case, `room` (characters of all answers) and
     `patience` (cases out of time before the rest is left). Answers: [number of the case, packed value or None, error or
     None]; number -1 where the code itself fails.
     """
@@ -39,14 +39,14 @@ def main() -> None:
     if failed[1] is not None:
         write(answers, [-1, *failed])
         os._exit(0)
-    slow = 0
+    slow, left = 0, request["room"]
     for number, packed in enumerate(request["inputs"]):
 
         def call(packed: Any = packed) -> Any:
             return respond(request["kind"], space[request["entry"]], unpack(packed))
 
-        answer = tried(call, request["seconds"], request["room"])
-        write(answers, [number, *answer])
+        answer = tried(call, request["seconds"], max(left, 0))
+        left -= write(answers, [number, *answer])
         slow += answer[1] is not None and answer[1].startswith("Slow")
         if slow >= request["patience"]:
             break
@@ -103,11 +103,13 @@ def message(error: BaseException) -> str:
     return text if line is None else f"{text} (line {line})"
 
 
-def write(file: int, answer: Any) -> None:
-    """Write an answer as a line of JSON."""
+def write(file: int, answer: Any) -> int:
+    """Write an answer as a line of JSON; return its length."""
     left = json.dumps(answer).encode() + b"\n"
+    size = len(left)
     while left:
         left = left[os.write(file, left) :]
+    return size
 
 
 def alarm(*_: object) -> None:

@@ -56,7 +56,7 @@ def run_tests(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
         "kind": tests.kind,
         "inputs": inputs,
         "seconds": tests.seconds,
-        "room": jail.limits.output // (2 * len(inputs) + 2),
+        "room": jail.limits.output // 2,
         "patience": PATIENCE,
     }
     limit = START + tests.seconds * (1 + min(len(inputs), PATIENCE))

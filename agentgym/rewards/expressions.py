@@ -66,7 +66,18 @@ def same_expression(answer: str, gold: str) -> bool | None:
         return None
     if "".join(given.split()) == "".join(wanted.split()):
         return True
-    return _compared(given, wanted)
+    if _bases(given) not in ([], _bases(wanted)):
+        return False  # math-verify reads 10_5 as 10
+    right = _compared(given, wanted)
+    if right is False and given.count("=") == 1 and not set(given) & set("<>!,"):
+        one, _, two = given.partition("=")  # math-verify tells y = 2x from 2x = y
+        return bool(_compared(f"{two.strip()} = {one.strip()}", wanted))
+    return right
+
+
+def _bases(text: str) -> list[str]:
+    """Return the bases that numbers are written in (`1010_2`), in any order."""
+    return sorted(re.findall(r"[0-9]\s*_\s*\{?\s*([0-9]+)", text))
 
 
 @lru_cache(maxsize=1024)

@@ -224,6 +224,8 @@ def test_a_reference_that_fails_is_named(tmp_path):
         (OWN | {"id": "b", "entry": "", "kind": "function"}, "line 2: kind 'function' with entry ''"),
         (OWN | {"id": "b", "compare": "nearly"}, "line 2: compare is 'nearly'; expected exact or equal"),
         (OWN | {"id": "b", "tolerance": "x"}, "line 2: tolerance is 'x'; expected a number"),
+        (OWN | {"id": "b", "seconds": 0}, "line 2: seconds is 0; expected a number above 0"),
+        (OWN | {"id": "b", "seconds": float("inf")}, "line 2: seconds is inf; expected"),
         (OWN | {"id": "b", "split": "all"}, "line 2: split 'all' is the name for the whole file"),
         ({"task_id": 1, "text": "x", "code": "def f(): pass", "test_list": []}, "line 2: test_list is empty"),
         (

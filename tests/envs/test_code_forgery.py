@@ -114,6 +114,12 @@ def test_forgeries_earn_nothing_where_checks_are_code(name, jails):
     assert len(tried) == 2 and not tried[1].passed, tried
 
 
+def test_the_end_of_an_iteration_ends_no_check(jails):
+    checks = Checks(["f"], [["assert all(map(f, [1, 2]))"]])
+    tried = run_checks(*jails, "def f(n): raise StopIteration", checks)
+    assert [one.passed for one in tried] == [False] and "StopIteration" in tried[0].got
+
+
 def test_what_is_right_passes_where_checks_are_code(jails):
     assert all(one.passed for one in run_checks(*jails, RIGHT, CHECKS))
 
@@ -158,3 +164,9 @@ def test_slow_cases_are_bounded_and_told(jails):
     assert "no result within 0.2 s" in tried[1].got
     forever = run_tests(jails[0], "def f(n):\n    while True: pass", CodeTests("function", "f", CASES, seconds=0.1))
     assert not any(one.passed for one in forever) and "no result" in forever[-1].got
+
+
+def test_one_long_result_among_many_tests_is_read(jails):
+    cases = [[[n], "x" * n] for n in (100_000, *range(60))]
+    tried = run_tests(jails[0], "def f(n): return n * chr(120)", CodeTests("function", "f", cases))
+    assert all(one.passed for one in tried), [one.got[:80] for one in tried if not one.passed]

@@ -6,7 +6,8 @@ import pytest
 
 import agentgym
 from agentgym.envs.code import Code
-from agentgym.envs.code.text import cut, defines, syntax_error
+from agentgym.envs.code.text import cut, defines, syntax_error, told
+from agentgym.sandbox.protocol import Result
 from agentgym.tasks import Task
 
 
@@ -165,3 +166,8 @@ def test_cheaters_have_nothing_at_the_lowest_difficulty():
 def test_families_can_be_chosen():
     env = Code(families=("bits", "graphs"))
     assert {task.data["family"] for task in env.tasks(12)} == {"bits", "graphs"}
+
+
+@pytest.mark.parametrize("took", [2.0, 2.51, 14.9])
+def test_a_run_that_is_stopped_says_the_limit_and_not_how_long_this_machine_took(took):
+    assert told(Result(-2, b"1\n", b"", "timeout", took), 2.5) == "1\n(stopped: no end within 2.5 s)"

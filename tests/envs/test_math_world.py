@@ -129,3 +129,7 @@ def test_options_are_checked() -> None:
         Math(data="x.jsonl", families=("story",))
     with pytest.raises(BadConfig, match="seconds of Math is 0"):
         Math(seconds=0)
+
+
+def test_one_package_is_given_by_its_name() -> None:
+    assert Math(preset="numbers", packages="sympy").packages == ("sympy",)

@@ -170,3 +170,24 @@ def test_answers_are_read_only_as_far_as_they_are_in_order():
     assert read_answers(b"[0, " + b"9" * 10_000 + b", null]", 1) == []
     assert read_answers(b'[-1, null, "no"]\n', 3) == "no"
     assert read_answers(b'[0, 5, null]\n[-1, null, "no"]\n', 3) == [[5, None]]
+
+
+def test_nothing_is_near_to_infinity_but_itself():
+    assert not same_words("INF", "5") and not same_words("infinity", "-3.5") and same_words("INF", "INF")
+    assert not same(pack(math.inf), pack(5.0), 1e-6) and same(pack(math.inf), pack(math.inf), 1e-6)
+    assert not equal(pack(math.inf), pack(5.0), 1e-6) and equal(pack(math.inf), pack(math.inf), 1e-6)
+
+
+def test_a_tolerance_holds_for_floats_inside_of_a_value():
+    assert equal(pack([1.0, {"a": 2.0}]), pack((1.0000001, {"a": 2})), 1e-6)
+    assert not equal(pack([1.0, {"a": 2.0}]), pack([1.0, {"a": 2.1}]), 1e-6)
+    assert not equal(pack([1.0]), pack([1.0, 1.0]), 1e-6) and not equal(pack({"a": 1.0}), pack({"b": 1.0}), 1e-6)
+    assert not equal(pack([3]), pack([3.0000001]), 1e-6) and not equal(pack([1.0]), pack([1.0000001]))
+
+
+@pytest.mark.parametrize("tag", ["s", "z", "d"])
+def test_keys_that_all_have_one_hash_are_refused(tag):
+    numbers = [n * (2**61 - 1) for n in range(1, 200)]  # the hash of each is 0
+    with pytest.raises(NotData, match="same hash"):
+        unpack({tag: [[n, n] for n in numbers] if tag == "d" else numbers})
+    assert unpack({"s": numbers[:50]}) == set(numbers[:50]) and len(unpack({"s": list(range(1000))})) == 1000

@@ -188,3 +188,14 @@ def test_the_server_of_calls_is_replaced_when_it_is_gone() -> None:
     server._process.kill()
     server._process.wait()
     assert bounded.call("math:sqrt", 4).value == 2.0
+
+
+def test_a_number_in_another_base_is_another_number() -> None:
+    assert verify("1010_{2}", "1010_2") and verify("1010", "1010_2") and verify("1010 _ 2", "1010_{2}")
+    assert verify("1010_3", "1010_2") is False and verify("1010_{16}", "1010_{12}") is False
+    assert verify("\\log_{2} 3", "\\log_2 3")
+
+
+def test_an_equation_may_be_written_from_right_to_left() -> None:
+    assert verify("2x+3=y", "y = 2x + 3") and verify("3+2x=y", "y = 2x + 3")
+    assert verify("2x+4=y", "y = 2x + 3") is False and verify("x = 2y + 3", "y = 2x + 3") is False

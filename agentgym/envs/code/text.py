@@ -81,11 +81,11 @@ def _parsed(code: str) -> ast.Module:
         return parse(code, "<cell>")
 
 
-def told(result: Result) -> str:
-    """Return what a run printed and how it ended, if not by itself."""
+def told(result: Result, seconds: float) -> str:
+    """Return what a run printed and how it ended, if not by itself; `seconds` is what it was given."""
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {
-        "timeout": f"(stopped: no end within {result.seconds:.0f} s)",
+        "timeout": f"(stopped: no end within {seconds:g} s)",
         "memory": "(ended: it took more memory than it may; variables are lost)",
         "output": "(ended: it printed more than it may; variables are lost)",
         "killed": "(Python ended; variables are lost)",

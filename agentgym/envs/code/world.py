@@ -173,7 +173,7 @@ class Code(JailedEnv):
         self.cells = (*self.cells, code)
         if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
             self.candidate = code
-        return told(self.compute(code)) or "(no output)"
+        return told(self.compute(code), self.limits.timeout) or "(no output)"
 
     @tool
     def test(self) -> str | Outcome:

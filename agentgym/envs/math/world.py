@@ -68,7 +68,7 @@ class Math(Attempts, JailedEnv):
 
     def _check_options(self) -> None:
         self.families = (self.families,) if isinstance(self.families, str) else tuple(self.families)
-        self.packages = tuple(self.packages)
+        self.packages = (self.packages,) if isinstance(self.packages, str) else tuple(self.packages)
         for name in self.families:
             if name not in FAMILIES:
                 raise unknown("family of Math", name, FAMILIES)

@@ -135,7 +135,7 @@ def _always(text: str) -> Callable[[list[str]], str]:
 
 
 def _uses(text: str, numbers: list[int]) -> bool:
-    return Counter(int(found) for found in re.findall(r"\d+", text)) == Counter(numbers)
+    return Counter(found.lstrip("0") or "0" for found in re.findall(r"\d+", text)) == Counter(map(str, numbers))
 
 
 def _trusted(name: str, *arguments: Any) -> Any:

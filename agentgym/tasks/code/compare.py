@@ -1,5 +1,6 @@
 """Whether what a program gave is what was expected."""
 
+import math
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
@@ -25,16 +26,31 @@ def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
         return same(content, got[tag], tolerance)
     if content == got[tag]:
         return True
-    one, two = float.fromhex(content), float.fromhex(got[tag])
-    return abs(one - two) <= tolerance * max(1.0, abs(one))
+    return _close(float.fromhex(content), float.fromhex(got[tag]), tolerance)
 
 
 def equal(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
     """Return whether two packed values are equal to Python's `==`, tuples taken as lists: files in JSON know no others."""
     one, two = _listed(unpack(expected)), _listed(unpack(got))
-    if isinstance(one, float) and isinstance(two, int | float) and tolerance:
-        return abs(one - two) <= tolerance * max(1.0, abs(one))
+    return _equal(one, two, tolerance) if tolerance else bool(one == two)
+
+
+def _equal(one: Any, two: Any, tolerance: float) -> bool:
+    """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
+    if isinstance(one, list) and isinstance(two, list):
+        pairs = zip(cast("list[Any]", one), cast("list[Any]", two), strict=False)
+        return len(cast("list[Any]", one)) == len(cast("list[Any]", two)) and all(_equal(a, b, tolerance) for a, b in pairs)
+    if isinstance(one, dict) and isinstance(two, dict):
+        first, second = cast("dict[Any, Any]", one), cast("dict[Any, Any]", two)
+        return first.keys() == second.keys() and all(_equal(first[key], second[key], tolerance) for key in first)
+    if isinstance(one, float) and isinstance(two, int | float):
+        return one == two or _close(one, two, tolerance)
     return bool(one == two)
+
+
+def _close(one: float, two: float, tolerance: float) -> bool:
+    """Return whether a number is near to the expected one; to an infinite one, which is as far from all, none is."""
+    return math.isfinite(one) and abs(one - two) <= tolerance * max(1.0, abs(one))
 
 
 def _listed(value: Any) -> Any:
@@ -75,7 +91,7 @@ def _near(one: str, two: str, tolerance: float) -> bool:
         a, b = float(one), float(two)
     except ValueError:
         return False
-    return abs(a - b) <= tolerance * max(1.0, abs(a))
+    return _close(a, b, tolerance)
 
 
 COMPARISONS: dict[str, Callable[[Any, Any, float], bool]] = {

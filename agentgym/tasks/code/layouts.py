@@ -135,8 +135,15 @@ def own(raw: Data, where: str) -> Data:
         "public": [_test(test, kind, where) for test in public],
         "hidden": [_test(test, kind, where) for test in hidden],
         "reference": str(raw.get("reference") or ""),
-        **({"seconds": number(raw, "seconds", where)} if "seconds" in raw else {}),
+        **({"seconds": _seconds(raw, where)} if "seconds" in raw else {}),
     }
+
+
+def _seconds(raw: Data, where: str) -> float:
+    seconds = number(raw, "seconds", where)
+    if not 0 < seconds <= 600:
+        raise BadData(f"{where}: seconds is {seconds:g}; expected a number above 0, at most 600")
+    return seconds
 
 
 def _test(test: object, kind: str, where: str) -> list[Any]:

@@ -9,6 +9,8 @@ DEEPEST = 40
 """Levels of nesting that a value may have."""
 MOST = 100_000
 """Values that one value may hold in all."""
+MOST_ALIKE = 100
+"""Keys with one hash that a set or a dictionary may have."""
 DICTIONARIES: tuple[Any, ...] = (dict, Counter, OrderedDict, defaultdict)
 """Types that count as `dict`, whose values they equal in Python."""
 
@@ -102,8 +104,19 @@ def _unpacked(packed: Any, depth: int) -> Any:
         raise NotData("an unknown kind of value")
     inner = cast("list[Any]", content)
     if tag == "d":
-        return {_unpacked(key, depth + 1): _unpacked(one, depth + 1) for key, one in inner}
-    return _CONTAINERS[tag]([_unpacked(one, depth + 1) for one in inner])
+        pairs = [(_unpacked(key, depth + 1), _unpacked(one, depth + 1)) for key, one in inner]
+        _spread([key for key, _ in pairs])
+        return dict(pairs)
+    values = [_unpacked(one, depth + 1) for one in inner]
+    if tag != "t":
+        _spread(values)
+    return _CONTAINERS[tag](values)
+
+
+def _spread(keys: list[Any]) -> None:
+    """Raise NotData where many keys have one hash: to put n of them in a set takes the square of n."""
+    if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
+        raise NotData(f"more than {MOST_ALIKE} keys with the same hash")
 
 
 def shown(packed: Any) -> str:
