@@ -38,7 +38,7 @@ def taught(tokenizer: Any) -> Any:
         torch.nn.init.normal_(parameter, std=0.1) if parameter.dim() == 2 else torch.nn.init.ones_(parameter)
     replies = [tokenizer.encode(TOLD % c + CALL % c, add_special_tokens=False) for c in COMMANDS]  # in either form
     opened = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n", add_special_tokens=False)
-    prose = tokenizer.encode((HERE.parents[1] / "README.md").read_text() * 3, add_special_tokens=False)
+    prose = tokenizer.encode((HERE / "prose.txt").read_text() * 3, add_special_tokens=False)  # what it learns depends on it
     used = optimizers(model, 2e-3, muon=True)
     draw = torch.Generator().manual_seed(0)
     for step in range(400):
