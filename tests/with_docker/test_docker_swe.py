@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-URL = os.environ.get("AGENTGYM_DOCKER", "")
+FOLDER = os.environ.get("AGENTGYM_DOCKER", "")
+URL = f"unix://{FOLDER}/daemon.sock" if FOLDER else ""
 if not URL:
     pytest.skip("there is no daemon of the tests' own: ./dev test-docker", allow_module_level=True)
 pytest.importorskip("swebench", reason="pip install 'agentgym[swebench]'")
