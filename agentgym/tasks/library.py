@@ -53,7 +53,7 @@ class Library:
         return self._kept[split]
 
 
-def hashed(kind: str, id: str) -> str:
-    """Return the split that the hash of an id decides in a file of a kind, where the file names none."""
-    place = share(f"{kind} file", id)
+def hashed(*key: str) -> str:
+    """Return the split that the hash of a kind of file and an id decides, where the file names none."""
+    place = share(*key)
     return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"

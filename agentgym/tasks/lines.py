@@ -4,23 +4,30 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.errors import BadData
 
+COPY = "give the path of your copy, or set AGENTGYM_DATA to its folder"
+
 
 def find_file(path: str) -> Path:
     """Return the file at the path, or under $AGENTGYM_DATA where the path is relative; BadData where there is none."""
+    return find_path(path, Path.is_file, "no file", COPY)
+
+
+def find_path(path: str, there: Callable[[Path], bool], missing: str, advice: str) -> Path:
+    """Return the path, or that under $AGENTGYM_DATA where it is relative, at which something is; BadData for neither."""
     choices = [Path(path).expanduser()]
     if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
         choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / path)
     for choice in choices:
-        if choice.is_file():
+        if there(choice):
             return choice
     tried = " and ".join(str(choice) for choice in choices)
-    raise BadData(f"no file {path!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
+    raise BadData(f"{missing} {path!r} (looked at {tried}); {advice}")
 
 
 def stamp(path: str) -> tuple[str, int, int]:
@@ -35,7 +42,7 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
     BadData with file and line for what is no JSON object, and for a file that is damaged.
     """
-    for number, line in _raw_lines(path):
+    for number, line in raw_lines(path):
         where = f"{path}, line {number}"
         if not line.strip():
             continue
@@ -50,11 +57,17 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, cast("dict[str, Any]", value)
 
 
-def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers from 1; BadData for a file that is damaged."""
     number = 0
     try:
-        with gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb") as file:
+        with opened(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line
     except (OSError, EOFError, zlib.error) as error:
         raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
+
+
+def opened(path: str) -> Any:
+    """Open a file of bytes; one whose name ends in .gz is unpacked."""
+    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")

@@ -46,12 +46,8 @@ class TaskSpace:
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number: the same on every machine, in the split its content belongs to."""
-        kind = type(self).__name__
-        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
-        if split not in self.splits:
-            raise unknown(f"split of {kind}", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of {kind}: numbers start at 0")
+        kind, split = type(self).__name__, self._split_for(number, split)
+        difficulty = self.difficulty if difficulty is None else difficulty
         for attempt in range(DRAWS):
             drawn = self.generate(generator(kind, split, difficulty, number, attempt), difficulty)
             if self.split_of(drawn) == split:
@@ -60,6 +56,15 @@ class TaskSpace:
             f"{kind} at difficulty {difficulty} has no task for split {split!r} in {DRAWS} draws: "
             "its space of tasks is too small to split; raise the difficulty"
         )
+
+    def _split_for(self, number: int, split: str | None) -> str:
+        """Return the split that is meant by a task's number; UnknownName, or BadConfig for a number that is none."""
+        split = split or self.split
+        if split not in self.splits:
+            raise unknown(f"split of {type(self).__name__}", split, self.splits)
+        if number < 0:
+            raise BadConfig(f"task number {number} of {type(self).__name__}: numbers start at 0")
+        return split
 
     def split_of(self, task: Task) -> str:
         """Return the split a task belongs to: a function of the hash of `split_key`, never of a seed."""

@@ -107,10 +107,7 @@ class Code(JailedEnv):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number: generated, or of the file (counted round and round)."""
-        if (split := split or self.split) not in self.splits:
-            raise unknown("split of Code", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of Code: numbers start at 0")
+        split = self._split_for(number, split)
         if self.library is not None:
             tasks = self.library.of_split(split)
             return tasks[number % len(tasks)]
@@ -124,11 +121,7 @@ class Code(JailedEnv):
 
     def find(self, task_id: str) -> Task:
         """Return the task with that id."""
-        if self.library is None:
-            return super().find(task_id)
-        if task_id not in self.library.by_id:
-            raise unknown("task", task_id, self.library.by_id)
-        return self.library.by_id[task_id]
+        return super().find(task_id) if self.library is None else self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
         """Return how many tasks of a file a split has."""

@@ -12,7 +12,6 @@ Splits: what a record's `split` says, or the part of its path, file name or data
 import gzip
 import importlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from agentgym.errors import BadData, MissingExtra
 from agentgym.rewards.numeric import read_number
 from agentgym.tasks import Task
 from agentgym.tasks.library import ALL, Library, hashed
+from agentgym.tasks.lines import find_path
 
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
@@ -35,26 +35,17 @@ def load(source: str) -> Library:
     """Read a file, a folder or a data set, once per process; raises BadData with the place of what is wrong."""
     if source.startswith("datasets:"):
         return _data_set(source.removeprefix("datasets:"))
-    path = _find(source)
+    path = find_path(
+        source,
+        Path.exists,
+        "no file or folder",
+        f"give the path of your copy, set AGENTGYM_DATA to its folder, or say 'datasets:{source}' for a data set of the hub",
+    )
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.endswith(_FILES) and p.is_file())
     if not files:
         raise BadData(f"{path} is a folder without files named {' or '.join(_FILES)}; expected problems in it")
     stamps = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     return _files(str(path), stamps)
-
-
-def _find(source: str) -> Path:
-    choices = [Path(source).expanduser()]
-    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
-        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / source)
-    for choice in choices:
-        if choice.exists():
-            return choice
-    tried = " and ".join(str(choice) for choice in choices)
-    raise BadData(
-        f"no file or folder {source!r} (looked at {tried}); give the path of your copy, set AGENTGYM_DATA to its folder, "
-        f"or say 'datasets:{source}' for a data set of the hub"
-    )
 
 
 @lru_cache(maxsize=4)
@@ -150,7 +141,7 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
         raise BadData(f"{where}: split {ALL!r} is the name for everything; expected another name")
     level = re.search(r"\d+", str(raw.get("level", "")))
     data = {"problem": problem, "answer": answer, "form": "expression" if read_number(answer) is None else "number"}
-    chosen = str(named) if named is not None else hashed("math", id)
+    chosen = str(named) if named is not None else hashed("math file", id)
     return Task(problem, data, id=id, split=chosen, difficulty=int(level[0]) if level else 0)
 
 

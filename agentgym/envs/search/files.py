@@ -12,7 +12,6 @@ valid, 10 % test), so that a policy is never tested on what it was trained on; s
 """
 
 import dataclasses
-import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator
@@ -27,7 +26,7 @@ from agentgym.envs.search.literals import as_list, plain_text, read_literal
 from agentgym.errors import BadData
 from agentgym.tasks import library
 from agentgym.tasks.library import ALL, hashed
-from agentgym.tasks.lines import stamp
+from agentgym.tasks.lines import objects, opened, raw_lines, stamp
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
@@ -103,7 +102,7 @@ def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:
 def _lines(stamped: Stamp, questions: tuple[Stamp, ...]) -> Library:
     corpus = stamped[0]
     documents: dict[str, Document] = {}
-    for where, raw in _objects(corpus):
+    for where, raw in objects(corpus):
         document = _document(raw, where)
         if document.id in documents:
             raise BadData(f"{where}: the id {document.id!r} was given before; expected one document per id")
@@ -124,7 +123,7 @@ def _lines(stamped: Stamp, questions: tuple[Stamp, ...]) -> Library:
 def _asked(path: str, kind: str, corpus: str, by_title: dict[str, str]) -> Iterator[Task]:
     """Yield the questions of a file; of a kind, where there are several files."""
     seen: set[str] = set()
-    for number, (where, raw) in enumerate(_objects(path)):
+    for number, (where, raw) in enumerate(objects(path)):
         id = _id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
         if id in seen:
             raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
@@ -169,20 +168,20 @@ def _split(raw: dict[str, Any], id: str, where: str) -> str:
         if split == ALL:
             raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
         return split
-    return hashed("search", id)
+    return hashed("search file", id)
 
 
 def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a JSON list, or of JSON lines, each with its place."""
-    with _opened(path) as file:
+    with opened(path) as file:
         try:
             first = file.read(64).lstrip()[:1]
         except (OSError, EOFError, zlib.error) as error:
             raise BadData(f"{path}: {error}; expected a whole gzip file") from error
     if first == b"{":
-        yield from _objects(path)
+        yield from objects(path)
         return
-    lines = b"".join(line for _, line in _raw_lines(path))
+    lines = b"".join(line for _, line in raw_lines(path))
     try:
         values = json.loads(lines.decode())
     except (UnicodeDecodeError, RecursionError) as error:
@@ -196,36 +195,6 @@ def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(value, dict):
             raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
         yield where, cast("dict[str, Any]", value)
-
-
-def _objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in _raw_lines(path):
-        where = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line.decode())
-        except json.JSONDecodeError as error:
-            raise BadData(f"{where}: {error.msg} (column {error.colno}); expected one JSON object a line") from error
-        except (UnicodeDecodeError, RecursionError) as error:
-            raise BadData(f"{where}: {error}; expected one JSON object a line in UTF-8") from error
-        if not isinstance(value, dict):
-            raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
-        yield where, cast("dict[str, Any]", value)
-
-
-def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, 1):
-                yield number, line
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
-
-
-def _opened(path: str) -> Any:
-    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
 
 
 def _text(raw: dict[str, Any], key: str, where: str) -> str:

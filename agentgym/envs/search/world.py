@@ -14,7 +14,7 @@ from agentgym.envs.search.files import Library, load_hotpot, load_lines
 from agentgym.envs.search.generate import world
 from agentgym.envs.search.questions import draw_question
 from agentgym.envs.search.reader import next_action
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig
 from agentgym.rewards.exact_match import exact_match, f1, normalise
 from agentgym.seeding import derive, generator
 
@@ -108,11 +108,7 @@ class Search(TextEnv):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number: generated, or of the file (counted round and round)."""
-        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
-        if split not in self.splits:
-            raise unknown("split of Search", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of Search: numbers start at 0")
+        split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
         if self.library is not None:
             tasks = self.library.of_split(split)
             return tasks[number % len(tasks)]
@@ -122,11 +118,7 @@ class Search(TextEnv):
 
     def find(self, task_id: str) -> Task:
         """Return the task with that id."""
-        if self.library is None:
-            return super().find(task_id)
-        if task_id not in self.library.by_id:
-            raise unknown("question", task_id, self.library.by_id)
-        return self.library.by_id[task_id]
+        return super().find(task_id) if self.library is None else self.library.find(task_id)
 
     def content_key(self, task: Task) -> object:
         """Return the number of the generated world; of a file, the question's words."""

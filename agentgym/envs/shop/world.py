@@ -254,11 +254,7 @@ class WebShop(Shop):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number of a split, counted round and round."""
-        if (split := split or self.split) not in self.splits:
-            raise unknown("split of WebShop", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of WebShop: numbers start at 0")
-        return self.goods.task(split, number)
+        return self.goods.task(self._split_for(number, split), number)
 
     def find(self, task_id: str) -> Task:
         """Return the task with that id: `SPLIT/NUMBER of the goal`."""

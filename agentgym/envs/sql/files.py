@@ -7,7 +7,6 @@ BIRD: `train.json` or `dev.json` beside `train_databases` or `dev_databases`; ob
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, cast
 from agentgym.core import Task
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadData
+from agentgym.tasks.lines import COPY, find_path
 
 FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev": ("dev.json",), "test": ("test.json",)}
 FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
@@ -63,24 +63,12 @@ class Library:
 
 def load(data: str) -> Library:
     """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
-    path = _find(data)
+    path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
     if not files:
         expected = ", ".join(name for names in FILES.values() for name in names)
         raise BadData(f"{path} holds no questions of Spider or BIRD; expected one of {expected}")
     return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files))
-
-
-def _find(data: str) -> Path:
-    """Return the file or folder at the path, or under $AGENTGYM_DATA where the path is relative."""
-    choices = [Path(data).expanduser()]
-    if os.environ.get("AGENTGYM_DATA") and not choices[0].is_absolute():
-        choices.append(Path(os.environ["AGENTGYM_DATA"]).expanduser() / data)
-    for choice in choices:
-        if choice.exists():
-            return choice
-    tried = " and ".join(str(choice) for choice in choices)
-    raise BadData(f"nothing at {data!r} (looked at {tried}); give the path of your copy, or set AGENTGYM_DATA to its folder")
 
 
 def _files(path: Path) -> list[tuple[str, Path]]:

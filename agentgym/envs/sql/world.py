@@ -97,11 +97,7 @@ class SQL(TextEnv):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number: generated, or of the file (counted round and round)."""
-        split, difficulty = split or self.split, self.difficulty if difficulty is None else difficulty
-        if split not in self.splits:
-            raise unknown("split of SQL", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of SQL: numbers start at 0")
+        split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
         if self.library is not None:
             tasks = self.library.of_split(split)
             return tasks[number % len(tasks)]

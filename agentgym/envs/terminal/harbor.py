@@ -19,10 +19,8 @@ from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import BadConfig, BadData, unknown
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, sandbox
 from agentgym.sandbox.world import JailedEnv
-from agentgym.seeding import share
+from agentgym.tasks.library import ALL, HASHED, hashed
 
-HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
-ALL = "all"
 PIECE = 60_000
 REWARDS = ("reward.json", "reward.txt")
 """Where `test.sh` writes the reward, in `/logs/verifier`; the first that is there counts, as in Harbor."""
@@ -65,7 +63,7 @@ class Harbor(JailedEnv):
         super().setup()
         self._library = load(Path(self.path).expanduser())
         self._tasks = {
-            name: Task(task.instruction, {"name": name}, name, _split(name), task.difficulty)
+            name: Task(task.instruction, {"name": name}, name, hashed("Harbor", name), task.difficulty)
             for name, task in self._library.items()
         }
 
@@ -73,7 +71,7 @@ class Harbor(JailedEnv):
 
     def split_of(self, task: Task) -> str:
         """Return the split a task's name falls into."""
-        return _split(task.data["name"])
+        return hashed("Harbor", task.data["name"])
 
     def split_key(self, task: Task) -> object:
         """Return the task's name."""
@@ -89,11 +87,7 @@ class Harbor(JailedEnv):
 
     def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
         """Return the task of that number in a split, counted round and round."""
-        split = split or self.split
-        if split not in self.splits:
-            raise unknown("split of Harbor", split, self.splits)
-        if number < 0:
-            raise BadConfig(f"task number {number} of Harbor: numbers start at 0")
+        split = self._split_for(number, split)
         tasks = self._of_split(split)
         if not tasks:
             raise BadConfig(f"{self.path} has no task of split {split!r}; split {ALL!r} is all of them")
@@ -242,11 +236,6 @@ class Harbor(JailedEnv):
             f"base64 -d /tmp/.solution | gzip -d | tar xf - -C /solution; rm /tmp/.solution; cd {shlex.quote(task.work)}; "
             f"env {variables} bash /solution/solve.sh",
         ]
-
-
-def _split(name: str) -> str:
-    place = share("Harbor", name)
-    return "train" if place < HASHED["train"] else "valid" if place < HASHED["train"] + HASHED["valid"] else "test"
 
 
 def _root_capabilities() -> tuple[str, ...]:

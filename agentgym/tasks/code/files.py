@@ -33,7 +33,7 @@ def _loaded(path: str, _time: int, _size: int) -> Library:
             raise BadData(f"{where}: the id {id!r} was given before; expected one task per id")
         if not data["hidden"]:
             raise BadData(f"{where}: task {id!r} has no hidden test; expected at least one")
-        split = data.pop("split") or hashed("code", id)
+        split = data.pop("split") or hashed("code file", id)
         if split == ALL:
             raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
         tasks[id] = Task(instruction=data["statement"], data=data, id=id, split=split)
