@@ -8,7 +8,7 @@ import os
 import platform
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from agentgym.sandbox.docker_container import KNOWN, ROOT_CAPABILITIES, Asked, a
 from agentgym.sandbox.docker_daemon import Daemon, connect, faults
 from agentgym.sandbox.docker_kernel import DockerKernel
 from agentgym.sandbox.docker_shell import Shell
+from agentgym.sandbox.jail import Jail
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 from agentgym.sandbox.seccomp import denied_calls
 from agentgym.sandbox.zygoted import ENVIRONMENT
@@ -35,7 +36,7 @@ SENT = ("docker_frames", "docker_processes", "system", "kernel", "docker_program
 """The modules that process 1 consists of, each after those it needs."""
 
 
-class Docker:
+class Docker(Jail):
     """A jail in a container of its own. Keywords: the fields of `docker_container.Asked`, `image` or `build` first of all.
 
     `packages`: libraries of the image that Python in it has loaded already. BadConfig where there is no daemon, no image or
@@ -125,24 +126,10 @@ class Docker:
 
     # What the protocol asks for
 
-    def run(
-        self,
-        command: str | Sequence[str],
-        *,
-        stdin: bytes = b"",
-        timeout: float | None = None,
-        files: Mapping[str, bytes] | None = None,
-    ) -> Result:
-        """Run a program (a string goes to a shell in the container), after writing files."""
-        for path, content in (files or {}).items():
-            self.write(path, content)
-        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        return self._execute({"kind": "command", "command": words}, stdin, timeout)
-
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run Python code as a program of its own; BadConfig where the image has no Python."""
         self._need_python()
-        return self._execute({"kind": "python", "code": code}, stdin, timeout)
+        return super().python(code, stdin=stdin, timeout=timeout)
 
     def kernel(self) -> DockerKernel:
         """Start a Python that keeps its variables; BadConfig where the image has no Python."""
@@ -195,12 +182,6 @@ class Docker:
     def close(self) -> None:
         """End the container and free what it holds."""
         self._let_go()
-
-    def __enter__(self) -> "Docker":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Executions
 

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 from agentgym.errors import BadConfig
 from agentgym.sandbox import archive, inside
 from agentgym.sandbox.cgroup import ControlGroup
+from agentgym.sandbox.jail import Jail
 from agentgym.sandbox.jail_kernel import JailKernel
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 from agentgym.sandbox.starter import start
@@ -49,7 +50,7 @@ ENVIRONMENT = {
 """All that a program finds in its environment, and `HOME`; made so that it prints the same every time."""
 
 
-class Zygoted:
+class Zygoted(Jail):
     """A sandbox around a zygote; a backend says how one is started and what it is told.
 
     It closes itself when nobody holds it any more, and at the end of the process.
@@ -133,24 +134,6 @@ class Zygoted:
 
     # What the protocol asks for
 
-    def run(
-        self,
-        command: str | Sequence[str],
-        *,
-        stdin: bytes = b"",
-        timeout: float | None = None,
-        files: Mapping[str, bytes] | None = None,
-    ) -> Result:
-        """Run a program (a string goes to a shell in the jail), after writing files."""
-        for path, content in (files or {}).items():
-            self.write(path, content)
-        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        return self._execute({"kind": "command", "command": words}, stdin, timeout)
-
-    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run Python code as a program of its own, with the packages of the jail loaded."""
-        return self._execute({"kind": "python", "code": code}, stdin, timeout)
-
     def kernel(self) -> JailKernel:
         """Start a Python that keeps its variables, with the packages of the jail loaded."""
         return JailKernel(self)
@@ -175,12 +158,6 @@ class Zygoted:
     def close(self) -> None:
         """End everything in the jail and free what it holds."""
         self._let_go()
-
-    def __enter__(self) -> "Zygoted":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Executions
 

@@ -125,7 +125,7 @@ def test_bird_is_played_with_its_evidence(tmp_path):
     assert answer(env, 0, "SELECT AVG(Age > 40) FROM singer")[1] == 1.0
     assert answer(env, 0, "SELECT AVG(Age >= 40) FROM singer")[1] == 0.0
     assert answer(env, 1, "SELECT 2024 - MIN(Year) FROM concert")[1] == 1.0  # the clock stands still
-    assert env.size() == 2 and list(env.splits) == ["dev"]
+    assert env.size() == 2 and list(env.splits) == ["dev", "all"]
 
 
 def test_files_keep_the_contract(tmp_path):

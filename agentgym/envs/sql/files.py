@@ -9,46 +9,22 @@ BIRD: `train.json` or `dev.json` beside `train_databases` or `dev_databases`; ob
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.core import Task
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadData
+from agentgym.tasks.library import Library
 from agentgym.tasks.lines import COPY, find_path
 
 FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev": ("dev.json",), "test": ("test.json",)}
 FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
 
 
-@dataclass(frozen=True)
-class Library:
+class Questions(Library):
     """The questions of a copy, and where their databases are."""
-
-    source: str
-    tasks: tuple[Task, ...]
-    _kept: dict[str, list[Task]] = field(default_factory=dict[str, list[Task]], repr=False)
-
-    @cached_property
-    def splits(self) -> dict[str, float]:
-        """The names of the splits, as published, with their shares of the questions."""
-        counts: dict[str, float] = {}
-        for task in self.tasks:
-            counts[task.split] = counts.get(task.split, 0.0) + 1 / len(self.tasks)
-        return counts
-
-    @cached_property
-    def by_id(self) -> dict[str, Task]:
-        """The tasks by id."""
-        return {task.id: task for task in self.tasks}
-
-    def of_split(self, split: str) -> list[Task]:
-        """Return the tasks of a split in the order of the file."""
-        if split not in self._kept:
-            self._kept[split] = [task for task in self.tasks if task.split == split]
-        return self._kept[split]
 
     def hidden(self, task: Task, variants: int) -> Iterator[bytes | Path]:
         """Yield the databases beside the one that is shown; variants of it only where there is no other."""
@@ -61,7 +37,7 @@ class Library:
                 yield made
 
 
-def load(data: str) -> Library:
+def load(data: str) -> Questions:
     """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
@@ -79,7 +55,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 @lru_cache(maxsize=4)
-def _read(files: tuple[tuple[str, str, int], ...]) -> Library:
+def _read(files: tuple[tuple[str, str, int], ...]) -> Questions:
     tasks: dict[str, Task] = {}
     for split, name, _ in files:
         path = Path(name)
@@ -90,7 +66,7 @@ def _read(files: tuple[tuple[str, str, int], ...]) -> Library:
             tasks[task.id] = task
     if not tasks:
         raise BadData(f"{', '.join(name for _, name, _ in files)}: no question; expected at least one")
-    return Library(files[0][1], tuple(tasks.values()))
+    return Questions(files[0][1], tuple(tasks.values()), "question")
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:

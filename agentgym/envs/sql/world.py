@@ -14,7 +14,7 @@ from agentgym.envs.sql import cheaters as shortcuts
 from agentgym.envs.sql import generate, show
 from agentgym.envs.sql.database import Database, QueryError, Result
 from agentgym.envs.sql.families import FAMILIES
-from agentgym.envs.sql.files import Library, load
+from agentgym.envs.sql.files import Questions, load
 from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
 from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
@@ -64,7 +64,7 @@ class SQL(TextEnv):
                 raise BadConfig(f"{name} of SQL is {value!r}; expected an integer from {least}")
         if self.family and self.family != "one_table" and self.family not in FAMILIES:
             raise unknown("family of SQL", self.family, ("one_table", *FAMILIES))
-        self.library: Library | None = None
+        self.library: Questions | None = None
         self.blocking = self.data is not None  # a query on a large file may take seconds
         if self.data is not None:
             self.library = load(self.data)
@@ -108,9 +108,7 @@ class SQL(TextEnv):
         """Return the task with that id."""
         if self.library is None:
             return super().find(task_id)
-        if task_id not in self.library.by_id:
-            raise unknown("question", task_id, self.library.by_id)
-        return self.library.by_id[task_id]
+        return self.library.find(task_id)
 
     def size(self, split: str | None = None) -> int | None:
         """Return how many questions of a file a split has."""
