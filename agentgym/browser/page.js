@@ -1,6 +1,7 @@
 // What is known of a page: read and looked up by one script in a world of its own, which the page cannot reach.
-// The expression is a function of the options; it returns an object with observe, locate, fill, select, focus, quiet, box.
-(options) => {
+// The expression is a function; it returns an object with observe, locate, fill, select, focus, quiet, box.
+() => {
+  let options = { every: false };
   const ids = new WeakMap();
   const byId = [null];
   const MOST_LINES = 4000;
@@ -111,7 +112,8 @@
   const active = (e) => e.getRootNode().activeElement === e && e !== e.ownerDocument.body;
 
   // A part is {text: true, s, glue, y} or {d: depth, s, y}. `glue` says whether a text follows what is before it without a break.
-  const observe = () => {
+  const observe = (given) => {
+    options = given;
     let nodes = 0;
     let lines = 0;
     const clickable = (e, style, above) =>
@@ -374,11 +376,17 @@
   };
   const watch = (target) => new MutationObserver((records) => { mutations += records.length; }).observe(target, { subtree: true, childList: true, attributes: true, characterData: true });
   watch(document);
-  const quiet = () => new Promise((done) => {  // how many mutations there were, once a frame was drawn
-    let over = false;
-    const end = () => { if (!over) { over = true; const found = mutations; mutations = 0; done(found); } };
-    requestAnimationFrame(() => setTimeout(end, 0));
-    setTimeout(end, 50);
+  const quiet = () => new Promise((done) => {  // until a frame was drawn in which nothing changed, or for at most a few frames
+    let frames = 0;
+    const look = () => { if (mutations && ++frames < 12) wait(); else done(frames); };
+    const wait = () => {
+      mutations = 0;
+      let over = false;
+      const end = () => { if (!over) { over = true; look(); } };
+      requestAnimationFrame(() => setTimeout(end, 0));
+      setTimeout(end, 50);
+    };
+    wait();
   });
   return { observe, locate, fill, select, scroll, quiet, focus };
 }
