@@ -76,7 +76,7 @@
     if (e.tagName === "SELECT") {
       const names = [...e.options].map((o) => squeeze(o.label || o.text));
       const most = 50;
-      found.push(`value=${quote(chosen(e))}`);
+      found.push(`value=${e.multiple ? JSON.stringify([...e.selectedOptions].map((o) => squeeze(o.label || o.text)).slice(0, 50)) : quote(chosen(e))}`);
       found.push(`options=${JSON.stringify(names.slice(0, most))}` + (names.length > most ? ` and ${names.length - most} more` : ""));
     } else if (["checkbox", "radio"].includes(e.type) && e.tagName === "INPUT") {
       if (e.checked) found.push("checked");
@@ -103,6 +103,7 @@
       if (state && state !== "none") found.push(`${one}=${squeeze(state).slice(0, 80)}`);
     }
     if (e.tagName === "DETAILS") found.push(e.open ? "expanded" : "collapsed");
+    if (e.tagName === "TEXTAREA") found.push("multiline");
     if (e.required) found.push("required");
     if (e.getAttribute("aria-invalid") === "true") found.push("invalid");
     if (disabled(e) && (ACTIVE.has(kind) || e.disabled)) found.push("disabled");
@@ -111,7 +112,7 @@
   };
   const active = (e) => e.getRootNode().activeElement === e && e !== e.ownerDocument.body;
 
-  // A part is {text: true, s, glue, y} or {d: depth, s, y}. `glue` says whether a text follows what is before it without a break.
+  // A part is {text: true, s, glue, y} or {d: depth, s, y, e: the element if it gets an id}. `glue` says whether a text follows what is before it without a break.
   const observe = (given) => {
     options = given;
     let nodes = 0;
@@ -157,11 +158,9 @@
       if (e.namespaceURI.endsWith("/svg")) return hidden ? [] : picture(e, style, above, top, y);
       let inside = [];
       if (e.tagName === "LABEL" && e.control && e.control !== e && !hidden && e.control.checkVisibility()) {
-        inside = children(e, style.cursor, top).filter((part) => !part.text);  // its text is the control's name
-        return inside;
+        return children(e, style.cursor, top).filter((part) => !part.text);  // its text is the control's name
       }
       if (e.tagName === "IFRAME") {
-        identity(e);
         let body = null;
         try { body = e.contentDocument?.body; } catch { body = null; }
         inside = body ? walk(body, "", top + box.top).map((part) => (part.text ? { ...part, glue: false } : part)) : [];
@@ -196,18 +195,18 @@
       if (["list", "table", "paragraph", "listitem", "cell", "row", "banner", "contentinfo", "complementary", "article", "term", "definition", "group", "rowgroup"].includes(kind) && !press && !rest.length && !name) {
         if (kind !== "cell" || !options.every) return kind === "cell" ? [{ d: 0, s: "cell", y }] : [];
       }
-      if (kind === "row" && !press && rest.length && rest.every((part) => part.d === 0 && /^(cell|columnheader|rowheader)( "|$)/.test(part.s)) && !options.every) {
+      if (kind === "row" && !press && rest.length && rest.every((part) => !part.e && part.d === 0 && /^(cell|columnheader|rowheader)( "|$)/.test(part.s)) && !options.every) {
         const cells = rest.map((part) => { try { return JSON.parse(part.s.replace(/^\w+ ?/, "") || '""'); } catch { return part.s; } });
         lines -= rest.length - 1;
         return [{ d: 0, s: "row " + cells.map(quote).join(" | "), y }];
       }
-      const id = press || every ? `[${identity(e)}] ` : "";
       const found = facts(e, kind);
       if (options.every && e.className && typeof e.className === "string") found.push(`class=${quote(squeeze(e.className))}`);
-      if (options.every && kind === "canvas") found.push(place(box));
+      if (options.every && e.style.backgroundColor) found.push(`background=${quote(e.style.backgroundColor)}`);
+      if (options.every && (kind === "canvas" || /slider-handle|draggable|resizable-handle/.test(e.className))) found.push(place(box));
       lines += 1;
-      const own = id + (kind || e.tagName.toLowerCase()) + (name ? " " + quote(name) : "") + (found.length ? " " + found.join(" ") : "");
-      return [{ d: 0, s: own, y }, ...rest.map((part) => part.text ? { d: 1, s: "text " + quote(squeeze(part.s)), y: part.y ?? y } : { ...part, d: part.d + 1 })];
+      const own = (kind || e.tagName.toLowerCase()) + (name ? " " + quote(name) : "") + (found.length ? " " + found.join(" ") : "");
+      return [{ d: 0, s: own, y, e: press || every ? e : null }, ...rest.map((part) => part.text ? { d: 1, s: "text " + quote(squeeze(part.s)), y: part.y ?? y } : { ...part, d: part.d + 1 })];
     };
     const place = (box) => `x=${Math.round(box.left)} y=${Math.round(box.top)} width=${Math.round(box.width)} height=${Math.round(box.height)}`;
     const picture = (e, style, above, top, y) => {  // drawings: shapes only where the world wants them
@@ -228,11 +227,10 @@
       if (options.every && tag === "svg") found.push(place(e.getBoundingClientRect()));
       const text = tag === "text" ? squeeze(e.textContent) : label(e);
       lines += 1;
-      const id = options.every || press ? `[${identity(e)}] ` : "";
-      return [{ d: 0, s: id + tag + (text ? " " + quote(text) : "") + (found.length ? " " + found.join(" ") : ""), y }, ...inside.map((part) => (part.text ? part : { ...part, d: part.d + 1 }))];
+      return [{ d: 0, e: options.every || press ? e : null, s: tag + (text ? " " + quote(text) : "") + (found.length ? " " + found.join(" ") : ""), y }, ...inside.map((part) => (part.text ? part : { ...part, d: part.d + 1 }))];
     };
     const all = document.body ? settle(walk(document.body, "", 0)) : [];
-    const parts = all.map((part) => (part.text ? [0, "text " + quote(squeeze(part.s)), part.y ?? 0] : [part.d, part.s, part.y]));
+    const parts = all.map((part) => (part.text ? [0, "text " + quote(squeeze(part.s)), part.y ?? 0] : [part.d, (part.e ? `[${identity(part.e)}] ` : "") + part.s, part.y]));
     const root = document.scrollingElement || document.documentElement;
     return {
       title: squeeze(document.title).slice(0, 200), url: document.URL, lines: parts.slice(0, MOST_LINES),

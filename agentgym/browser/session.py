@@ -201,6 +201,14 @@ class Session:
         """Type into what has the focus, key by key."""
         await self.act(lambda: self.tab.page.keyboard.type(text))
 
+    async def wait(self) -> None:
+        """Let the page's time pass."""
+
+        async def nothing() -> None:
+            return
+
+        await self.act(nothing)
+
     async def scroll(self, x: int, y: int, id: int) -> None:
         """Scroll the window, or what an element is in, by most of its size."""
         moved: list[bool] = []
