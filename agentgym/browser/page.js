@@ -201,7 +201,8 @@
         return [{ d: 0, s: "row " + cells.map(quote).join(" | "), y }];
       }
       const found = facts(e, kind);
-      if (options.every && e.className && typeof e.className === "string") found.push(`class=${quote(squeeze(e.className))}`);
+      if (options.every && e.id) found.push(`id=${quote(squeeze(e.id))}`);
+      if (options.every && e.className && typeof e.className === "string" && e.className.trim()) found.push(`class=${quote(squeeze(e.className))}`);
       if (options.every && e.style.backgroundColor) found.push(`background=${quote(e.style.backgroundColor)}`);
       if (options.every && (kind === "canvas" || /slider-handle|draggable|resizable-handle/.test(e.className))) found.push(place(box));
       lines += 1;
@@ -287,7 +288,7 @@
       hit = inner;
     }
     for (let one = hit; one; one = one.parentNode || one.host) if (one === e) return true;
-    return hit && (e.contains(hit) || hit.contains?.(e) && !hit.matches("body *") || [...(e.labels || [])].some((l) => l.contains(hit))) ? true : hit;
+    return hit && (e.contains(hit) || [...(e.labels || [])].some((l) => l.contains(hit))) ? true : hit;
   };
   const locate = (id, free) => {  // the point at which to click
     const e = usable(id);
@@ -298,6 +299,14 @@
       return box.top < 0 || box.left < 0 || box.bottom > view.innerHeight || box.right > view.innerWidth;
     };
     if (far()) e.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    const point = aim(e, free);
+    if (point.x !== undefined) return point;
+    e.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });  // it may be cut off by what scrolls around it
+    const again = aim(e, free);
+    if (again.x !== undefined) return again;
+    throw `element ${told(e)} is covered` + (again.hit ? ` by ${told(again.hit)}` : "");
+  };
+  const aim = (e, free) => {  // a point where a click meets the element, or what is met instead
     const boxes = [...e.getClientRects()].filter((box) => box.width > 0 && box.height > 0);
     if (!boxes.length) throw `element ${told(e)} has no size: it cannot be clicked`;
     const [left, top] = offset(e);
@@ -311,7 +320,7 @@
         if (hit === true || free) return { x: x + left, y: y + top };
         covered = covered || hit;
       }
-    throw `element ${told(e)} is covered` + (covered ? ` by ${told(covered)}` : "");
+    return { hit: covered };
   };
   const changed = (e) => {
     e.dispatchEvent(new Event("input", { bubbles: true, composed: true }));

@@ -239,7 +239,11 @@ class Session:
                 raise Fault("the process of a page crashed", reason="crash")
         here = [seen["url"], seen["title"]]
         seen["tabs"] = [here if tab is self.tab else [tab.page.url, await self._title(tab)] for tab in self.tabs]
-        return seen | {"current": self.current, "notes": self.notes, "history": [await self._history(tab) for tab in self.tabs]}
+        return seen | {
+            "current": self.current,
+            "notes": self.notes,
+            "history": [await self._history(tab) for tab in self.tabs],
+        }
 
     async def _title(self, tab: Tab) -> str:
         return " ".join(str(await tab.main("document.title") or "").split())[:200]

@@ -177,7 +177,8 @@ class Tab:
             await self.calm()
 
 
-RUN = """(async () => {
+RUN = (
+    """(async () => {
   const all = (view) => {
     let found = view.__pwClock ? [view.__pwClock.controller] : [];
     for (let i = 0; i < view.length && i < 50; i++) try { found = found.concat(all(view[i])); } catch {}
@@ -188,5 +189,7 @@ RUN = """(async () => {
   const piece = due > left ? left : Math.min(left, Math.max(%d, Math.ceil(due)));
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
-})()""" % SLICE
+})()"""
+    % SLICE
+)
 """Runs Playwright's clock in all frames: up to the next timer, at least a slice, at most what is left."""

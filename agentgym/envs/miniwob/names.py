@@ -15,7 +15,17 @@ THRESHOLDS = {
 LIMITS = {
     "book-flight": 30,
     "book-flight-nodelay": 30,
-    "click-checkboxes-large": 30,
+    "choose-date": 20,
+    "choose-date-nodelay": 20,
+    "click-checkboxes-large": 20,
+    "flight.AA": 30,
+    "flight.Alaska": 30,
+    "flight.Alaska-auto": 30,
+    "form-sequence": 30,
+    "generate-number": 30,
+    "guess-number": 25,
+    "social-media-all": 20,
+    "social-media-some": 20,
 }
 """Steps of an episode where ten, BrowserGym's limit, are few."""
 

@@ -45,6 +45,17 @@ class Page:
             raise LookupError(f"no {role} {name!r} {style}")
         return found[0]
 
+    def known(self, id: str) -> Element:
+        """Return the element with that `id` in the document; LookupError where there is none."""
+        found = [e for e in self.elements if e.fact("id") == id]
+        if not found:
+            raise LookupError(f"no element with id {id!r}")
+        return found[0]
+
+    def has(self, id: str) -> bool:
+        """Return whether an element with that `id` is shown."""
+        return any(e.fact("id") == id for e in self.elements)
+
     def quoted(self) -> list[str]:
         """Return what the goal has in double quotes."""
         return re.findall(r'"([^"]*)"', self.goal)

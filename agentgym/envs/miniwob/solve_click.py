@@ -1,12 +1,13 @@
 """Solvers of tasks that take clicks alone."""
 
 import re
+from collections.abc import Callable
 
 from agentgym.actions import spell
 from agentgym.browser.observation import Element
 from agentgym.envs.miniwob.page import Page, Solver, call, click, nth, submit
 
-COLUMNS = 3
+GOAL_HEIGHT = 50  # pixels above every drawing; pages count from there
 
 
 def button(page: Page) -> str:
@@ -119,7 +120,7 @@ def generate_number(page: Page) -> str:
 
 
 def find_greatest(page: Page) -> str:
-    greatest = max(page.all("div", style="card"), key=lambda e: int(e.name))
+    greatest = max((e for e in page.elements if e.name.isdecimal()), key=lambda e: int(e.name))
     return click(greatest) if "hidden" in greatest.fact("class") else submit(page)
 
 
@@ -249,14 +250,13 @@ def _center(page: Page) -> tuple[float, float]:
     return float(circle.fact("cx")), float(circle.fact("cy"))
 
 
-def _point_then_submit(page: Page, find) -> str:  # type: ignore[no-untyped-def]
-    """Click a point of the drawing, unless a point was set: then submit."""
-    svg = page.one("svg")
+def _point_then_submit(page: Page, find: Callable[[], tuple[float, float]]) -> str:
+    """Click a point of the drawing, unless one was set there: then submit."""
     x, y = find()
-    blue = [e for e in page.all("circle") if e.fact("fill") in ("blue", "rgb(0, 0, 255)")]
+    blue = [e for e in page.all("circle") if e.fact("fill") == "blue"]
     if any(abs(float(e.fact("cx")) - x) < 1.5 and abs(float(e.fact("cy")) - y) < 1.5 for e in blue):
         return submit(page)
-    return call("mouse_click", x=float(svg.fact("x")) + x, y=float(svg.fact("y")) + y)
+    return call("mouse_click", x=x, y=y + GOAL_HEIGHT)
 
 
 SOLVERS: dict[str, Solver] = {

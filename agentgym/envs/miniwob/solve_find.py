@@ -39,11 +39,7 @@ def _in_thread(page: Page, style: str) -> str:
 
 def _home(page: Page) -> str:
     """Leave an open mail or the search."""
-    for style in ("email-back", "close-email", "back", "cancel"):
-        if found := [e for e in page.elements if any(style in one for one in _styles(e))]:
-            return click(found[0])
-    back = [e for e in page.elements if e.role == "span" and not e.name]
-    return click(back[0])
+    return click(next(e for e in page.elements if e.fact("id").startswith("close-") or e.fact("id") == "search-cancel"))
 
 
 def email(page: Page) -> str:
@@ -56,20 +52,18 @@ def email(page: Page) -> str:
 
 def email_write(page: Page) -> str:
     """Reply to a mail or forward it: open it, choose what to do, fill it in, send it."""
-    reply = "reply" in page.goal
+    kind = "reply" if "reply" in page.goal else "forward"
     sender = page.match(r"email by (\w+)")[1]
-    text = page.quoted()[0] if reply else page.match(r"forward that email to (\w+)")[1]
-    send = [e for e in page.elements if "send" in " ".join(_styles(e)) or e.name.lower() == "send"]
-    fields = page.all("textbox")
-    if send and fields:
-        field = next((e for e in fields if reply == e.has("multiline")), fields[0])
-        return entered(page, (field, text)) or click(send[0])
-    threads = page.all(style="email-sender")
-    if any(e.name == sender for e in threads) and page.all(style="email-thread"):
+    text = page.quoted()[0] if kind == "reply" else page.match(r"forward that email to (\w+)")[1]
+    if page.has(f"send-{kind}"):
+        field = next(e for e in page.all("textbox") if e.has("multiline") == (kind == "reply"))
+        right = sender in (e.name for e in page.elements) or kind == "forward"
+        return (entered(page, (field, text)) or click(page.known(f"send-{kind}"))) if right else _home(page)
+    if page.all(style="email-thread") and page.has("open-search"):
         return click(next(e for e in _thread(page, sender) if "email-subject" in _styles(e)))
-    wanted = "reply" if reply else "forward"
-    found = [e for e in page.elements if any(wanted in one for one in _styles(e)) or e.name.lower() == wanted]
-    return click(found[-1]) if found else _home(page)
+    opened = any("email-sender" in _styles(e) and e.name == sender for e in page.elements)
+    buttons = page.all(None, kind.capitalize())
+    return click(buttons[0]) if opened and buttons else _home(page)
 
 
 def social_media(page: Page) -> str:

@@ -132,7 +132,7 @@ def choose_date(page: Page) -> str:
     shown = MONTHS.index(titles[0]) + 1
     if shown == month:
         return click(page.one("link", str(day)))
-    return click(page.one(None, "Prev" if shown > month else "Next", "ui-corner-all"))
+    return click(page.one(None, "Prev" if shown > month else "Next"))
 
 
 def use_spinner(page: Page) -> str:
@@ -166,8 +166,9 @@ def radio_and_text(page: Page) -> str:
 
 def dropdown_and_button(page: Page) -> str:
     option, label = page.match(r'Choose (.*) from the dropdown, then click the button labeled "(.*)"').groups()
-    field = page.one("combobox")
-    return click(page.one("button", label)) if field.fact("value") == option else call("select", id=field.id, option=option)
+    if items := page.all("listitem", option):  # the list is open
+        return click(items[0])
+    return click(page.one("button", label) if page.one("combobox").fact("value") == option else page.one("b"))
 
 
 def guess_number(page: Page) -> str:
@@ -178,13 +179,11 @@ def guess_number(page: Page) -> str:
 
 
 def odd_or_even(page: Page) -> str:
-    wanted = None
-    for e in page.elements:
-        if re.fullmatch(r"-?\d+", e.name):
-            wanted = "Odd" if int(e.name) % 2 else "Even"
-        elif e.name == wanted and e.role == "button" and "selected" not in e.fact("class").split():
-            return click(e)
-    return submit(page)
+    odds, evens = page.all("button", "Odd"), page.all("button", "Even")
+    numbers = [int(e.name) for e in page.all("div", style="display-number")]
+    wanted = [odd if number % 2 else even for number, odd, even in zip(numbers, odds, evens, strict=True)]
+    open_ones = [e for e in wanted if "selected" not in e.fact("class").split()]
+    return click(open_ones[0]) if open_ones else submit(page)
 
 
 def multi(page: Page) -> str:

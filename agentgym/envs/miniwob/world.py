@@ -36,9 +36,7 @@ START = """(() => {
 })()"""
 """Begins the episode; the goal is told apart from the page, and what shows the reward is hidden, as in BrowserGym."""
 GOAL = "(() => { const told = core.getUtterance(); return typeof told === 'string' ? told : told.utterance; })()"
-RESULT = (
-    "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
-)
+RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
 
 
 class MiniWoB(BrowserEnv):
