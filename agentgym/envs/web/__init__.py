@@ -1,0 +1,1 @@
+"""A real browser over embedded sites: tasks that the sites' databases, or the answer, decide."""
