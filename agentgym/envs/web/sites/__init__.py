@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
     # folder: (hosts, what it is in one line)
+    "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
 }
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
