@@ -1,0 +1,95 @@
+"""A task family: what is asked, what must be true in the end, and a plan that gets there."""
+
+import re
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Click, Page, Plan, Step
+from agentgym.envs.web.state import EpisodeState
+
+Ask = dict[str, Any]
+"""What the instruction says, as plain values: all that `effect` and `solve` are given."""
+
+
+class Family:
+    """Tasks of one kind. A family of a site is one subclass, listed in FAMILIES of the site's `tasks.py`.
+
+    A task is solved if the answer is right and all databases hold in the end what they held at the start plus `effect`.
+    """
+
+    name: ClassVar[str]
+    sites: ClassVar[tuple[str, ...]]
+    """The sites it needs; the browser stands on the first host of the first one at the start."""
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        """Draw a task: the instruction, and what `asked` or `question` returns."""
+        raise NotImplementedError
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        """Make the expected change in a fresh state; nothing where a task only asks."""
+
+    def solve(self, ask: Ask) -> Plan:
+        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone."""
+        raise NotImplementedError
+
+    def check(self, state: EpisodeState, answer: str, data: dict[str, Any]) -> bool:
+        """Return whether the task is solved by this state and this answer."""
+        answers: list[str] = data["answers"]
+        expected = answers[0] if answers else DONE if data["possible"] else IMPOSSIBLE
+        if plain(answer) != plain(expected):
+            return False
+        wanted = state.fresh()
+        try:
+            if data["possible"]:
+                self.effect(wanted, data["ask"])
+            return wanted.digest() == state.digest()
+        finally:
+            wanted.close()
+
+
+def asked(ask: Ask, *, possible: bool = True) -> dict[str, Any]:
+    """Return the data of a task that changes something, or that cannot be done."""
+    return {"ask": ask, "answers": [], "possible": possible}
+
+
+def question(ask: Ask, answer: object, *, possible: bool = True) -> dict[str, Any]:
+    """Return the data of a task that asks for an answer (and may change something), or that cannot be done."""
+    return {"ask": ask, "answers": [str(answer)] if possible else [], "possible": possible}
+
+
+def is_possible(rng: np.random.Generator, share: float = 0.12) -> bool:
+    """Draw whether a task is to be possible."""
+    return float(rng.random()) >= share
+
+
+def plain(text: str) -> str:
+    """Return an answer without what does not matter: case, spaces, quotes, a final stop, $ and commas in numbers."""
+    text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
+    text = re.sub(r"\s*,\s*", ", ", text)
+    return re.sub(r"\$\s*(?=\d)", "", text)
+
+
+def absent(known: list[str], draw: Callable[[], str]) -> str:
+    """Return what `draw` makes up that is none of the known ones."""
+    while True:
+        found = draw()
+        if found not in known:
+            return found
+
+
+def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:
+    """Read the table (with such a column) of a list that goes over several pages, from its first page on."""
+    records = page.records(column)
+    while page.has("link", "Next page"):
+        page = yield Click("link", "Next page")
+        records += page.records(column)
+    return records
+
+
+def ordinal(number: int) -> str:
+    """Write 1 as "", 2 as "second ", and so on: what stands before a superlative."""
+    names = ("", "second ", "third ", "fourth ", "fifth ")
+    return names[number - 1] if number <= len(names) else f"{number}th "

@@ -1,0 +1,181 @@
+"""Plans of tasks: steps in the words of a page (the link called so, the field labelled so), and the page as it is seen."""
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a page as it is shown. `id` is what tools call it by; "" where it cannot be acted on."""
+
+    role: str
+    name: str = ""
+    id: str = ""
+    value: str = ""
+    children: tuple["Node", ...] = ()
+
+    def walk(self) -> Iterator["Node"]:
+        """Yield this node and all below it, in the order of the page."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def text(self) -> str:
+        """What the node says: its name, else what those below it say."""
+        return self.name or " ".join(filter(None, (child.text for child in self.children)))
+
+    def all(self, role: str, name: str | None = None) -> list["Node"]:
+        """Return the nodes of a role (and of a name) here and below."""
+        return [node for node in self.walk() if node.role == role and name in (None, node.name)]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as the agent is shown it."""
+
+    url: str
+    root: Node = field(default_factory=lambda: Node("page"))
+
+    def find(self, role: str, name: str, row: str = "") -> Node | None:
+        """Return the first node of a role and a name; with `row`, only in table rows and articles that say so."""
+        places = [self.root] if not row else [node for node in self.boxes() if any(row == n.text for n in node.walk())]
+        return next((node for place in places for node in place.all(role, name)), None)
+
+    def boxes(self) -> list[Node]:
+        """Return the rows of tables, the items of lists and the articles of the page."""
+        return [node for node in self.root.walk() if node.role in ("row", "article", "listitem")]
+
+    def has(self, role: str, name: str) -> bool:
+        """Return whether there is a node of that role and name."""
+        return self.find(role, name) is not None
+
+    def says(self, text: str) -> bool:
+        """Return whether a text stands anywhere on the page."""
+        return any(text in node.name or text in node.value for node in self.root.walk())
+
+    def records(self, column: str) -> list[dict[str, str]]:
+        """Return the rows of the tables that have such a column, each as the texts of its cells by column header."""
+        found: list[dict[str, str]] = []
+        for table in self.root.all("table"):
+            rows = [[cell.text for cell in row.children] for row in table.all("row")]
+            if rows and column in rows[0]:
+                found += [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if len(row) == len(rows[0])]
+        return found
+
+    def fact(self, name: str) -> str:
+        """Return what a table says beside a name; "" where there is no such row."""
+        for row in self.root.all("row"):
+            if len(row.children) == 2 and row.children[0].text == name:
+                return row.children[1].text
+        return ""
+
+
+_LINE = re.compile(r"(?:\[(\d+)\] )?(\S+)(?: (\"(?:[^\"\\]|\\.)*\"))?(.*)", re.DOTALL)
+_VALUE = re.compile(r"(?:^| )value=(\"(?:[^\"\\]|\\.)*\")")
+_CELL = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
+
+
+def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
+    """Return the page that an observation shows by its lines (depth, text)."""
+
+    def nodes(start: int, end: int) -> tuple[Node, ...]:
+        found: list[Node] = []
+        while start < end:
+            depth, after = lines[start][0], start + 1
+            while after < end and lines[after][0] > depth:
+                after += 1
+            found.append(_node(lines[start][1], nodes(start + 1, after)))
+            start = after
+        return tuple(found)
+
+    return Page(url, Node("page", children=nodes(0, len(lines))))
+
+
+def _node(line: str, below: tuple[Node, ...]) -> Node:
+    """Return the node of one line: `[12] textbox "Name" value="…"`; a row of texts alone is `row "…" | "…"`."""
+    if line.startswith('row "') and not below:
+        return Node("row", children=tuple(Node("cell", json.loads(cell)) for cell in _CELL.findall(line)))
+    match = _LINE.fullmatch(line)
+    assert match is not None
+    value = _VALUE.search(match[4])
+    name = json.loads(match[3]) if match[3] else ""
+    return Node(match[2], name, match[1] or "", json.loads(value[1]) if value else "", below)
+
+
+@dataclass(frozen=True)
+class Goto:
+    """Open an address."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class Click:
+    """Click the link or button called so; with `row`, the one in the table row or article that says so."""
+
+    role: str
+    name: str
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Replace the text of the field labelled so."""
+
+    label: str
+    text: str
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Select:
+    """Choose an option of the list labelled so."""
+
+    label: str
+    option: str
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """End the task with an answer: `done`, `impossible`, or what was asked for."""
+
+    text: str
+
+
+Step = Goto | Click | Fill | Select | Answer
+Plan = Generator[Step, Page, None]
+"""A plan yields steps and is sent the page that each brought; it knows what the instruction says, and the pages."""
+
+DONE, IMPOSSIBLE = "done", "impossible"
+_FIELDS = ("textbox", "searchbox", "spinbutton")
+_LISTS = ("combobox", "listbox")
+
+
+class Lost(LookupError):
+    """A plan names something that is not on the page."""
+
+
+def target(step: Click | Fill | Select, page: Page) -> Node:
+    """Return the node that a step acts on; Lost where the page has none."""
+    roles = (step.role,) if isinstance(step, Click) else _FIELDS if isinstance(step, Fill) else _LISTS
+    name = step.name if isinstance(step, Click) else step.label
+    for role in roles:
+        node = page.find(role, name, step.row)
+        if node is not None and node.id:
+            return node
+    raise Lost(f"{step} on {page.url}: there is no such thing on the page")
+
+
+def follow(plan: Callable[[], Plan], act: Callable[[Step], Page]) -> None:
+    """Carry a plan out to its end; `act` takes a step and returns the page it brought."""
+    steps = plan()
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(act(step))
+    except StopIteration:
+        return

@@ -1,0 +1,52 @@
+"""The sites: a folder each, with `data.py` (schema, filling), `app.py` (pages), `templates/`, `tasks.py` (task families)."""
+
+import importlib
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from agentgym.envs.web.family import Family
+    from agentgym.envs.web.state import Setting
+
+SITES: dict[str, tuple[tuple[str, ...], str]] = {
+    # folder: (hosts, what it is in one line)
+    "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
+}
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
+
+
+class SiteData(Protocol):
+    """What `data.py` of a site holds."""
+
+    SCHEMA: str
+
+    def fill(self, db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: "Setting") -> None:
+        """Fill a database that has the schema; more with each `size` from 0."""
+        ...
+
+
+def data_of(site: str) -> SiteData:
+    """Return the module that fills a site's database."""
+    return cast("SiteData", importlib.import_module(f"{__name__}.{site}.data"))
+
+
+def apps() -> Mapping[str, Wsgi]:
+    """Return the application of each host; a request's state is `environ["agentgym.episode"]`. Needs the extra `web`."""
+    found: dict[str, Wsgi] = {}
+    for site, (hosts, _) in SITES.items():
+        app = cast("Wsgi", importlib.import_module(f"{__name__}.{site}.app").app)
+        for host in hosts:
+            found[host] = app
+    return found
+
+
+def families() -> "Mapping[str, Family]":
+    """Return the task families of all sites by name."""
+    found: dict[str, Family] = {}
+    for site in SITES:
+        for family in importlib.import_module(f"{__name__}.{site}.tasks").FAMILIES:
+            found[family.name] = family
+    return found

@@ -1,0 +1,206 @@
+"""What all sites have in common: layout, style, log in and out, notices, pages of a list, restoring the data, errors."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from flask import Flask, Response, current_app, redirect, render_template, request, url_for
+from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as AnyResponse
+
+from agentgym.envs.web.shown import day, moment, money
+from agentgym.envs.web.state import EpisodeState, Person
+
+HERE = Path(__file__).parent
+LONGEST = 5000
+"""Characters that a field of a form may have at most."""
+
+
+class Site(Flask):
+    """The application of one site. One request of an episode is served at a time, and commits as a whole or not at all."""
+
+    def __init__(self, name: str, title: str, nav: Sequence[tuple[str, str]], notices: Mapping[str, str]) -> None:
+        """`nav` are the links of the head (text, path); `notices` what `?done=KEY` says after a change."""
+        super().__init__(f"{__package__}.{name}", static_folder=None)
+        self.site, self.title, self.nav, self.notices = name, title, list(nav), dict(notices)
+        shared, own = FileSystemLoader(HERE), FileSystemLoader(HERE / name / "templates")
+        self.jinja_env.loader = ChoiceLoader([own, shared])
+        self.jinja_env.undefined = StrictUndefined
+        self.jinja_env.trim_blocks = self.jinja_env.lstrip_blocks = True
+        for shown in (day, moment, money):
+            self.add_template_filter(shown)
+        self.add_template_global(to_page)
+        self.context_processor(self._shared_names)
+        self.register_error_handler(HTTPException, _error)
+        for path, view, methods in _SHARED:
+            self.add_url_rule(path, view.__name__, view, methods=methods)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        state: EpisodeState = environ["agentgym.episode"]
+        with state.lock:
+            database = state.db(self.site)
+            body = list(self.wsgi_app(environ, start_response))
+            database.commit()
+        return body
+
+    def handle_exception(self, e: Exception) -> Any:
+        db().rollback()
+        return super().handle_exception(e)
+
+    def _shared_names(self) -> dict[str, Any]:
+        return {
+            "site_title": self.title,
+            "nav": self.nav,
+            "user": user(),
+            "notice": self.notices.get(request.args.get("done", "")),
+            "now": state().now,
+        }
+
+
+def state() -> EpisodeState:
+    """Return the state of the request's episode."""
+    return cast("EpisodeState", request.environ["agentgym.episode"])
+
+
+def db() -> sqlite3.Connection:
+    """Return the site's database in the request's episode."""
+    return state().db(cast("Site", current_app).site)
+
+
+def user() -> Person | None:
+    """Return who is logged in."""
+    row = db().execute("SELECT username FROM session").fetchone()
+    return next((person for person in state().setting.people if row is not None and person.username == row[0]), None)
+
+
+def me() -> Person:
+    """Return who is logged in, in a view that `needs_login` guards."""
+    found = user()
+    assert found is not None
+    return found
+
+
+def needs_login(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Send whoever is not logged in to the log-in page."""
+
+    @wraps(view)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if user() is None:
+            return redirect(url_for("login", next=request.full_path if request.method == "GET" else "/"))
+        return view(*args, **kwargs)
+
+    return guarded
+
+
+def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
+    """Redirect after a change to a page that says so."""
+    return redirect(url_for(endpoint, done=notice, **values), 303)
+
+
+def refused(template: str, errors: Sequence[str], **values: Any) -> tuple[str, int]:
+    """Show a form again with what is wrong with it."""
+    return render_template(template, errors=list(errors), **values), 422
+
+
+def field(name: str, most: int = LONGEST) -> str:
+    """Return a field of the posted form: stripped, line ends as \\n, no control characters, at most so long."""
+    text = request.form.get(name, "").replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
+    return text.encode("utf-8", "ignore").decode().strip()[:most]
+
+
+def number(text: str | None, least: int, most: int) -> int | None:
+    """Return the whole number a text is, or None."""
+    if text is None or not re.fullmatch(r"\s*\d{1,9}\s*", text, re.ASCII) or not least <= int(text) <= most:
+        return None
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One page of a long list."""
+
+    rows: list[sqlite3.Row]
+    number: int
+    pages: int
+    total: int
+
+
+def slice_of(sql: str, values: Sequence[Any] = (), size: int = 10) -> Slice:
+    """Return the page of a query's rows that `?page=` names; one that does not exist becomes the nearest."""
+    total = int(db().execute(f"SELECT count(*) FROM ({sql})", values).fetchone()[0])
+    pages = max(1, -(-total // size))
+    at = min(number(request.args.get("page"), 1, 10**9) or 1, pages)
+    rows = db().execute(f"{sql} LIMIT ? OFFSET ?", (*values, size, (at - 1) * size)).fetchall()
+    return Slice(rows, at, pages, total)
+
+
+def to_page(at: int) -> str:
+    """Return the address of another page of the list that is shown."""
+    return f"{request.path}?{urlencode({**request.args.to_dict(), 'page': at})}"
+
+
+def like(text: str) -> str:
+    """Return the pattern of LIKE (with ESCAPE '\\') that finds a text anywhere."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def login() -> Any:
+    """Log in."""
+    target = request.values.get("next", "/")
+    target = target if re.fullmatch(r"/(?![/\\])[^\s\\]*", target) else "/"  # never to another host
+    if request.method == "GET":
+        return render_template("login.html", errors=[], username="", next=target)
+    username, password = field("username"), field("password")
+    found = next((person for person in state().setting.people if person.username == username.lower()), None)
+    if found is None or found.password != password:
+        return refused("login.html", ["User name or password is wrong."], username=username, next=target)
+    db().execute("DELETE FROM session")
+    db().execute("INSERT INTO session VALUES (?)", (found.username,))
+    return redirect(target, 303)
+
+
+def logout() -> AnyResponse:
+    """Log out."""
+    db().execute("DELETE FROM session")
+    return redirect(url_for("login"), 303)
+
+
+def restore() -> Any:
+    """Put all sites back to what they were at the start of the episode."""
+    if request.method == "POST":
+        state().restore()
+        return redirect(url_for("restore", restored=1), 303)
+    return render_template("restore.html", restored="restored" in request.args)
+
+
+def style() -> Response:
+    """Serve the style sheet of all sites."""
+    return Response((HERE / "style.css").read_text(encoding="utf-8"), mimetype="text/css")
+
+
+def favicon() -> tuple[str, int]:
+    """Have none, and say so in no log."""
+    return "", 204
+
+
+def _error(error: HTTPException) -> Any:
+    if error.code is None or error.code < 400:
+        return error
+    return render_template("error.html", code=error.code, name=error.name, description=error.description or ""), error.code
+
+
+_SHARED: tuple[tuple[str, Callable[..., Any], list[str]], ...] = (
+    ("/login", login, ["GET", "POST"]),
+    ("/logout", logout, ["POST"]),
+    ("/restore", restore, ["GET", "POST"]),
+    ("/style.css", style, ["GET"]),
+    ("/favicon.ico", favicon, ["GET"]),
+)

@@ -1,0 +1,202 @@
+"""What the sites of one episode hold: a database for each, filled from a seed, and the people and the clock they share."""
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from agentgym.envs.web import words
+from agentgym.envs.web.sites import data_of
+from agentgym.seeding import generator
+
+FIRST_DAY = datetime(2025, 1, 6, 9, 0)  # a Monday
+DAYS = 700
+"""The clock of an episode stands at nine o'clock of one of so many days."""
+PEOPLE = 24
+_Item = TypeVar("_Item")
+
+_SESSION = "CREATE TABLE session (username TEXT NOT NULL)"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone with an account on every site."""
+
+    name: str
+    username: str
+    email: str
+    password: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the sites of one episode share: `people[0]` is the user whose browser the agent drives."""
+
+    people: tuple[Person, ...]
+    now: datetime
+
+    @property
+    def me(self) -> Person:
+        """The user whose browser the agent drives."""
+        return self.people[0]
+
+    @property
+    def others(self) -> tuple[Person, ...]:
+        """All but the user."""
+        return self.people[1:]
+
+
+@lru_cache(maxsize=64)
+def setting(seed: int) -> Setting:
+    """Return the people and the clock of a seed."""
+    rng = generator("web setting", seed)
+    firsts = [words.FIRST_NAMES[int(i)] for i in rng.permutation(len(words.FIRST_NAMES))[:PEOPLE]]
+    lasts = [words.LAST_NAMES[int(i)] for i in rng.permutation(len(words.LAST_NAMES))[:PEOPLE]]
+    people = tuple(
+        Person(
+            name=f"{first} {last}",
+            username=f"{first}.{last}".lower(),
+            email=f"{first}.{last}@mail.test".lower(),
+            password=f"{words.pick(rng, words.COLOURS)}-{words.pick(rng, words.ANIMALS)}-{int(rng.integers(10, 100))}",
+        )
+        for first, last in zip(firsts, lasts, strict=True)
+    )
+    return Setting(people, FIRST_DAY + timedelta(days=int(rng.integers(DAYS))))
+
+
+@lru_cache(maxsize=128)
+def _filled(site: str, seed: int, size: int) -> bytes:
+    """Return the database of a site as it is at the start of the episodes of a seed, in SQLite's own form."""
+    data = data_of(site)
+    shared = setting(seed)
+    with sqlite3.connect(":memory:") as db:
+        db.row_factory = sqlite3.Row
+        db.executescript(f"{_SESSION};{data.SCHEMA}")
+        db.execute("INSERT INTO session VALUES (?)", (shared.me.username,))
+        data.fill(db, generator("web site", site, seed), size, shared)
+        db.commit()
+        found = db.serialize()
+    db.close()
+    return found
+
+
+class EpisodeState:
+    """The databases of one episode. Sites are filled when they are first asked for, always alike.
+
+    `size` is an int from 0: sites hold more with each. Used from the server's threads and the world's: hold `lock`.
+    """
+
+    def __init__(self, seed: int, size: int = 0) -> None:
+        self.seed, self.size = seed, size
+        self.lock = threading.RLock()
+        self._open: dict[str, sqlite3.Connection] = {}
+        self._digests: dict[str, tuple[int, str]] = {}
+
+    @property
+    def setting(self) -> Setting:
+        """People and clock."""
+        return setting(self.seed)
+
+    @property
+    def now(self) -> datetime:
+        """The episode's clock, which stands still."""
+        return self.setting.now
+
+    @property
+    def me(self) -> Person:
+        """The user whose browser the agent drives."""
+        return self.setting.me
+
+    def db(self, site: str) -> sqlite3.Connection:
+        """Return the database of a site; rows come as `sqlite3.Row`."""
+        with self.lock:
+            if site not in self._open:
+                db = sqlite3.connect(":memory:", check_same_thread=False)
+                db.deserialize(_filled(site, self.seed, self.size))
+                db.row_factory = sqlite3.Row
+                self._open[site] = db
+            return self._open[site]
+
+    def one(self, site: str, sql: str, *values: Any) -> Any:
+        """Return the first value of the first row that a query finds; None where it finds none."""
+        with self.lock:
+            row = self.db(site).execute(sql, values).fetchone()
+        return None if row is None else row[0]
+
+    def rows(self, site: str, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """Return the rows that a query finds."""
+        with self.lock:
+            return self.db(site).execute(sql, values).fetchall()
+
+    def change(self, site: str, sql: str, *values: Any) -> None:
+        """Carry out one statement."""
+        with self.lock:
+            db = self.db(site)
+            db.execute(sql, values)
+            db.commit()
+
+    def restore(self) -> None:
+        """Put every site back to what it was at the start."""
+        with self.lock:
+            for site, db in self._open.items():
+                db.rollback()
+                db.deserialize(_filled(site, self.seed, self.size))
+            self._digests.clear()
+
+    def fresh(self) -> "EpisodeState":
+        """Return another state as this one was at the start."""
+        return EpisodeState(self.seed, self.size)
+
+    def digest(self) -> str:
+        """Return a hash of what all sites hold; sites that hold what they held at the start do not enter."""
+        with self.lock:
+            changed = [(site, self._site_digest(site)) for site in sorted(self._open)]
+            parts = [(site, now) for site, now in changed if now != _digest_at_start(site, self.seed, self.size)]
+        return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+    def _site_digest(self, site: str) -> str:
+        db = self._open[site]
+        at, known = self._digests.get(site, (-1, ""))
+        if at != db.total_changes:
+            at, known = db.total_changes, _digest(db)
+            self._digests[site] = at, known
+        return known
+
+    def close(self) -> None:
+        """Give the memory back."""
+        with self.lock:
+            for db in self._open.values():
+                db.close()
+            self._open.clear()
+            self._digests.clear()
+
+
+@lru_cache(maxsize=256)
+def _digest_at_start(site: str, seed: int, size: int) -> str:
+    db = sqlite3.connect(":memory:")
+    db.deserialize(_filled(site, seed, size))
+    try:
+        return _digest(db)
+    finally:
+        db.close()
+
+
+def _digest(db: sqlite3.Connection) -> str:
+    """Return a hash of all rows of all tables, whatever the order in which they were written."""
+    total = hashlib.blake2b(digest_size=8)
+    for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
+        total.update(f"{table}\n".encode())
+        rows = sorted(repr(tuple(row)) for row in db.execute(f'SELECT * FROM "{table}"'))
+        total.update("\n".join(rows).encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
+
+
+def choose(rng: np.random.Generator, rows: Sequence[_Item], count: int) -> list[_Item]:
+    """Return so many different items in random order (all of them where there are fewer)."""
+    return [rows[int(i)] for i in rng.permutation(len(rows))[:count]]
