@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
     # folder: (hosts, what it is in one line)
+    "calendar": (("calendar.test",), "a calendar: month, week, day, events with attendees, invitations"),
+    "tracker": (("tracker.test",), "a project tracker: issues, labels, milestones, members, merge requests with diffs and reviews"),
 }
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
