@@ -3,7 +3,6 @@
 agentgym doctor
 """
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.browser.chromium import chromium
 from agentgym.screen import printable
 
 SECONDS = 10.0  # for a program to say its version
@@ -103,27 +103,13 @@ def _docker() -> str | None:
         return f"{path}, but {problem}" if path else None
 
 
-def _chromium() -> str | None:
-    found = program("chromium", "chromium-browser", "google-chrome", variable="AGENTGYM_CHROMIUM")()
-    if found or not importlib.util.find_spec("playwright"):
-        return found
-    from playwright.sync_api import Error, sync_playwright
-
-    try:
-        with sync_playwright() as playwright:
-            path = playwright.chromium.executable_path
-    except Error:
-        return None
-    return path if os.access(path, os.X_OK) else None
-
-
 NEEDS = (
     Need("torch", "training, the hf engine", "pip install 'agentgym[train]'", library("torch")),
     Need("transformers", "training, the hf engine", "pip install 'agentgym[train]'", library("transformers")),
     Need("trl", "warm start from demonstrations", "pip install 'agentgym[train]'", library("trl")),
     Need("vllm", "the fast engine", "pip install 'agentgym[vllm]'", library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
-    Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", _chromium),
+    Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", chromium),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
     Need("docker", "worlds in containers", "Docker or Podman, and pip install 'agentgym[docker]'", _docker),
     Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),

@@ -9,6 +9,7 @@ from werkzeug.test import Client
 from agentgym.envs.web.plan import Answer, Fill, Goto, Node, Page, Select, Step, target
 from agentgym.envs.web.sites import apps
 from agentgym.envs.web.state import EpisodeState
+from agentgym.seeding import derive, generator
 
 VOID = {"input", "br", "hr", "img", "link", "meta"}
 ROLES = {
@@ -33,7 +34,7 @@ ROLES = {
 }
 INPUTS = {"text": "textbox", "password": "textbox", "search": "searchbox", "checkbox": "checkbox", "number": "spinbutton",
           "submit": "button", "radio": "radio", "date": "Date", "email": "textbox"}  # fmt: skip
-NAMED = {"heading", "link", "button", "cell", "columnheader", "rowheader", "option"}
+NAMED = {"heading", "link", "button", "cell", "columnheader", "rowheader", "option", "paragraph", "listitem"}
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Element:
     attrs: dict = field(default_factory=dict)
     children: list = field(default_factory=list)
     parent: "Element | None" = None
+    number: int = 0
 
     def walk(self):
         yield self
@@ -119,6 +121,9 @@ class TextBrowser:
 
     def page(self) -> Page:
         self.elements = list(self.top.walk())
+        for number, element in enumerate(self.elements):
+            element.number = number
+        self.labels = {e.attrs.get("for"): e.text for e in self.elements if e.tag == "label"}
         body = next((e for e in self.elements if e.tag == "body"), self.top)
         return Page(self.url, Node("page", children=tuple(self._nodes(body))))
 
@@ -126,7 +131,7 @@ class TextBrowser:
         for child in element.children:
             if isinstance(child, str):
                 if child.strip():
-                    yield Node("StaticText", " ".join(child.split()))
+                    yield Node("text", " ".join(child.split()))
                 continue
             role = self._role(child)
             if child.attrs.get("type") == "hidden" or role == "none":
@@ -135,22 +140,22 @@ class TextBrowser:
             if role is None:
                 yield from below
                 continue
-            number = str(self.elements.index(child)) if role in (*INPUTS.values(), "link", "button", "combobox") else ""
+            number = str(child.number) if role in (*INPUTS.values(), "link", "button", "combobox") else ""
             yield Node(role, self._name(child, role), number, self._value(child), below)
 
     def _role(self, e):
         if e.tag == "input":
             return INPUTS.get(e.attrs.get("type", "text"), "none")
         if e.tag == "th":
-            return "rowheader" if e.attrs.get("scope") == "row" or e.above("thead") is None else "columnheader"
+            return e.attrs.get("role", "columnheader")
         if e.tag == "label":
-            return "LabelText"
+            return "none"
         return e.attrs.get("role") or ROLES.get(e.tag)
 
     def _name(self, e, role):
         if "aria-label" in e.attrs:
             return e.attrs["aria-label"]
-        if role in NAMED:
+        if role in NAMED and (role in ("link", "button") or not any(isinstance(c, Element) for c in e.children)):
             return e.text
         if e.tag in ("input", "textarea", "select"):
             label = next(
@@ -222,3 +227,23 @@ class TextBrowser:
         if form.attrs.get("method", "get").lower() == "post":
             return self.request("POST", url, fields)
         return self.request("GET", url.partition("?")[0] + "?" + urlencode(fields))
+
+
+def made(family, seed, difficulty=0):
+    """Return the episode's state, the instruction and the data of a task."""
+    state = EpisodeState(derive("test", family.name, seed), difficulty)
+    instruction, data = family.make(generator("test", family.name, seed, difficulty), difficulty, state)
+    return state, instruction, data
+
+
+def solved(family, seed, difficulty=0):
+    """Follow a family's plan; return the browser, the instruction and the data."""
+    state, instruction, data = made(family, seed, difficulty)
+    browser = TextBrowser(state)
+    plan = family.solve(data["ask"])
+    step = next(plan)
+    while True:
+        page = browser.act(step)
+        if browser.answer is not None:
+            return browser, instruction, data
+        step = plan.send(page)

@@ -1,11 +1,12 @@
 """A task family: what is asked, what must be true in the end, and a plan that gets there."""
 
 import re
+from collections.abc import Callable, Generator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Click, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
 
 Ask = dict[str, Any]
@@ -69,3 +70,26 @@ def plain(text: str) -> str:
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
     text = re.sub(r"\s*,\s*", ", ", text)
     return re.sub(r"\$\s*(?=\d)", "", text)
+
+
+def absent(known: list[str], draw: Callable[[], str]) -> str:
+    """Return what `draw` makes up that is none of the known ones."""
+    while True:
+        found = draw()
+        if found not in known:
+            return found
+
+
+def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:
+    """Read the table (with such a column) of a list that goes over several pages, from its first page on."""
+    records = page.records(column)
+    while page.has("link", "Next page"):
+        page = yield Click("link", "Next page")
+        records += page.records(column)
+    return records
+
+
+def ordinal(number: int) -> str:
+    """Write 1 as "", 2 as "second ", and so on: what stands before a superlative."""
+    names = ("", "second ", "third ", "fourth ", "fifth ")
+    return names[number - 1] if number <= len(names) else f"{number}th "

@@ -1,6 +1,8 @@
 """Plans of tasks: steps in the words of a page (the link called so, the field labelled so), and the page as it is seen."""
 
-from collections.abc import Callable, Generator, Iterator
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -54,24 +56,53 @@ class Page:
         """Return whether a text stands anywhere on the page."""
         return any(text in node.name or text in node.value for node in self.root.walk())
 
-    def records(self) -> list[dict[str, str]]:
-        """Return the rows of the page's tables, each as the texts of its cells by column header."""
+    def records(self, column: str) -> list[dict[str, str]]:
+        """Return the rows of the tables that have such a column, each as the texts of its cells by column header."""
         found: list[dict[str, str]] = []
-        headers: list[str] = []
-        for row in self.root.all("row"):
-            tops = [node.text for node in row.children if node.role == "columnheader"]
-            headers = tops or headers
-            cells = [node.text for node in row.children if node.role in ("cell", "gridcell", "rowheader")]
-            if not tops and len(cells) == len(headers):
-                found.append(dict(zip(headers, cells, strict=True)))
+        for table in self.root.all("table"):
+            rows = [[cell.text for cell in row.children] for row in table.all("row")]
+            if rows and column in rows[0]:
+                found += [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if len(row) == len(rows[0])]
         return found
 
     def fact(self, name: str) -> str:
-        """Return what a table says beside a row header; "" where there is no such row."""
+        """Return what a table says beside a name; "" where there is no such row."""
         for row in self.root.all("row"):
-            if row.children and row.children[0].role == "rowheader" and row.children[0].text == name:
-                return " ".join(cell.text for cell in row.children[1:])
+            if len(row.children) == 2 and row.children[0].text == name:
+                return row.children[1].text
         return ""
+
+
+_LINE = re.compile(r"(?:\[(\d+)\] )?(\S+)(?: (\"(?:[^\"\\]|\\.)*\"))?(.*)", re.DOTALL)
+_VALUE = re.compile(r"(?:^| )value=(\"(?:[^\"\\]|\\.)*\")")
+_CELL = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
+
+
+def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
+    """Return the page that an observation shows by its lines (depth, text)."""
+
+    def nodes(start: int, end: int) -> tuple[Node, ...]:
+        found: list[Node] = []
+        while start < end:
+            depth, after = lines[start][0], start + 1
+            while after < end and lines[after][0] > depth:
+                after += 1
+            found.append(_node(lines[start][1], nodes(start + 1, after)))
+            start = after
+        return tuple(found)
+
+    return Page(url, Node("page", children=nodes(0, len(lines))))
+
+
+def _node(line: str, below: tuple[Node, ...]) -> Node:
+    """Return the node of one line: `[12] textbox "Name" value="…"`; a row of texts alone is `row "…" | "…"`."""
+    if line.startswith('row "') and not below:
+        return Node("row", children=tuple(Node("cell", json.loads(cell)) for cell in _CELL.findall(line)))
+    match = _LINE.fullmatch(line)
+    assert match is not None
+    value = _VALUE.search(match[4])
+    name = json.loads(match[3]) if match[3] else ""
+    return Node(match[2], name, match[1] or "", json.loads(value[1]) if value else "", below)
 
 
 @dataclass(frozen=True)

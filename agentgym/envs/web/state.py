@@ -3,10 +3,11 @@
 import hashlib
 import sqlite3
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ FIRST_DAY = datetime(2025, 1, 6, 9, 0)  # a Monday
 DAYS = 700
 """The clock of an episode stands at nine o'clock of one of so many days."""
 PEOPLE = 24
+_Item = TypeVar("_Item")
 
 _SESSION = "CREATE TABLE session (username TEXT NOT NULL)"
 
@@ -186,15 +188,15 @@ def _digest_at_start(site: str, seed: int, size: int) -> str:
 
 
 def _digest(db: sqlite3.Connection) -> str:
-    """Return a hash of all rows of all tables, in the order of their row ids."""
+    """Return a hash of all rows of all tables, whatever the order in which they were written."""
     total = hashlib.blake2b(digest_size=8)
     for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
         total.update(f"{table}\n".encode())
-        for row in db.execute(f'SELECT * FROM "{table}" ORDER BY rowid'):
-            total.update(f"{tuple(row)!r}\n".encode("utf-8", "surrogatepass"))
+        rows = sorted(repr(tuple(row)) for row in db.execute(f'SELECT * FROM "{table}"'))
+        total.update("\n".join(rows).encode("utf-8", "surrogatepass"))
     return total.hexdigest()
 
 
-def choose(rng: np.random.Generator, rows: "list[Any]", count: int) -> list[Any]:
+def choose(rng: np.random.Generator, rows: Sequence[_Item], count: int) -> list[_Item]:
     """Return so many different items in random order (all of them where there are fewer)."""
     return [rows[int(i)] for i in rng.permutation(len(rows))[:count]]

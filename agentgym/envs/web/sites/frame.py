@@ -4,7 +4,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +14,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
+from agentgym.envs.web.shown import day, moment, money
 from agentgym.envs.web.state import EpisodeState, Person
 
 HERE = Path(__file__).parent
@@ -150,23 +150,6 @@ def like(text: str) -> str:
     """Return the pattern of LIKE (with ESCAPE '\\') that finds a text anywhere."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
-
-
-def day(value: str | date | datetime) -> str:
-    """Write a date as on all sites: 5 March 2026."""
-    when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return f"{when.day} {when:%B %Y}"
-
-
-def moment(value: str | datetime) -> str:
-    """Write a date and a time: 5 March 2026, 09:30."""
-    when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return f"{day(when)}, {when:%H:%M}"
-
-
-def money(cents: int) -> str:
-    """Write an amount of cents: $12.50."""
-    return f"${cents / 100:,.2f}"
 
 
 def login() -> Any:

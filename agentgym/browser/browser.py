@@ -1,0 +1,182 @@
+"""One browser per process, and contexts for episodes made ahead of need."""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.browser.chromium import arguments, needed
+from agentgym.browser.loop import loop
+from agentgym.browser.server import HEADER, server
+from agentgym.errors import Fault
+
+START_SECONDS = 60.0
+READY = 2
+"""Contexts that wait for an episode, of each kind that was asked for."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What contexts differ in."""
+
+    clock: str
+    """The moment at which every document begins, ISO 8601, UTC."""
+    width: int
+    height: int
+
+
+@dataclass
+class Context:
+    """A context with its first page, used by one episode and closed after it."""
+
+    handle: Any
+    page: Any
+    browser: Any
+
+
+class Browser:
+    """Chromium, started when first needed, and again after it died: then only the episodes that were in it end."""
+
+    def __init__(self, world: str) -> None:
+        self.path = needed(world)
+        self.playwright: Any = None
+        self.handle: Any = None
+        self.starting = asyncio.Lock()
+        self.ready: dict[Kind, deque[Context]] = defaultdict(deque)
+        self.making: dict[Kind, int] = defaultdict(int)
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    async def running(self) -> Any:
+        """Return the browser, alive."""
+        async with self.starting:
+            if self.handle is None or not self.handle.is_connected():
+                self.ready.clear()
+                await self._start()
+            return self.handle
+
+    async def _start(self) -> None:
+        from playwright.async_api import Error, async_playwright
+
+        try:
+            if self.playwright is None:
+                self.playwright = await async_playwright().start()
+            proxy = f"http://127.0.0.1:{server().port}"
+            self.handle = await self.playwright.chromium.launch(
+                executable_path=self.path,
+                headless=True,
+                args=arguments(proxy),
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+                timeout=1000 * START_SECONDS,
+            )
+        except Error as error:
+            raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason="crash") from error
+
+    async def take(self, kind: Kind, token: str) -> Context:
+        """Return a context that nobody used, whose requests carry the token."""
+        context = None
+        while self.ready[kind] and context is None:
+            context = self.ready[kind].popleft()
+            if not context.browser.is_connected() or context.page.is_closed():
+                context = None
+        context = context or await self._make(kind)
+        await context.handle.set_extra_http_headers({HEADER: token})
+        return context
+
+    def refill(self, kind: Kind) -> None:
+        """Make contexts ahead, in the background."""
+        while len(self.ready[kind]) + self.making[kind] < READY and not self.closed:
+            self.making[kind] += 1
+            self.later(self._add(kind))
+
+    async def _add(self, kind: Kind) -> None:
+        try:
+            self.ready[kind].append(await self._make(kind))
+        except Exception:  # whoever needs one next makes it itself, and sees why it cannot be made
+            return
+        finally:
+            self.making[kind] -= 1
+
+    async def _make(self, kind: Kind) -> Context:
+        from playwright.async_api import Error
+
+        browser = await self.running()
+        try:
+            handle = await browser.new_context(
+                viewport={"width": kind.width, "height": kind.height},
+                service_workers="block",
+                accept_downloads=False,
+                locale="en-US",
+                timezone_id="UTC",
+                color_scheme="light",
+                reduced_motion="reduce",
+            )
+            await handle.clock.install(time=kind.clock)
+            await handle.clock.pause_at(kind.clock)
+            return Context(handle, await handle.new_page(), browser)
+        except Error as error:
+            raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
+
+    def give_back(self, context: Context) -> None:
+        """End a context in the background; nothing of it is used again."""
+        self.later(self._close(context))
+
+    async def _close(self, context: Context) -> None:
+        try:
+            async with asyncio.timeout(20):
+                await context.handle.close()
+        except Exception:  # it is gone already, or hangs with its browser
+            return
+
+    def later(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def stop(self) -> None:
+        """End everything."""
+        self.closed = True
+        for task in list(self.tasks):
+            task.cancel()
+        if self.handle is not None:
+            await self.handle.close()
+        if self.playwright is not None:
+            await self.playwright.stop()
+
+
+_made: Browser | None = None
+_lock = threading.Lock()
+
+
+def browser(world: str = "this world") -> Browser:
+    """Return the browser of this process; MissingExtra where there is none to be had."""
+    global _made
+    with _lock:
+        if _made is None:
+            _made = Browser(world)
+            atexit.register(_stop, _made, os.getpid())
+        return _made
+
+
+def _stop(made: Browser, process: int) -> None:
+    if os.getpid() != process:
+        return
+    try:
+        loop().run(made.stop(), 10)
+    except Exception:  # the driver ends its browser when our end of its pipe closes
+        return
+
+
+def _forget() -> None:
+    """A forked child leaves its parent's browser alone and starts its own."""
+    global _made, _lock
+    _made, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,73 @@
+"""Where Chromium is, and how it is started."""
+
+import importlib.util
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+
+from agentgym.errors import MissingExtra
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ADVICE = "Debian or Ubuntu: apt install chromium. Elsewhere: playwright install chromium."
+
+FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-domain-reliability",
+    "--dns-prefetch-disable",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no name is ever asked for
+    "--proxy-bypass-list=<-loopback>",  # not even loopback is reached past our server
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-site-isolation-trials",  # a page and its frames in one process: one script sees all of them
+    "--renderer-process-limit=256",  # episodes do not share a process
+    "--js-flags=--max-old-space-size=512",  # MiB: a page that grows without end dies alone
+    "--mute-audio",
+)
+FEATURES_OFF = "IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns,Prerender2,BackForwardCache"
+
+
+def chromium() -> str | None:
+    """Return the browser that is used: $AGENTGYM_CHROMIUM, the system's, Playwright's own, or None."""
+    given = os.environ.get("AGENTGYM_CHROMIUM", "")
+    found = next((path for name in (given, *NAMES) if name and (path := shutil.which(name))), None)
+    return found or _own()
+
+
+def needed(world: str) -> str:
+    """Return the path of the browser; MissingExtra says who needs one and how to get it."""
+    if not importlib.util.find_spec("playwright") or not importlib.util.find_spec("waitress"):
+        raise MissingExtra(f"{world} needs a browser's driver and a server: pip install 'agentgym[web]'")
+    path = chromium()
+    if path is None:
+        raise MissingExtra(
+            f"{world} needs a Chromium and found none (looked for: $AGENTGYM_CHROMIUM, chromium, google-chrome, "
+            f"Playwright's).\n       {ADVICE}"
+        )
+    return path
+
+
+def arguments(proxy: str) -> list[str]:
+    """Return the command line; Chromium's own sandbox stays on where it can work: not for root."""
+    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [*FLAGS, f"--disable-features={FEATURES_OFF}", f"--proxy-server={proxy}", *root]
+
+
+@cache
+def _own() -> str | None:
+    """Return where Playwright's own browser lies, if it was downloaded; asked once, for it starts a program."""
+    if not importlib.util.find_spec("playwright"):
+        return None
+    from playwright.sync_api import Error, sync_playwright
+
+    try:
+        with sync_playwright() as playwright:
+            path = playwright.chromium.executable_path
+    except (Error, OSError):
+        return None
+    return path if Path(path).is_file() and os.access(path, os.X_OK) else None

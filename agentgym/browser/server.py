@@ -1,0 +1,123 @@
+"""The loopback server that is all the network there is for a page: it answers for mounted hosts and refuses the rest.
+
+It is the browser's proxy: a page asks for `http://shop.test/…` and never sees a port. Each context sends its episode's
+token in a header that no page can read, so one application serves all episodes, each with its own state. Requests of
+one episode are answered one at a time.
+"""
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+HEADER = "X-Agentgym-Episode"
+_KEY = "HTTP_X_AGENTGYM_EPISODE"
+THREADS = 16
+REFUSAL = b"There is no such site."
+
+SITES: dict[str, WSGI] = {}
+"""Host names and who answers for them."""
+
+
+def mount(host: str, app: WSGI) -> None:
+    """Let a WSGI application answer for a host such as `shop.test`, in every episode.
+
+    It finds the object that its episode's `start` returned in `environ["agentgym.episode"]`.
+    """
+    SITES[host] = app
+
+
+class _Episode:
+    def __init__(self, state: Any) -> None:
+        self.state, self.lock = state, threading.Lock()
+
+
+class Server:
+    """An HTTP server on a loopback port, one per process."""
+
+    def __init__(self) -> None:
+        from waitress.server import create_server
+
+        self.episodes: dict[str, _Episode] = {}
+        self.http: Any = create_server(
+            self.answer,
+            host="127.0.0.1",
+            port=0,
+            threads=THREADS,
+            connection_limit=4000,
+            channel_timeout=3600,
+            max_request_body_size=16 * 2**20,
+            ident="",
+        )
+        self.port: int = self.http.effective_port
+        threading.Thread(target=self.http.run, name="agentgym-sites", daemon=True).start()
+
+    def open(self, state: Any) -> str:
+        """Register an episode's state and return its token."""
+        token = secrets.token_hex(16)
+        self.episodes[token] = _Episode(state)
+        return token
+
+    def close(self, token: str) -> None:
+        """Forget an episode: its requests are refused from now on. Waits for the one that is being answered."""
+        episode = self.episodes.pop(token, None)
+        if episode:
+            with episode.lock:
+                episode.state = None
+
+    def locked(self, token: str) -> threading.Lock:
+        """Return the lock under which an episode's requests are answered."""
+        return self.episodes[token].lock
+
+    def answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request: the site's answer, or a refusal."""
+        episode = self.episodes.get(environ.pop(_KEY, ""))
+        host = environ.get("HTTP_HOST", "").lower().removesuffix(":80")
+        app = SITES.get(host)
+        if episode is None or app is None or environ["REQUEST_METHOD"] == "CONNECT":
+            start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(REFUSAL)))])
+            return [REFUSAL]
+        environ |= {"SERVER_NAME": host, "SERVER_PORT": "80", "REMOTE_ADDR": "127.0.0.1", "REMOTE_PORT": "1"}
+        with episode.lock:
+            if episode.state is None:
+                start_response("410 Gone", [("Content-Length", "0")])
+                return [b""]
+            environ["agentgym.episode"] = episode.state
+            body = app(environ, start_response)
+            try:
+                return [b"".join(body)]
+            finally:
+                if (close := getattr(body, "close", None)) is not None:
+                    close()
+
+
+def known(url: str) -> bool:
+    """Return whether a URL lies on a mounted host."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.netloc.lower() in SITES
+
+
+_made: Server | None = None
+_lock = threading.Lock()
+
+
+def server() -> Server:
+    """Return the server of this process."""
+    global _made
+    with _lock:
+        if _made is None:
+            _made = Server()
+        return _made
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it makes its own."""
+    global _made, _lock
+    _made, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

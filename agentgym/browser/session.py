@@ -1,0 +1,248 @@
+"""An episode in the browser: its tabs, what pages said in dialogs, and the actions an agent may take."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agentgym.browser.browser import Browser, Context
+from agentgym.browser.tab import PageError, Tab
+from agentgym.errors import Fault
+
+MOST_TABS = 8
+MOST_NOTES = 5
+NOTE = 300  # characters of a dialog's text that are told
+
+
+class Session:
+    """The pages of one episode. All of it runs in the browser's loop."""
+
+    def __init__(self, browser: Browser, context: Context, options: dict[str, Any], pause: int) -> None:
+        self.browser, self.context, self.options, self.pause = browser, context, options, pause
+        self.tabs: list[Tab] = []
+        self.current = 0
+        self.notes: list[str] = []
+        self.opened = 0  # pages that the browser has told us of
+
+    async def begin(self, url: str) -> None:
+        """Load the first page."""
+        handle = self.context.handle
+        handle.on("page", self._page)
+        handle.on("dialog", self._dialog)
+        self.context.page.on("download", self._download)
+        await self._attach(self.context.page)
+        await self.navigate(url)
+
+    @property
+    def tab(self) -> Tab:
+        """The tab that is looked at."""
+        return self.tabs[self.current]
+
+    async def _attach(self, page: Any) -> Tab:
+        tab = Tab(page, self.options)
+        await tab.attach()
+        self.tabs.append(tab)
+        return tab
+
+    def _page(self, page: Any) -> None:
+        self.opened += 1
+        page.on("download", self._download)
+        if self.opened + 1 > MOST_TABS:
+            self.note(f"The browser refused to open more than {MOST_TABS} tabs.")
+            self.browser.later(page.close())
+
+    async def _dialog(self, dialog: Any) -> None:
+        if dialog.type != "beforeunload":
+            answer = {"alert": "it was closed", "confirm": "OK was chosen", "prompt": "its default was taken"}[dialog.type]
+            self.note(f"The page showed a dialog ({dialog.type}): {' '.join(dialog.message.split())[:NOTE]!r}; {answer}.")
+        try:
+            await dialog.accept(dialog.default_value if dialog.type == "prompt" else None)
+        except Exception:  # the page was closed with its dialog
+            return
+
+    def _download(self, download: Any) -> None:
+        self.note("The page offered a file; downloads are refused.")
+
+    def note(self, text: str) -> None:
+        """Keep something the agent is to be told with the next observation."""
+        if len(self.notes) < MOST_NOTES and text not in self.notes:
+            self.notes.append(text)
+
+    # Coming to rest
+
+    async def act(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do something, let the pages come to rest, and turn to a tab that was opened by it."""
+        self.notes = []
+        await self._guarded(work())
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Let the current tab come to rest, and then each tab that was opened meanwhile."""
+        await self._drop_closed()
+        await self.tab.settle(self.pause)
+        for _ in range(MOST_TABS):
+            if not await self._new_tabs():
+                break
+            await self.tab.settle(self.pause)
+        await self._drop_closed()
+
+    async def _new_tabs(self) -> bool:
+        """Turn to the newest tab that is not known yet."""
+        wanted = sum(tab.popups for tab in self.tabs)
+        for _ in range(100):  # the news of a tab comes from elsewhere than the news that it was asked for
+            if self.opened >= wanted:
+                break
+            await asyncio.sleep(0.01)
+        known = {id(tab.page) for tab in self.tabs}
+        fresh = [page for page in self.context.handle.pages if id(page) not in known and not page.is_closed()]
+        for page in fresh[: MOST_TABS - len(self.tabs)]:
+            try:
+                await self._attach(page)
+            except Exception:  # it was closed at once
+                continue
+            self.current = len(self.tabs) - 1
+        return bool(fresh) and len(self.tabs) > len(known)
+
+    async def _drop_closed(self) -> None:
+        if all(tab.page.is_closed() for tab in self.tabs):
+            raise Fault("the page closed itself, or the browser died", reason="crash")
+        current = self.tab
+        self.tabs = [tab for tab in self.tabs if not tab.page.is_closed()]
+        self.current = self.tabs.index(current) if current in self.tabs else len(self.tabs) - 1
+
+    async def _guarded(self, work: Awaitable[Any]) -> Any:
+        from playwright.async_api import Error
+
+        try:
+            return await work
+        except Error as error:
+            if not self.context.browser.is_connected():
+                raise Fault("the browser died", reason="crash") from error
+            if self.tab.crashed:
+                raise Fault("the page's process crashed", reason="crash") from error
+            if self.tab.page.is_closed():
+                return None  # its own doing: it closed itself
+            raise PageError(str(error).split("\n")[0].removeprefix("Keyboard.press: ")[:300]) from error
+
+    # Actions
+
+    async def navigate(self, url: str) -> None:
+        """Load an address."""
+
+        async def work() -> None:
+            answer = await self.tab.cdp.send("Page.navigate", {"url": url})
+            if answer.get("errorText") and answer["errorText"] != "net::ERR_ABORTED":
+                raise PageError(f"the page cannot be loaded ({answer['errorText']})")
+
+        await self.act(work)
+
+    async def back(self) -> None:
+        """Go to the page before this one."""
+        history = await self.tab.cdp.send("Page.getNavigationHistory")
+        at = history["currentIndex"]
+        if at == 0 or not history["entries"][at - 1]["url"].startswith("http"):
+            raise PageError("there is no page before this one in this tab")
+        entry = history["entries"][at - 1]["id"]
+        await self.act(lambda: self.tab.cdp.send("Page.navigateToHistoryEntry", {"entryId": entry}))
+
+    async def click(self, id: int, count: int = 1) -> None:
+        """Click an element with the mouse."""
+        point = await self.tab.call("locate", id)
+        await self.act(lambda: self.tab.page.mouse.click(point["x"], point["y"], click_count=count))
+
+    async def hover(self, id: int) -> None:
+        """Move the mouse over an element."""
+        point = await self.tab.call("locate", id)
+        await self.act(lambda: self.tab.page.mouse.move(point["x"], point["y"]))
+
+    async def drag(self, id: int, to: int) -> None:
+        """Drag an element to another."""
+        start, end = await self.tab.call("locate", id), await self.tab.call("locate", to, True)
+        start = await self.tab.call("locate", id)  # looking for the other may have scrolled
+        await self.drag_points(start["x"], start["y"], end["x"], end["y"])
+
+    async def drag_points(self, x: float, y: float, to_x: float, to_y: float) -> None:
+        """Drag from one point of the window to another."""
+        mouse = self.tab.page.mouse
+
+        async def work() -> None:
+            await mouse.move(x, y)
+            await mouse.down()
+            await mouse.move(to_x, to_y, steps=5)
+            await mouse.up()
+
+        await self.act(work)
+
+    async def click_point(self, x: float, y: float) -> None:
+        """Click a point of the window."""
+        await self.act(lambda: self.tab.page.mouse.click(x, y))
+
+    async def fill(self, id: int, text: str) -> None:
+        """Replace the text of a field."""
+        typed = await self.tab.call("fill", id, text)
+
+        async def work() -> None:
+            if typed and text:
+                await self.tab.page.keyboard.insert_text(text)
+            elif typed:
+                await self.tab.page.keyboard.press("Delete")
+
+        await self.act(work)
+
+    async def select(self, id: int, option: str) -> None:
+        """Choose an option of a list."""
+        await self.act(lambda: self.tab.call("select", id, option))
+
+    async def press(self, key: str) -> None:
+        """Press a key, perhaps with others held: `Control+a`."""
+        await self.act(lambda: self.tab.page.keyboard.press(key))
+
+    async def type(self, text: str) -> None:
+        """Type into what has the focus, key by key."""
+        await self.act(lambda: self.tab.page.keyboard.type(text))
+
+    async def scroll(self, x: int, y: int, id: int) -> None:
+        """Scroll the window, or what an element is in, by most of its size."""
+        moved: list[bool] = []
+
+        async def work() -> None:
+            moved.append(await self.tab.call("scroll", x, y, id))
+
+        await self.act(work)
+        if not moved[0]:
+            self.note("Nothing scrolled: this is the end.")
+
+    async def turn_to(self, number: int) -> None:
+        """Look at another tab."""
+        if not 1 <= number <= len(self.tabs):
+            raise PageError(
+                f"there is no tab {number}; there {'is 1 tab' if len(self.tabs) == 1 else f'are {len(self.tabs)} tabs'}"
+            )
+        self.current = number - 1
+        await self.act(self.tab.page.bring_to_front)
+
+    # What is seen
+
+    async def look(self) -> dict[str, Any]:
+        """Return what is known of the current page, and of the tabs."""
+        seen = await self.tab.call("observe")
+        for tab in self.tabs:
+            if tab is not self.tab and tab.crashed:
+                raise Fault("the process of a page crashed", reason="crash")
+        here = [seen["url"], seen["title"]]
+        seen["tabs"] = [here if tab is self.tab else [tab.page.url, await self._title(tab)] for tab in self.tabs]
+        return seen | {"current": self.current, "notes": self.notes}
+
+    async def _title(self, tab: Tab) -> str:
+        return " ".join(str(await tab.main("document.title") or "").split())[:200]
+
+    async def screenshot(self) -> bytes:
+        """Return the window as a PNG."""
+        return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
+
+    async def history(self) -> list[Any]:
+        """Return what `back` can reach, in all tabs."""
+        found: list[Any] = []
+        for tab in self.tabs:
+            history = await tab.cdp.send("Page.getNavigationHistory")
+            found.append([history["currentIndex"], [entry["url"] for entry in history["entries"]]])
+        return found

@@ -1,0 +1,186 @@
+"""One page of an episode: what happens in it, when it has settled, and what is known of it."""
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import Fault
+
+SLICE = 100  # ms of page time between two looks at the network, while timers run
+STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that are never done, or that nobody waits for
+
+
+class PageError(Exception):
+    """What the page's script says about an action that cannot be done; for the agent."""
+
+
+@cache
+def script() -> str:
+    """Return the source of the function that reads pages."""
+    return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+
+
+class Tab:
+    """A page with a debugging session of its own, whose messages come in order."""
+
+    def __init__(self, page: Any, options: dict[str, Any]) -> None:
+        self.page, self.options = page, options
+        self.cdp: Any = None
+        self.frame = ""
+        self.world: int | None = None
+        self.requests: set[str] = set()
+        self.loading: set[str] = set()
+        self.leaving = 0.0  # until when a navigation that was asked for is waited for
+        self.popups = 0
+        self.crashed = False
+        self.stirred = asyncio.Event()
+
+    async def attach(self) -> None:
+        """Begin to listen."""
+        self.page.on("crash", self._crash)
+        self.cdp = await self.page.context.new_cdp_session(self.page)
+        listeners = {
+            "Network.requestWillBeSent": self._request,
+            "Network.loadingFinished": self._answered,
+            "Network.loadingFailed": self._answered,
+            "Page.frameStartedLoading": self._load,
+            "Page.frameStoppedLoading": self._loaded,
+            "Page.frameDetached": self._loaded,
+            "Page.frameRequestedNavigation": self._leave,
+            "Page.frameNavigated": self._arrive,
+            "Page.windowOpen": self._popup,
+        }
+        for name, listener in listeners.items():
+            self.cdp.on(name, listener)
+        await self.cdp.send("Page.enable")
+        await self.cdp.send("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})
+        self.frame = (await self.cdp.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
+
+    def _crash(self, *_: Any) -> None:
+        self.crashed = True
+        self.stirred.set()
+
+    def _request(self, event: dict[str, Any]) -> None:
+        if event.get("type") not in STREAMS:
+            self.requests.add(event["requestId"])
+
+    def _answered(self, event: dict[str, Any]) -> None:
+        self.requests.discard(event["requestId"])
+        self.stirred.set()
+
+    def _load(self, event: dict[str, Any]) -> None:
+        self.loading.add(event["frameId"])
+        self.leaving = 0.0
+
+    def _loaded(self, event: dict[str, Any]) -> None:
+        self.loading.discard(event["frameId"])
+        self.stirred.set()
+
+    def _leave(self, event: dict[str, Any]) -> None:
+        if event.get("disposition", "currentTab") == "currentTab":
+            self.leaving = time.monotonic() + 2.0
+
+    def _arrive(self, event: dict[str, Any]) -> None:
+        self.leaving = 0.0
+        if event["frame"]["id"] == self.frame:
+            self.world = None
+            self.requests.clear()
+        self.stirred.set()
+
+    def _popup(self, _: dict[str, Any]) -> None:
+        self.popups += 1
+
+    # What is asked of the page
+
+    async def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function of `page.js` and return its result; PageError where it throws a sentence."""
+        spoken = f"agent.{function}({', '.join(json.dumps(one) for one in arguments)})"
+        for attempt in range(3):
+            try:
+                if self.world is None:
+                    await self._enter()
+                return await self._evaluate(spoken, self.world)
+            except PageError:
+                raise
+            except Exception as error:  # Playwright's errors have no codes: the document went away between two calls
+                if self.crashed:
+                    raise Fault("the page's process crashed", reason="crash") from error
+                self.world = None
+                if attempt == 2:
+                    raise Fault(f"the page cannot be read: {str(error)[:200]}", reason="crash") from error
+                await asyncio.sleep(0.005)
+        return None
+
+    async def _enter(self) -> None:
+        made = await self.cdp.send(
+            "Page.createIsolatedWorld", {"frameId": self.frame, "worldName": "agentgym", "grantUniveralAccess": True}
+        )
+        world = made["executionContextId"]
+        await self._evaluate(f"globalThis.agent = ({script()})({json.dumps(self.options)}); 0", world)
+        self.world = world
+
+    async def _evaluate(self, expression: str, world: int | None = None) -> Any:
+        where = {} if world is None else {"contextId": world}
+        answer = await self.cdp.send(
+            "Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True, **where}
+        )
+        thrown = answer.get("exceptionDetails")
+        if thrown is None:
+            return answer["result"].get("value")
+        value = thrown.get("exception", {}).get("value")
+        if isinstance(value, str):
+            raise PageError(value)
+        raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
+
+    async def main(self, expression: str) -> Any:
+        """Evaluate an expression in the page's own world; None where the document went away meanwhile."""
+        try:
+            return await self._evaluate(expression)
+        except Exception as error:
+            if self.crashed:
+                raise Fault("the page's process crashed", reason="crash") from error
+            return None
+
+    # Settling
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way: a request, a load, or a navigation that was asked for."""
+        return bool(self.requests or self.loading or self.leaving > time.monotonic())
+
+    async def calm(self) -> None:
+        """Wait until nothing is under way and a frame was drawn in which the document did not change."""
+        while True:
+            changes = await self.call("quiet")
+            if not self.busy and not changes:
+                return
+            if self.busy:
+                self.stirred.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stirred.wait(), 0.05)
+            if self.crashed:
+                raise Fault("the page's process crashed", reason="crash")
+
+    async def settle(self, milliseconds: int) -> None:
+        """Let the page come to rest, give it so much of its own time, and let it come to rest again."""
+        await self.calm()
+        left = milliseconds
+        while left > 0:
+            piece = min(SLICE, left) if await self.main(TIMERS) else left
+            await self.main(RUN % piece)
+            left -= piece
+            if self.busy:
+                await self.calm()
+        if milliseconds:
+            await self.calm()
+
+
+_EACH = """(() => { const each = (view) => { let all = view.__pwClock ? [view.__pwClock.controller] : [];
+  for (let i = 0; i < view.length && i < 50; i++) { try { all = all.concat(each(view[i])); } catch {} } return all; };
+  const clocks = each(window); return %s; })()"""
+TIMERS = _EACH % "clocks.some((clock) => clock.countTimers() > 0)"
+RUN = _EACH.replace("%s", "(async () => { for (const clock of clocks) try { await clock.runFor(%d); } catch {} })()")

@@ -1,0 +1,1 @@
+"""A shop: products, cart, orders, reviews, wish list, addresses."""

@@ -1,0 +1,440 @@
+"""Task families of the shop: questions about it, its cart, orders, reviews, addresses and wish list."""
+
+import re
+from collections.abc import Generator
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web import words
+from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, ordinal, question
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.shown import day, money
+from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
+from agentgym.envs.web.state import EpisodeState, choose
+
+SHOP = "http://shop.test"
+_TOTAL = "(SELECT sum(quantity * price) FROM line WHERE purchase = purchase.id)"
+_SENT = f"{_TOTAL} + CASE shipping WHEN 'Express' THEN {SHIPPING['Express']} ELSE 0 END"
+
+
+def open_product(name: str) -> Generator[Step, Page, Page | None]:
+    """Search for a product and open its page; None where there is no such product."""
+    yield Goto(f"{SHOP}/products")
+    yield Fill("Name contains", name)
+    page = yield Click("button", "Apply filters")
+    if not page.has("link", name):
+        return None
+    return (yield Click("link", name))
+
+
+def add_to_cart(items: list[list[Any]]) -> Generator[Step, Page, bool]:
+    """Put products (name, quantity) into the empty cart; if one is not to be had, leave it empty and return False."""
+    for name, quantity in items:
+        page = yield from open_product(name)
+        if page is None or int(page.fact("In stock")) < quantity:
+            return False
+    for name, quantity in items:
+        yield from open_product(name)
+        yield Fill("Quantity", str(quantity))
+        yield Click("button", "Add to cart")
+    return True
+
+
+def put_into_cart(state: EpisodeState, items: list[list[Any]]) -> None:
+    """Write products (name, quantity) into the cart."""
+    for name, quantity in items:
+        state.change("shop", "INSERT INTO cart SELECT id, ? FROM product WHERE name = ?", quantity, name)
+
+
+def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possible: bool) -> list[list[Any]]:
+    """Draw different products with quantities; where it is not to be possible, too many of one."""
+    rows = choose(rng, state.rows("shop", "SELECT name, stock FROM product WHERE stock > 0 ORDER BY id"), count)
+    items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]
+    if not possible:
+        gone = state.rows("shop", "SELECT name, stock FROM product WHERE stock < 5 ORDER BY id")
+        row = words.pick(rng, [row for row in gone if row["name"] not in [name for name, _ in items]])
+        items[int(rng.integers(len(items)))] = [row["name"], int(rng.integers(int(row["stock"]) + 1, 6))]
+    return items
+
+
+def spoken(items: list[list[Any]]) -> str:
+    """Write products with their quantities in a row."""
+    return ", ".join(f"{quantity} × {name}" for name, quantity in items)
+
+
+class OrderTotal(Family):
+    """What an order cost."""
+
+    name = "shop-order-total"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows("shop", f"SELECT id, {_SENT} AS total FROM purchase ORDER BY id")
+        row, possible = words.pick(rng, rows), is_possible(rng)
+        known = [str(one["id"]) for one in rows]
+        order = str(row["id"])
+        if not possible:
+            order = absent(known, lambda: str(row["id"] + int(rng.integers(1, 30))))
+        text = f"What did my order {order} in the shop cost in all, shipping included? Answer with the amount."
+        return text, question({"order": order}, money(row["total"]), possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
+        total = next((row["Total"] for row in orders if row["Order"] == ask["order"]), IMPOSSIBLE)
+        yield Answer(total)
+
+
+class Spending(Family):
+    """What all orders of a status since a day cost together."""
+
+    name = "shop-spending"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows("shop", f"SELECT day, status, {_SENT} AS total FROM purchase ORDER BY id")
+        since = words.pick(rng, rows[: max(1, len(rows) // 2)])["day"]
+        status = words.pick(rng, sorted({row["status"] for row in rows if row["day"] >= since}))
+        total = sum(row["total"] for row in rows if row["day"] >= since and row["status"] == status)
+        text = (
+            f'What do my orders in the shop with the status "{status}" that were placed on or after {day(since)} come to, '
+            "shipping included? Answer with the amount."
+        )
+        return text, question({"since": since, "status": status}, money(total))
+
+    def solve(self, ask: Ask) -> Plan:
+        orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
+        since = datetime.fromisoformat(ask["since"])
+        total = sum(
+            round(float(row["Total"].replace("$", "").replace(",", "")) * 100)
+            for row in orders
+            if row["Status"] == ask["status"] and datetime.strptime(row["Date"], "%d %B %Y") >= since
+        )
+        yield Answer(money(total))
+
+
+class Cheapest(Family):
+    """The cheapest product (the second cheapest, …) of a category and colour that is in stock."""
+
+    name = "shop-cheapest"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY price, name")
+        place, possible = 1 + int(rng.integers(0, 1 + difficulty)), is_possible(rng)
+        while True:
+            category, colour = words.pick(rng, list(CATEGORIES)), words.pick(rng, words.COLOURS[:8])
+            fits = [row for row in rows if (row["category"], row["colour"]) == (category, colour)]
+            prices = [row["price"] for row in fits]
+            if possible and len(fits) >= place and prices.count(prices[place - 1]) == 1:
+                break
+            if not possible and len(fits) < place:
+                break
+            place = max(1, place - 1) if possible else place + 1
+        text = (
+            f"Which {colour} product of the category {category} is the {ordinal(place)}cheapest in the shop, of those "
+            "in stock? Answer with its name."
+        )
+        ask = {"category": category, "colour": colour, "place": place}
+        return text, question(ask, fits[place - 1]["name"] if possible else "", possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        yield Goto(f"{SHOP}/products")
+        yield Select("Category", ask["category"])
+        page = yield Select("Sort by", "Price: low to high")
+        page = yield Click("checkbox", "In stock only")
+        page = yield Click("button", "Apply filters")
+        found = yield from every_page(page, "Product")
+        names: list[str] = [row["Product"] for row in found if row["Colour"] == ask["colour"]]
+        yield Answer(names[ask["place"] - 1] if len(names) >= ask["place"] else IMPOSSIBLE)
+
+
+_REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
+
+
+class Reviewer(Family):
+    """Who wrote the latest review of a product with so many stars."""
+
+    name = "shop-reviewer"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = {person.username: person.name for person in state.setting.people}
+        possible = is_possible(rng)
+        products = state.rows("shop", "SELECT id, name FROM product WHERE id IN (SELECT product FROM review) ORDER BY id")
+        while True:
+            product, stars = words.pick(rng, products), int(rng.integers(1, 6))
+            rows = state.rows(
+                "shop", "SELECT * FROM review WHERE product = ? AND stars = ? ORDER BY day DESC", product["id"], stars
+            )
+            if possible and rows and [row["day"] for row in rows].count(rows[0]["day"]) == 1:
+                break
+            if not possible and not rows:
+                break
+        text = (
+            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {product['name']} "
+            "in the shop? Answer with the full name."
+        )
+        writer = names[rows[0]["username"]] if possible else ""
+        return text, question({"product": product["name"], "stars": stars}, writer, possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_product(ask["product"])
+        assert page is not None
+        for article in page.root.all("article"):
+            found = _REVIEW.search(" ".join(node.name for node in article.walk()))
+            if found and int(found[1]) == ask["stars"]:
+                yield Answer(found[2])
+        yield Answer(IMPOSSIBLE)
+
+
+class FillCart(Family):
+    """Put products into the cart."""
+
+    name = "shop-cart"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng)
+        items = draw_items(rng, state, 1 + difficulty, possible)
+        return f"Put this into my cart in the shop: {spoken(items)}.", asked({"items": items}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        put_into_cart(state, ask["items"])
+
+    def solve(self, ask: Ask) -> Plan:
+        there = yield from add_to_cart(ask["items"])
+        yield Answer(DONE if there else IMPOSSIBLE)
+
+
+class Buy(Family):
+    """Order products to an address."""
+
+    name = "shop-buy"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
+        possible, wrong_label = is_possible(rng), bool(rng.random() < 0.5)
+        items = draw_items(rng, state, 1 + difficulty // 2, possible or wrong_label)
+        label = words.pick(rng, labels)
+        if not possible and wrong_label:
+            label = absent(labels, lambda: words.pick(rng, LABELS))
+        shipping, message = words.pick(rng, list(SHIPPING)), words.sentence(rng) if rng.random() < 0.5 else ""
+        text = f"Order this in the shop: {spoken(items)}. Send it to my address labelled {label} by {shipping} shipping"
+        text += f', with the message "{message}".' if message else ", without a message."
+        ask = {"items": items, "label": label, "shipping": shipping, "message": message}
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        place = state.rows("shop", "SELECT street, city, postcode FROM address WHERE label = ?", ask["label"])[0]
+        values = (f"{state.now:%Y-%m-%d}", "Processing", ", ".join(place), ask["shipping"], ask["message"])
+        state.change("shop", "INSERT INTO purchase VALUES (NULL, ?, ?, ?, ?, ?)", *values)
+        id = state.one("shop", "SELECT max(id) FROM purchase")
+        for name, quantity in ask["items"]:
+            sql = "INSERT INTO line SELECT ?, id, ?, price FROM product WHERE name = ?"
+            state.change("shop", sql, id, quantity, name)
+            state.change("shop", "UPDATE product SET stock = stock - ? WHERE name = ?", quantity, name)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{SHOP}/addresses")
+        place = next((row for row in page.records("Label") if row["Label"] == ask["label"]), None)
+        there = place is not None and (yield from add_to_cart(ask["items"]))
+        if place is None or not there:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Goto(f"{SHOP}/checkout")
+        yield Select("Address", f"{place['Label']}: {place['Street']}, {place['City']}")
+        yield Select("Shipping method", f"{ask['shipping']} ({money(SHIPPING[ask['shipping']])})")
+        if ask["message"]:
+            yield Fill("Message for the parcel", ask["message"])
+        yield Click("button", "Place order")
+        yield Answer(DONE)
+
+
+class Cancel(Family):
+    """Cancel the order that contains a product."""
+
+    name = "shop-cancel"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng, 0.25)
+        rows = state.rows(
+            "shop",
+            "SELECT product.name, purchase.id FROM line JOIN product ON product.id = product JOIN purchase ON "
+            "purchase.id = purchase WHERE (status = 'Processing') = ? AND status <> 'Cancelled' AND "
+            "(SELECT count(*) FROM line AS other WHERE other.product = product.id) = 1 ORDER BY product.id",
+            possible,
+        )
+        if not rows:
+            return self.make(rng, difficulty, state)
+        row = words.pick(rng, rows)
+        return f"Cancel my order in the shop that contains the product {row['name']}.", asked(
+            {"product": row["name"]}, possible=possible
+        )
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        order = state.one(
+            "shop", "SELECT purchase FROM line JOIN product ON product.id = product WHERE name = ?", ask["product"]
+        )
+        state.change("shop", "UPDATE purchase SET status = 'Cancelled' WHERE id = ?", order)
+        for row in state.rows("shop", "SELECT product, quantity FROM line WHERE purchase = ?", order):
+            state.change("shop", "UPDATE product SET stock = stock + ? WHERE id = ?", row["quantity"], row["product"])
+
+    def solve(self, ask: Ask) -> Plan:
+        orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
+        for row in orders:
+            if row["Status"] == "Processing":
+                page = yield Goto(f"{SHOP}/orders/{row['Order']}")
+                if page.has("link", ask["product"]):
+                    yield Click("button", "Cancel order")
+                    yield Answer(DONE)
+                    return
+        yield Answer(IMPOSSIBLE)
+
+
+class Review(Family):
+    """Review a product."""
+
+    name = "shop-review"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = [row["name"] for row in state.rows("shop", "SELECT name FROM product ORDER BY id")]
+        name, possible = words.pick(rng, names), is_possible(rng)
+        if not possible:
+            name = absent(names, lambda: product_name(rng, words.pick(rng, list(CATEGORIES))))
+        title, body = words.sentence(rng).removesuffix("."), words.paragraph(rng, 1 + difficulty)
+        ask = {"product": name, "stars": int(rng.integers(1, 6)), "title": title, "body": body}
+        text = f"Review the product {name} in the shop with {ask['stars']} of 5 stars, "
+        text += f'the title "{title}" and the text "{body}"'
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "INSERT INTO review SELECT NULL, id, ?, ?, ?, ?, ? FROM product WHERE name = ?"
+        today = f"{state.now:%Y-%m-%d}"
+        state.change("shop", sql, state.me.username, ask["stars"], ask["title"], ask["body"], today, ask["product"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_product(ask["product"])
+        if page is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", "Write a review")
+        yield Select("Stars", f"{ask['stars']} star{'s' * (ask['stars'] > 1)}")
+        yield Fill("Title", ask["title"])
+        yield Fill("Review", ask["body"])
+        yield Click("button", "Save review")
+        yield Answer(DONE)
+
+
+class ChangeAddress(Family):
+    """Change parts of an address."""
+
+    name = "shop-address"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
+        label, possible = words.pick(rng, labels), is_possible(rng)
+        if not possible:
+            label = absent(labels, lambda: words.pick(rng, LABELS))
+        news = {"Street": street(rng), "City": words.pick(rng, words.PLACES), "Postcode": postcode(rng)}
+        parts = choose(rng, sorted(news), min(1 + difficulty, 3))
+        change = {part: news[part] for part in sorted(parts)}
+        told = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
+        return f"In the shop, change in my address labelled {label} {told}.", asked(
+            {"label": label, "change": change}, possible=possible
+        )
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for part, value in ask["change"].items():
+            state.change("shop", f"UPDATE address SET {part.lower()} = ? WHERE label = ?", value, ask["label"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{SHOP}/addresses")
+        if all(row["Label"] != ask["label"] for row in page.records("Label")):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", "Edit", row=ask["label"])
+        for part, value in ask["change"].items():
+            yield Fill(part, value)
+        yield Click("button", "Save address")
+        yield Answer(DONE)
+
+
+class ClearWishes(Family):
+    """Take off the wish list what is too dear, out of stock or of a category."""
+
+    name = "shop-wishes"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows("shop", "SELECT product.* FROM wish JOIN product ON product.id = product ORDER BY price, name")
+        if rng.random() < 0.5:
+            limit = words.pick(rng, rows[: len(rows) - 1])["price"] + 100
+            ask = {"above": limit, "category": ""}
+            gone = [row["name"] for row in rows if row["price"] > limit]
+            text = f"costs more than {money(limit)}"
+        else:
+            category = words.pick(rng, rows)["category"]
+            ask = {"above": 0, "category": category}
+            gone = [row["name"] for row in rows if row["category"] == category]
+            text = f"is of the category {category}"
+        if not gone:
+            return self.make(rng, difficulty, state)
+        return f"Take everything off my wish list in the shop that {text}.", asked(ask)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "DELETE FROM wish WHERE product IN (SELECT id FROM product WHERE category = ? OR (? > 0 AND price > ?))"
+        state.change("shop", sql, ask["category"], ask["above"], ask["above"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{SHOP}/wishlist")
+        for row in page.records("Product"):
+            price = round(float(row["Price"].replace("$", "").replace(",", "")) * 100)
+            if row["Category"] == ask["category"] or 0 < ask["above"] < price:
+                yield Click("button", "Remove", row=row["Product"])
+        yield Answer(DONE)
+
+
+class OrderAgain(Family):
+    """Put everything of an old order into the cart."""
+
+    name = "shop-again"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = """SELECT purchase.id, max(quantity > stock) AS short FROM purchase JOIN line ON purchase = purchase.id
+            JOIN product ON product.id = product GROUP BY purchase.id HAVING count(*) >= ? ORDER BY purchase.id"""
+        rows = state.rows("shop", sql, min(1 + difficulty, 3)) or state.rows("shop", sql, 1)
+        row = words.pick(rng, rows)
+        text = f"Put everything that was in my order {row['id']} into my cart in the shop again, in the same quantities."
+        return text, asked({"order": str(row["id"])}, possible=not row["short"])
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "INSERT INTO cart SELECT product, quantity FROM line WHERE purchase = ?"
+        state.change("shop", sql, int(ask["order"]))
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{SHOP}/orders/{ask['order']}")
+        items: list[list[Any]] = [[row["Product"], int(row["Quantity"])] for row in page.records("Product")]
+        there = yield from add_to_cart(items)
+        yield Answer(DONE if there else IMPOSSIBLE)
+
+
+FAMILIES: tuple[Family, ...] = (
+    OrderTotal(),
+    Spending(),
+    Cheapest(),
+    Reviewer(),
+    FillCart(),
+    Buy(),
+    Cancel(),
+    Review(),
+    ChangeAddress(),
+    ClearWishes(),
+    OrderAgain(),
+)

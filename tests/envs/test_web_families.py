@@ -1,0 +1,70 @@
+"""Every task family: its plan solves it through the pages, and nothing less does."""
+
+import pytest
+from web_pages import TextBrowser, made, solved
+
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE
+from agentgym.envs.web.sites import families
+
+FAMILIES = families()
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_plan_solves_the_task(name):
+    for difficulty, seeds in {0: 5, 1: 2, 3: 1}.items():
+        follow(FAMILIES[name], difficulty, range(seeds))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_plan_solves_many_tasks(name):
+    for difficulty in (0, 1, 2, 5):
+        follow(FAMILIES[name], difficulty, range(10, 60))
+
+
+def follow(family, difficulty, seeds):
+    for seed in seeds:
+        browser, instruction, data = solved(family, seed, difficulty)
+        assert family.check(browser.state, browser.answer, data), (seed, instruction, data, browser.answer)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_done_is_not_enough(name):
+    family = FAMILIES[name]
+    for seed in SEEDS:
+        state, instruction, data = made(family, seed)
+        assert not family.check(state, DONE, data), (seed, instruction)
+        assert family.check(state, IMPOSSIBLE, data) == (not data["possible"]), (seed, instruction)
+        if data["answers"]:
+            assert data["answers"][0] not in instruction
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_any_other_change_fails(name):
+    family = FAMILIES[name]
+    browser, _, data = solved(family, 0)
+    for site in family.sites:
+        browser.state.db(site).execute("INSERT INTO session VALUES ('somebody')")
+        assert not family.check(browser.state, browser.answer, data)
+        browser.state.db(site).execute("DELETE FROM session WHERE username = 'somebody'")
+    assert family.check(browser.state, browser.answer, data)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_tasks_differ_and_making_one_changes_nothing(name):
+    family = FAMILIES[name]
+    told = set()
+    for seed in SEEDS:
+        state, instruction, data = made(family, seed)
+        assert state.digest() == state.fresh().digest()
+        assert (instruction, data) == made(family, seed)[1:]
+        told.add(instruction)
+    assert len(told) > len(SEEDS) // 2
+
+
+def test_start_pages_are_there():
+    for family in FAMILIES.values():
+        state, _, _ = made(family, 0)
+        browser = TextBrowser(state)
+        assert browser.request("GET", f"http://{family.sites[0]}.test/").has("link", "Restore demo data")
