@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
     # folder: (hosts, what it is in one line)
     "calendar": (("calendar.test",), "a calendar: month, week, day, events with attendees, invitations"),
-    "tracker": (("tracker.test",), "a project tracker: issues, labels, milestones, members, merge requests with diffs and reviews"),
+    "tracker": (
+        ("tracker.test",),
+        "a project tracker: issues, labels, milestones, members, merge requests with diffs and reviews",
+    ),
     "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
 }
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]

@@ -28,7 +28,8 @@ pages = Blueprint("views", __name__)
 def site() -> Site:
     """Make the application."""
     made = Site("calendar", "Calendar", NAV, NOTICES)
-    made.jinja_env.filters |= {"who": full_name, "weekday": weekday}
+    made.add_template_filter(full_name, "who")
+    made.add_template_filter(weekday)
     made.before_request(ask_to_log_in)
     made.register_blueprint(pages)
     made.register_blueprint(events.pages)
@@ -101,7 +102,9 @@ def show_day(day: str | None) -> Any:
     """Show the events of a day."""
     found = day_of(day) if day else state().now.date()
     before, after = found - timedelta(days=1), found + timedelta(days=1)
-    return render_template("day.html", day=found, events=events_between(found, found)[found.isoformat()], before=before, after=after)
+    return render_template(
+        "day.html", day=found, events=events_between(found, found)[found.isoformat()], before=before, after=after
+    )
 
 
 @pages.get("/list")

@@ -17,7 +17,18 @@ CREATE INDEX event_of_day ON event (day, start);
 """
 CALENDARS = ("Work", "Personal", "Travel")
 REPLIES = ("accepted", "tentative", "declined", "no reply")
-KINDS = ("review", "planning", "workshop", "interview", "walk-through", "kick-off", "demo", "retrospective", "check-up", "course")
+KINDS = (
+    "review",
+    "planning",
+    "workshop",
+    "interview",
+    "walk-through",
+    "kick-off",
+    "demo",
+    "retrospective",
+    "check-up",
+    "course",
+)
 ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
 WEEKS = 4
 """Weeks before and after the episode's day that hold events at size 0."""
@@ -52,7 +63,7 @@ def _fill_day(
         foreign = bool(others) and rng.random() < 0.3
         calendar = "Work" if others and rng.random() < 0.7 else pick(rng, CALENDARS)
         event = db.execute(
-            "INSERT INTO event (calendar, organiser, title, day, start, finish, place, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 calendar,
                 others[0].username if foreign else setting.me.username,

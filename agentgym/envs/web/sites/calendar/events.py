@@ -60,7 +60,8 @@ def edit(event_id: int | None) -> Any:
         return refused("event_form.html", errors, values=values, **shown)
     stored = tuple(values[name] for name in FIELDS[:-1])
     if event is None:
-        query = "INSERT INTO event (organiser, title, calendar, day, start, finish, place, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        names = "organiser, title, calendar, day, start, finish, place, notes"
+        query = f"INSERT INTO event ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         written = run(query, me().username, *stored)
     else:
         written = event["id"]
@@ -81,7 +82,7 @@ def form_values(event: sqlite3.Row | None) -> dict[str, Any]:
         return {**dict.fromkeys(FIELDS, ""), "calendar": "Work", "day": shown}
     names = {person.username: person.name for person in state().setting.people}
     rows = many("SELECT username FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
-    return {**dict(event), "attendees": ", ".join(names.get(row[0], row[0]) for row in rows)}
+    return {**dict(event), "attendees": ", ".join(str(names.get(row[0], row[0])) for row in rows)}
 
 
 def problems(values: dict[str, str], unknown: list[str]) -> list[str]:

@@ -30,7 +30,7 @@ pages = Blueprint("desk", __name__)
 def site() -> Site:
     """Make the application."""
     made = Site("tracker", "Tracker", NAV, NOTICES)
-    made.jinja_env.filters["who"] = full_name
+    made.add_template_filter(full_name, "who")
     made.before_request(ask_to_log_in)
     for part in (pages, issues.pages, merge_requests.pages, labels.pages, milestones.pages, members.pages, projects.pages):
         made.register_blueprint(part)

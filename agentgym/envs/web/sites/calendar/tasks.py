@@ -1,0 +1,5 @@
+"""The calendar's task families."""
+
+from agentgym.envs.web.family import Family
+
+FAMILIES: tuple[Family, ...] = ()
