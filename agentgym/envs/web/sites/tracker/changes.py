@@ -116,7 +116,8 @@ class Triage(Family):
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         sql = "SELECT title FROM milestone WHERE project_id = ? AND state = 'open' ORDER BY id"
         milestone = pick(rng, state.rows("tracker", sql, project))["title"]
-        person = pick(rng, draw_members(state, project))
+        now = state.one("tracker", "SELECT assignee FROM issue WHERE title = ?", titles[0])
+        person = pick(rng, [name for name in draw_members(state, project) if username(name) != now])
         text = f"In the tracker, assign these issues of the project {slug} to {person} and put them into the milestone "
         ask = {"project": slug, "titles": titles, "person": person, "milestone": milestone}
         return f"{text}{milestone}: {spoken(titles)}.", asked(ask, possible=possible)
