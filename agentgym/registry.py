@@ -23,6 +23,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, one reply that goes on", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
+    "rlvr/Web-v0": ("agentgym.envs.web:Web", "use a real browser: shop, forum, wiki and others (WebArena)", {}),
     "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),
     "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
     "rlvr/ReasoningGym-v0": ("agentgym.envs.reasoning_gym:ReasoningGym", "every task of the reasoning-gym package", {}),

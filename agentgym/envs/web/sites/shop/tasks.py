@@ -147,7 +147,8 @@ class Cheapest(Family):
         page = yield Click("button", "Apply filters")
         found = yield from every_page(page, "Product")
         names: list[str] = [row["Product"] for row in found if row["Colour"] == ask["colour"]]
-        yield Answer(names[ask["place"] - 1] if len(names) >= ask["place"] else IMPOSSIBLE)
+        place: int = ask["place"]
+        yield Answer(names[place - 1] if len(names) >= place else IMPOSSIBLE)
 
 
 _REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")

@@ -1,0 +1,90 @@
+"""What a plan does next, from what was done and shown so far: the same for oracle and expert."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Lost, Page, Plan, Step, page_of, target
+
+RESTORE = "http://shop.test/restore"
+RESTORE_BUTTON = "Restore all sites"
+
+Done = tuple[Any, ...]
+"""An action of the browser: its name and its arguments."""
+
+
+class Seen(NamedTuple):
+    """A page that was shown, by its lines, and what was done on it."""
+
+    url: str
+    lines: tuple[tuple[int, str], ...]
+    done: Done = ()
+
+    def page(self) -> Page:
+        """Return the page."""
+        return page_of(self.url, self.lines)
+
+
+def resolved(step: Step, page: Page) -> Done:
+    """Return the action that a step is on a page; Lost where the page has no such thing."""
+    if isinstance(step, Goto):
+        return ("navigate", step.url)
+    if isinstance(step, Answer):
+        return ("answer", step.text)
+    id = int(target(step, page).id)
+    if isinstance(step, Click):
+        return ("click", id)
+    return ("fill", id, step.text) if isinstance(step, Fill) else ("select", id, step.option)
+
+
+def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> Done:
+    """Return what to do now: the next action of a plan that is being followed, else its first one.
+
+    A plan can begin wherever nothing can have changed the sites since they were as at the start: nothing but buttons
+    and keys can. Elsewhere the sites are restored first.
+    """
+    pages = [one.page() for one in (*trail, now)]
+    begins: list[int] = []
+    clean = True
+    for place, one in enumerate(trail):
+        if clean:
+            begins.append(place)
+        if _changes(one.done, pages[place]):
+            clean = _restores(one.done, pages[place])
+    for begin in begins:
+        found = _next_from(plan, trail, pages, begin)
+        if found is not None:
+            return found
+    if clean:
+        found = _next_from(plan, trail, pages, len(trail))
+        assert found is not None
+        return found
+    button = pages[-1].find("button", RESTORE_BUTTON)
+    return ("click", int(button.id)) if button else ("navigate", RESTORE)
+
+
+def _next_from(plan: Callable[[], Plan], trail: Sequence[Seen], pages: Sequence[Page], begin: int) -> Done | None:
+    """Return the plan's next action if all that was done from a place on is what the plan does; else None."""
+    steps = plan()
+    step = next(steps)
+    for place in range(begin, len(trail)):
+        try:
+            if resolved(step, pages[place]) != trail[place].done:
+                return None
+            step = steps.send(pages[place + 1])
+        except (Lost, StopIteration):
+            return None
+    return resolved(step, pages[-1])
+
+
+def _named(done: Done, page: Page) -> tuple[str, str]:
+    found = next((node for node in page.root.walk() if node.id and node.id == str(done[1])), None)
+    return (found.role, found.name) if found else ("", "")
+
+
+def _changes(done: Done, page: Page) -> bool:
+    """Return whether an action may have changed what the sites hold."""
+    return done[0] == "press" or (done[0] == "click" and _named(done, page)[0] not in ("link", "checkbox"))
+
+
+def _restores(done: Done, page: Page) -> bool:
+    return done[0] == "click" and _named(done, page) == ("button", RESTORE_BUTTON)
