@@ -34,7 +34,7 @@ LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITH
     ("errors", "folders", "seeding", "options", "screen", "syntax"),
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "attempts", "wrapper", "registry"),
-    ("rewards", "sandbox", "browser", "engines", "envs", "agents", "contract"),
+    ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),
     ("workers", "rollout", "gateway"),
     ("trainers", "evaluate", "report"),
     ("cli", "__main__"),

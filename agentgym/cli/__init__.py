@@ -33,7 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier"),
-    "serve": ("agentgym.cli.serve", "serve a model to agents of others and record what they say"),
+    "serve": ("agentgym.cli.serve", "serve a model to agents of others, or a retriever to worlds"),
+    "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }

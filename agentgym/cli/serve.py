@@ -1,13 +1,15 @@
-"""Serve a model to agents of others, recording what they say so that it can be trained on.
+"""Serve a model to agents of others, recording what they say so that it can be trained on; or a retriever to worlds.
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
 agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl
+agentgym serve retriever --corpus corpus.jsonl                         its flags: agentgym serve retriever --help
 """
 
 import asyncio
 import importlib.util
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from agentgym.cli import serve_retriever
+from agentgym.cli.flags import read_flags
 from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.options import Options
 
@@ -51,10 +55,20 @@ class Config:
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
 
-def run(config: Config) -> int:
+def read(arguments: Sequence[str]) -> Config | serve_retriever.Config:
+    """Return the flags of what is to be served."""
+    if arguments[:1] == ["retriever"]:
+        described = serve_retriever.__doc__
+        return read_flags(serve_retriever.Config, arguments[1:], command="serve retriever", description=described)
+    return read_flags(Config, arguments, command="serve", description=__doc__)
+
+
+def run(config: Config | serve_retriever.Config) -> int:
     """Serve until Ctrl-C."""
+    if isinstance(config, serve_retriever.Config):
+        return serve_retriever.run(config)
     if config.what != "gateway":
-        raise unknown("server", config.what, ["gateway"])
+        raise unknown("server", config.what, ["gateway", "retriever"])
     if config.engine == "chat":
         raise BadConfig("the gateway records exact tokens, and plain chat has none: use --engine hf, vllm or openai")
     if not config.model:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from agentgym.envs.search import Search
-from agentgym.envs.search.corpus import Corpus, Document, words
 from agentgym.envs.search.files import load_hotpot, load_lines
 from agentgym.errors import BadConfig, BadData, UnknownName
+from agentgym.retrieval.documents import Document, words
+from agentgym.retrieval.memory import Corpus
 
 CONTEXT = [["Ada", ["Ada wrote notes. ", "She lived in London."]], ["Babbage", ["He built engines."]], ["Cat", ["A pet."]]]
 QUESTION: dict[str, Any] = {
@@ -197,7 +198,7 @@ def test_compressed_and_damaged_files(tmp_path: Path) -> None:
     _, questions = lines(tmp_path, CORPUS, ASKED)
     packed = gzip.compress((CORPUS * 1).encode())
     (tmp_path / "c.jsonl.gz").write_bytes(packed)
-    assert len(load_lines(str(tmp_path / "c.jsonl.gz"), questions).corpus) == 2
+    assert load_lines(str(tmp_path / "c.jsonl.gz"), questions).corpus.size == 2
     for name, content in (("cut", packed[:-12]), ("flipped", packed[:15] + b"\xff\xff\xff" + packed[18:]), ("no", b"plain")):
         (tmp_path / f"{name}.gz").write_bytes(content)
         with pytest.raises(BadData, match="damaged or cut short"):
@@ -248,17 +249,25 @@ def test_splits_of_files(tmp_path: Path) -> None:
 
 def test_titles_that_several_documents_share() -> None:
     corpus = Corpus([Document("a", "Same", "one red"), Document("b", "Same", "two"), Document("c", "Other", "red red")])
-    assert corpus.titled("same") == [0, 1] and corpus.titled("b") == [1] and corpus.titled("zz") == []
-    assert corpus.search("red", 3) == [2, 0] and corpus.search("Same", 5) == [1, 0]  # shorter first
-    assert not corpus.unique(0) and corpus.unique(2)
-    assert Corpus([Document("a", "?", "!")]).search("red", 3) == []
+    one, two, three = corpus.documents
+    assert corpus.titled("same") == [one, two] and corpus.titled("b") == corpus.titled("zz") == []
+    assert corpus.find("b") == two and corpus.find("zz") is None
+    assert found(corpus, "red", 3) == ["c", "a"] and found(corpus, "Same", 5) == ["b", "a"]  # shorter first
+    assert not corpus.unique(one) and corpus.unique(three)
+    assert found(Corpus([Document("a", "?", "!")]), "red", 3) == []
+
+
+def found(corpus: Corpus, query: str, count: int) -> list[str]:
+    return [hit.document.id for hit in corpus.search([query], count)[0]]
 
 
 def test_the_best_of_many_documents_is_what_a_full_sort_gives() -> None:
     corpus = Corpus([Document(str(i), f"t{i}", "red " * (i % 7) + "blue") for i in range(5000)])
     index, vocabulary = corpus._index
     scores = index.get_scores_from_ids([vocabulary["red"], vocabulary["blue"]])
-    assert corpus.search("red blue", 20) == sorted(range(5000), key=lambda n: (-scores[n], n))[:20]
+    best = sorted(range(5000), key=lambda n: (-scores[n], n))
+    assert found(corpus, "red blue", 20) == [str(n) for n in best[:20]]
+    assert found(corpus, "red blue", 9000) == [str(n) for n in best]
     assert words("It's naïve, isn't it?") == ["it", "s", "naïve", "isn", "t", "it"]
 
 
@@ -272,7 +281,7 @@ def genuine() -> str:
 def test_the_genuine_sample() -> None:
     env = Search(data=genuine(), split="all")
     tasks = env.tasks(100)
-    assert len(tasks) == 100 and env.library is not None and len(env.library.corpus) == 991
+    assert len(tasks) == 100 and env.library is not None and env.library.corpus.size == 991
     assert tasks[0].data["question"] == "Were Scott Derrickson and Ed Wood of the same nationality?"
     evidence = 0.0
     for task in tasks:

@@ -126,7 +126,7 @@ def test_a_world_is_the_same_in_another_process() -> None:
     code = (
         "from agentgym.envs.search.generate import World; import hashlib;"
         "w = World(7, 'train', 1); print(hashlib.sha256(repr((w.entities, w.corpus.documents)).encode()).hexdigest(),"
-        "w.corpus.search('the town of the founder', 3))"
+        "[hit.document.id for hit in w.corpus.search(['the town of the founder'], 3)[0]])"
     )
     found = {
         subprocess.run(

@@ -5,10 +5,12 @@ lists, as {"title": [...], ...} or as strings holding either as Python literals.
 paragraphs of the file.
 
 Corpus lines: {"id", "contents": "\\"Title\\"\\ntext"} or {"id", "title", "text"}. Question lines: {"question",
-"golden_answers": [...]} and, as wanted, `id`, `split` and `supporting_titles`. A name ending in .gz is unpacked.
+"golden_answers": [...]} and, as wanted, `id`, `split`, `supporting_titles` and FlashRAG's `metadata`, of which the titles
+of `supporting_facts` are read. A name ending in .gz is unpacked.
 
-Splits: a question keeps the `split` it names. In a file that names none, the hash of the id decides (80 % train, 10 %
-valid, 10 % test), so that a policy is never tested on what it was trained on; split `all` is the whole file.
+Splits: a question keeps the `split` it names; in a folder of sets (`agentgym.envs.search.sets`) its file is its split. In a
+file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % test), so that no policy is tested on what
+it was trained on. Split `all` is the whole.
 """
 
 import dataclasses
@@ -21,9 +23,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.core import Task
-from agentgym.envs.search.corpus import Corpus, Document
-from agentgym.envs.search.literals import as_list, plain_text, read_literal
+from agentgym.envs.search.literals import as_list, read_literal
+from agentgym.envs.search.sets import QuestionFile, question_files
 from agentgym.errors import BadData
+from agentgym.retrieval import Document, Retriever
+from agentgym.retrieval.documents import plain_text, read_corpus, read_id
+from agentgym.retrieval.memory import Corpus
 from agentgym.tasks import library
 from agentgym.tasks.library import ALL, hashed
 from agentgym.tasks.lines import objects, opened, raw_lines, stamp
@@ -36,7 +41,7 @@ Stamp = tuple[str, int, int]
 class Library(library.Library):
     """A corpus and questions about it."""
 
-    corpus: Corpus = field(kw_only=True)
+    corpus: Retriever = field(kw_only=True)
 
 
 def load_hotpot(path: str) -> Library:
@@ -47,9 +52,18 @@ def load_hotpot(path: str) -> Library:
 def load_lines(corpus: str, questions: str) -> Library:
     """Read documents and questions in JSON lines, once per process; raises BadData with file and line.
 
-    Of several files of questions, with commas between, each gives its folder's name to its questions as their type.
+    `questions` are files, or folders of sets, with commas between; of several, each gives its folder's name to its
+    questions as their type.
     """
-    return _lines(stamp(corpus), tuple(stamp(path) for path in questions.split(",")))
+    return _lines(stamp(corpus), question_files(questions))
+
+
+def load_questions(questions: str, retriever: Retriever, name: str) -> Library:
+    """Read questions about the documents of a retriever, which `name` spells; else as `load_lines`.
+
+    Of supporting documents, the titles count: a title is that of many passages.
+    """
+    return _over(question_files(questions), retriever, name)
 
 
 @lru_cache(maxsize=4)
@@ -58,7 +72,7 @@ def _hotpot(path: str, _time: int, _size: int) -> Library:
     tasks: dict[str, Task] = {}
     for number, (where, raw) in enumerate(_records(path)):
         question, answer = _text(raw, "question", where), _text(raw, "answer", where)
-        id = _id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
+        id = read_id(raw, "_id" if "_id" in raw else "id", where, f"{Path(path).stem}/{number}")
         paragraphs = _paragraphs(raw, where)
         for title, text in paragraphs.items():
             documents.setdefault((title, text), Document(str(len(documents)), title, text))
@@ -99,56 +113,68 @@ def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _lines(stamped: Stamp, questions: tuple[Stamp, ...]) -> Library:
+def _lines(stamped: Stamp, questions: tuple[QuestionFile, ...]) -> Library:
     corpus = stamped[0]
-    documents: dict[str, Document] = {}
-    for where, raw in objects(corpus):
-        document = _document(raw, where)
-        if document.id in documents:
-            raise BadData(f"{where}: the id {document.id!r} was given before; expected one document per id")
-        documents[document.id] = document
-    if not documents:
-        raise BadData(f"{corpus} holds no document; expected at least one")
-    by_title = {document.title: document.id for document in reversed(documents.values())}
+    documents = read_corpus(corpus)
+    by_title = {_line(document.title): document.id for document in reversed(documents)}
+    return _library(_sources(questions), documents, _tasks(questions, corpus, by_title))
+
+
+@lru_cache(maxsize=4)
+def _over(questions: tuple[QuestionFile, ...], retriever: Retriever, name: str) -> Library:
+    tasks = _tasks(questions, name, None)
+    return Library(_sources(questions), tuple(tasks.values()), "question", corpus=retriever)
+
+
+def _tasks(questions: tuple[QuestionFile, ...], corpus: str, by_title: dict[str, str] | None) -> dict[str, Task]:
+    """Return the questions of all files by id; `by_title` has the documents' ids where they are known."""
     tasks: dict[str, Task] = {}
-    for path, _, _ in questions:
-        kind = Path(path).parent.name if len(questions) > 1 else ""
-        for task in _asked(path, kind, corpus, by_title):
+    for file in questions:
+        for task in _asked(file, corpus, by_title):
             if task.id in tasks:
-                raise BadData(f"{path}: the id {task.id!r} was given before; expected one question per id")
+                raise BadData(f"{file.path}: the id {task.id!r} was given before; expected one question per id")
             tasks[task.id] = task
-    return _library(",".join(path for path, _, _ in questions), documents.values(), tasks)
+    if not tasks:
+        raise BadData(f"{_sources(questions)} holds no question; expected at least one")
+    return tasks
 
 
-def _asked(path: str, kind: str, corpus: str, by_title: dict[str, str]) -> Iterator[Task]:
+def _sources(questions: tuple[QuestionFile, ...]) -> str:
+    return ",".join(file.path for file in questions)
+
+
+def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None) -> Iterator[Task]:
     """Yield the questions of a file; of a kind, where there are several files."""
-    seen: set[str] = set()
+    path, kind, seen = file.path, file.kind, set[str]()
     for number, (where, raw) in enumerate(objects(path)):
-        id = _id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
+        id = read_id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
         if id in seen:
             raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-        evidence: list[str] = []
-        for title in _strings(raw, "supporting_titles", where) if raw.get("supporting_titles") is not None else []:
-            if _line(title) not in by_title:
-                raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
-            evidence.append(by_title[_line(title)])
         answers = _strings(raw, "golden_answers", where)
         if not answers:
             raise BadData(f"{where}: golden_answers is empty; expected at least one answer")
         seen.add(id)
-        task = _task(id, _text(raw, "question", where), answers, evidence, _split(raw, id, where))
+        split = file.split or _split(raw, id, where)
+        task = _task(id, _text(raw, "question", where), answers, [], split)
+        task = dataclasses.replace(task, data={**task.data, **_chain(raw, where, corpus, by_title)})
         yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
 
 
-def _document(raw: dict[str, Any], where: str) -> Document:
-    if "contents" in raw:
-        title, _, text = _text(raw, "contents", where).partition("\n")
-    elif "title" in raw and "text" in raw:
-        title, text = _text(raw, "title", where), _text(raw, "text", where)
-    else:
-        expected = '{"id", "contents"} or {"id", "title", "text"}'
-        raise BadData(f"{where}: a document with the keys {sorted(raw)[:8]}; expected {expected}")
-    return Document(_id(raw, "id", where), _line(title.strip().strip('"')), plain_text(text.strip()))
+def _chain(raw: dict[str, Any], where: str, corpus: str, by_title: dict[str, str] | None) -> dict[str, list[str]]:
+    """Return the supporting documents of a question: their ids, or where those are not known their titles."""
+    if raw.get("supporting_titles") is not None:
+        titles = [_line(title) for title in _strings(raw, "supporting_titles", where)]
+        if by_title is None:
+            return {"titles": list(dict.fromkeys(titles))}
+        for title in titles:
+            if title not in by_title:
+                raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
+        return {"evidence": list(dict.fromkeys(by_title[title] for title in titles))}
+    metadata: Any = raw.get("metadata")
+    facts: Any = cast("dict[str, Any]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
+    named: Any = cast("dict[str, Any]", facts).get("title") if isinstance(facts, dict) else None
+    titles = [title for title in cast("list[Any]", named if isinstance(named, list) else []) if isinstance(title, str)]
+    return {"titles": list(dict.fromkeys(map(_line, titles)))} if titles else {}
 
 
 def _library(path: str, documents: Iterable[Document], tasks: dict[str, Task]) -> Library:
@@ -210,13 +236,6 @@ def _strings(raw: dict[str, Any], key: str, where: str) -> list[str]:
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise BadData(f"{where}: {key} is {str(raw.get(key))[:60]!r}; expected a list of texts")
     return [plain_text(text.strip()) for text in cast("list[str]", texts)]
-
-
-def _id(raw: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
-    value = raw.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a text or a whole number")
-    return plain_text(str(value).strip())
 
 
 def _line(title: str) -> str:

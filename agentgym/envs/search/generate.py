@@ -5,9 +5,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from agentgym.envs.search.corpus import Corpus, Document
 from agentgym.envs.search.names import Names
 from agentgym.envs.search.relations import KINDS, NOISE, NOISE_OF_ALL, OF_KIND, PRONOUNS, RELATION, SHARES, TRADES, YEAR
+from agentgym.retrieval.documents import Document
+from agentgym.retrieval.memory import Corpus
 from agentgym.seeding import generator
 
 FIRST_YEAR, LAST_YEAR = 1400, 1990

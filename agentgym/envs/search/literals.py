@@ -33,8 +33,3 @@ def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> l
         if all(isinstance(pair, list | tuple) and len(cast("list[Any]", pair)) == 2 for pair in pairs):
             return [(pair[0], pair[1]) for pair in pairs]
     raise BadData(f"{what} is {str(cast('object', value))[:60]!r}; expected {expected}")
-
-
-def plain_text(text: str) -> str:
-    """Return the text with halves of characters (lone surrogates), which no tokenizer takes, replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

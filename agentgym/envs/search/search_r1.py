@@ -36,7 +36,7 @@ class SearchR1(Search):
     horizon = 5
     difficulty = 0
     feedback = "genuine"
-    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "hops", "worlds", "top_k")
+    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever", "hops", "worlds", "top_k")
     expert_bound = 0.8
     ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.15}
 
@@ -68,11 +68,9 @@ class SearchR1(Search):
         return self.invalid(INVALID, error)
 
     def _found(self, query: str) -> str:
-        self._asked = (*self._asked, query)
-        self._results = tuple(self._documents.search(query, self.top_k))
-        self._listed.update(self._results)
-        documents = [self._documents.documents[number] for number in self._results]
-        return "\n".join(f'Doc {rank}(Title: "{found.title}") {found.text}' for rank, found in enumerate(documents, 1))
+        """Return the documents as Search-R1 writes them: the first line of their contents as it stands, then the rest."""
+        documents = self._find(query)
+        return "".join(f"Doc {rank}(Title: {found.heading}) {found.text}\n" for rank, found in enumerate(documents, 1))
 
     # Who plays
 
@@ -84,10 +82,10 @@ class SearchR1(Search):
         if self.library is not None:
             raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
         while True:
-            shown = {n: (d.title, d.text) for n in sorted(self._listed) for d in (self._documents.documents[n],)}
-            titles = {title for title, _ in shown.values()}
-            results = [shown[n] for n in self._results]
-            yield _tagged(next_action(self.task.data["question"], shown.values(), titles, results, self._asked))
+            shown = [(document.title, document.text) for document in self._in_order()]
+            titles = {title for title, _ in shown}
+            results = [(document.title, document.text) for document in self._results]
+            yield _tagged(next_action(self.task.data["question"], shown, titles, results, self._asked))
 
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
         kept = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}

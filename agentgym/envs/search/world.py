@@ -9,12 +9,15 @@ import numpy as np
 from agentgym.actions import spell, tool
 from agentgym.core import Outcome, Task, TextEnv
 from agentgym.envs.search import cheaters as shortcuts
-from agentgym.envs.search.corpus import Corpus, words
-from agentgym.envs.search.files import Library, load_hotpot, load_lines
+from agentgym.envs.search.files import Library, load_hotpot, load_lines, load_questions
 from agentgym.envs.search.generate import world
 from agentgym.envs.search.questions import draw_question
 from agentgym.envs.search.reader import next_action
 from agentgym.errors import BadConfig
+from agentgym.retrieval import Document, Retriever
+from agentgym.retrieval.documents import title_key, words
+from agentgym.retrieval.memory import Corpus
+from agentgym.retrieval.opening import IN_MEMORY, open_retriever
 from agentgym.rewards.exact_match import exact_match, f1, normalise
 from agentgym.seeding import derive, generator
 
@@ -28,7 +31,7 @@ class Search(TextEnv):
     and names and question forms of `valid` and `test` never occur in `train`. Difficulty d: 60 + 90 d documents,
     questions of 1 to 2, 3, 4 hops, from d = 3 on none of the short ones; with d, more names resemble each other and
     more facts stand in the document of their object only. `data` is a HotpotQA file; `corpus` and `questions` are
-    JSON lines (see `agentgym.envs.search.files`).
+    JSON lines (see `agentgym.envs.search.files`); `retriever` names what finds documents where `questions` are given.
 
     Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation, else 0. Measures: `evidence` (share
     of the chain's documents shown), `f1` and `format` (an answer was given), both 0 until the answer.
@@ -43,14 +46,19 @@ class Search(TextEnv):
 
     horizon = 24
     difficulty = 2
-    settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "hops", "worlds", "top_k", "passage", "page")
+    settings: ClassVar[tuple[str, ...]] = (
+        *("data", "corpus", "questions", "retriever"),
+        *("hops", "worlds", "top_k", "passage", "page"),
+    )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
     data: str | None = None
     """A HotpotQA file."""
     corpus: str | None = None
     """Documents in JSON lines; goes with `questions`."""
+    retriever: str = IN_MEMORY
+    """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER` or `http://HOST:PORT`."""
     questions: str | None = None
-    """Questions in JSON lines; goes with `corpus`."""
+    """Questions in JSON lines, or folders of them; goes with `corpus`, or with a retriever that has its documents."""
     hops: int = 0
     """Hops of every generated question; 0 lets the difficulty decide."""
     worlds: int = 0
@@ -67,28 +75,38 @@ class Search(TextEnv):
     ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.1, "most_retrieved": 0.07, "first_document": 0.15}
 
     def _check_options(self) -> None:
-        self.library: Library | None = None
-        if self.data is not None and (self.corpus is not None or self.questions is not None):
-            raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
-        if (self.corpus is None) != (self.questions is None):
-            raise BadConfig("corpus and questions go together: give the path of both, or of neither")
         for name, least in (("hops", 0), ("worlds", 0), ("top_k", 1), ("passage", 20), ("page", 20)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadConfig(f"{name} of Search is {value!r}; expected an integer from {least}")
-        if self.data is not None:
-            self.library = load_hotpot(self.data)
-        elif self.corpus is not None and self.questions is not None:
-            self.library = load_lines(self.corpus, self.questions)
+        self.library = self._read_files()
         if self.library is not None:
             self.splits = self.library.splits
+            self.blocking = self.library.corpus.blocking
         super()._check_options()
 
+    def _read_files(self) -> Library | None:
+        """Return the questions and documents that the options name; None for generated worlds."""
+        if self.data is not None and (self.corpus is not None or self.questions is not None):
+            raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
+        if self.retriever != IN_MEMORY:
+            if self.questions is None:
+                raise BadConfig(
+                    f"retriever is {self.retriever!r}, which has its own documents: give questions=FILE too; "
+                    f"generated worlds and data are searched by {IN_MEMORY!r}"
+                )
+            return load_questions(self.questions, open_retriever(self.retriever, self.corpus), self.retriever)
+        if (self.corpus is None) != (self.questions is None):
+            raise BadConfig("corpus and questions go together: give the path of both, or of neither")
+        if self.data is not None:
+            return load_hotpot(self.data)
+        return None if self.corpus is None or self.questions is None else load_lines(self.corpus, self.questions)
+
     def setup(self) -> None:
-        self._documents = Corpus([])
-        self._listed: set[int] = set()
-        self._opened: set[int] = set()
-        self._results: tuple[int, ...] = ()
+        self._documents: Retriever = Corpus([])
+        self._shown: dict[str, Document] = {}
+        self._opened: set[str] = set()
+        self._results: tuple[Document, ...] = ()
         self._asked: tuple[str, ...] = ()
         self._given: str | None = None
 
@@ -158,14 +176,15 @@ class Search(TextEnv):
 
     def begin(self, task: Task) -> str:
         self._documents = self._documents_of(task)
-        self._listed, self._opened, self._results, self._asked, self._given = set(), set(), (), (), None
+        self._shown, self._opened, self._results, self._asked, self._given = {}, set(), (), (), None
+        size = self._documents.size
         return (
             f"Question: {task.data['question']}\n"
-            f"The answer is in a library of {len(self._documents)} documents. "
+            f"The answer is in a library of {'' if size is None else f'{size} '}documents. "
             "Search it, open documents, then answer in a few words."
         )
 
-    def _documents_of(self, task: Task) -> Corpus:
+    def _documents_of(self, task: Task) -> Retriever:
         if self.library is not None and "world" not in task.data:
             return self.library.corpus
         number = task.data["world"]
@@ -178,25 +197,31 @@ class Search(TextEnv):
             return self.invalid(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read. Use a few words.")
         if not words(query):
             return self.invalid("the query holds no word. Write what to look for, for example search[a name].")
-        self._asked = (*self._asked, query)
-        self._results = tuple(self._documents.search(query, self.top_k))
-        self._listed.update(self._results)
-        if not self._results:
+        if not self._find(query):
             return "No document holds any of these words. Try other words, or a name from the question."
-        return "\n".join(f"Doc {rank}({self._label(n)}) {self._begin(n)}" for rank, n in enumerate(self._results, 1))
+        return "\n".join(f"Doc {rank}({self._label(d)}) {self._begin(d)}" for rank, d in enumerate(self._results, 1))
+
+    def _find(self, query: str) -> tuple[Document, ...]:
+        """Search, and remember what was asked and what came; Fault where the retriever fails."""
+        [hits] = self._documents.search([query], self.top_k)
+        self._asked = (*self._asked, query)
+        self._results = tuple(hit.document for hit in hits)
+        self._shown.update((document.id, document) for document in self._results)
+        return self._results
 
     @tool
     def open(self, document: str) -> str | Outcome:
         """Open a document by its title, or its id where several share a title; returns its whole text."""
-        found = self._documents.titled(document[:LONGEST_QUERY])
-        if not found:
+        name = document[:LONGEST_QUERY]
+        found = self._documents.titled(name) if title_key(name) else []
+        one = found[0] if found else self._shown.get(name.strip()) or self._documents.find(name.strip())
+        if one is None:
             return self.invalid(self._unknown_document(document))
-        number = found[0]
-        self._opened.add(number)
-        self._listed.add(number)
-        text = self._read(number)
+        self._opened.add(one.id)
+        self._shown[one.id] = one
+        text = self._read(one)
         if len(found) > 1:
-            others = ", ".join(self._documents.documents[n].id for n in found[1:6]) + (", …" if len(found) > 6 else "")
+            others = ", ".join(other.id for other in found[1:6]) + (", …" if len(found) > 6 else "")
             text += f"\n{len(found)} documents have this title; open the others by id: {others}."
         return text
 
@@ -209,56 +234,61 @@ class Search(TextEnv):
         right = exact_match(text, self.task.data["answers"]) == 1.0
         return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
 
-    def _label(self, number: int) -> str:
-        document = self._documents.documents[number]
-        return f'Title: "{document.title}"' + ("" if self._documents.unique(number) else f", id: {document.id}")
+    def _label(self, document: Document) -> str:
+        return f'Title: "{document.title}"' + ("" if self._documents.unique(document) else f", id: {document.id}")
 
-    def _begin(self, number: int) -> str:
-        return _cut(" ".join(self._documents.documents[number].text.split()), self.passage, " …")
+    def _begin(self, document: Document) -> str:
+        return _cut(" ".join(document.text.split()), self.passage, " …")
 
-    def _read(self, number: int) -> str:
-        document = self._documents.documents[number]
+    def _read(self, document: Document) -> str:
         rest = len(document.text) - self.page
         return f"{document.title}\n{_cut(document.text, self.page, f' … ({rest} more characters are not shown)')}"
 
     def _unknown_document(self, name: str) -> str:
         shown = name if len(name) <= 60 else f"{name[:57]}..."
-        near = [self._documents.documents[n].title for n in self._documents.search(name[:LONGEST_QUERY], 3)]
+        near = [hit.document.title for hit in self._documents.search([name[:LONGEST_QUERY]], 3)[0]] if words(name) else []
         hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
         return f"no document has the title or id {shown!r}.{hint}"
 
     def state(self) -> Any:
-        return sorted(self._listed), sorted(self._opened), None if self._given is None else normalise(self._given)
+        return sorted(self._shown), sorted(self._opened), None if self._given is None else normalise(self._given)
 
     def measures(self) -> dict[str, float]:
-        chain = set(self.task.data.get("evidence", ()))
-        shown = {self._documents.documents[n].id for n in self._listed} & chain
         answers = self.task.data.get("answers", ())
         return {
-            "evidence": len(shown) / len(chain) if chain else 0.0,
+            "evidence": self._evidence(),
             "f1": 0.0 if self._given is None else f1(self._given, answers),
             "format": 0.0 if self._given is None else 1.0,
         }
 
+    def _evidence(self) -> float:
+        """Return the share of the chain that was shown: of its documents, or of their titles where those are known."""
+        chain, shown = set(self.task.data.get("evidence", ())), set(self._shown)
+        if not chain and "titles" in self.task.data:
+            chain = {title_key(title) for title in self.task.data["titles"]}
+            shown = {title_key(document.title) for document in self._shown.values()}
+        return len(chain & shown) / len(chain) if chain else 0.0
+
     def save(self) -> Any:
-        return frozenset(self._listed), frozenset(self._opened), self._results, self._asked, self._given
+        return tuple(self._shown.values()), frozenset(self._opened), self._results, self._asked, self._given
 
     def load(self, payload: Any) -> None:
-        listed, opened, self._results, self._asked, self._given = payload
-        self._listed, self._opened = set(listed), set(opened)
+        shown, opened, self._results, self._asked, self._given = payload
+        self._shown, self._opened = {document.id: document for document in shown}, set(opened)
         self._documents = self._documents_of(self.task)
 
     # Who plays
 
     def oracle(self) -> Iterator[str]:
         """Open the documents of the chain that are not open yet, in order, then answer."""
-        for name in self.task.data["evidence"]:
-            number = self._documents.number_of(name)
-            if number not in self._opened:
-                document = self._documents.documents[number]
-                handle = document.title if self._documents.unique(number) else document.id
-                if self._documents.titled(handle)[:1] == [number]:
-                    yield spell("open", handle)
+        for id in self.task.data["evidence"]:
+            document = None if id in self._opened else self._documents.find(id)
+            if document is not None:
+                named = self._documents.titled(document.title)
+                if self._documents.unique(document) and named[:1] == [document]:
+                    yield spell("open", document.title)
+                elif not self._documents.titled(id):
+                    yield spell("open", id)
         yield spell("answer", self.task.data["answers"][0])
 
     def expert(self) -> Iterator[str]:
@@ -268,16 +298,19 @@ class Search(TextEnv):
         while True:
             yield next_action(
                 self.task.data["question"],
-                [self._seen(n) for n in sorted(self._listed)],
-                {self._documents.documents[n].title for n in self._opened},
-                [self._seen(n) for n in self._results],
+                [self._seen(document) for document in self._in_order()],
+                {self._shown[id].title for id in self._opened},
+                [self._seen(document) for document in self._results],
                 self._asked,
             )
 
-    def _seen(self, number: int) -> tuple[str, str]:
+    def _in_order(self) -> list[Document]:
+        """Return what was shown in an order of its own, not that in which it came."""
+        return sorted(self._shown.values(), key=lambda document: (len(document.id), document.id))
+
+    def _seen(self, document: Document) -> tuple[str, str]:
         """Return a document's title and as much of its text as was shown."""
-        document = self._documents.documents[number]
-        text = document.text[: self.page] if number in self._opened else self._begin(number).removesuffix(" …")
+        text = document.text[: self.page] if document.id in self._opened else self._begin(document).removesuffix(" …")
         return document.title, text
 
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:

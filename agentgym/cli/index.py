@@ -1,0 +1,89 @@
+"""Make an index of documents, once: all worlds and servers then share it.
+
+agentgym index wiki-18.jsonl.gz runs/wiki                 by words (tantivy)
+agentgym index wiki-18.jsonl runs/e5 --kind dense --encoder e5-base-v2 --query-prefix "query: " --passage-prefix "passage: "
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from agentgym.errors import BadConfig, unknown
+
+_EVERY = 2.0  # seconds between two lines of progress
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to make, and from what."""
+
+    corpus: tyro.conf.Positional[str]
+    """Documents in JSON lines, {"id", "contents"} or {"id", "title", "text"}; also .gz."""
+    folder: tyro.conf.Positional[str]
+    """Where the index shall be; an interrupted build goes on, a finished one of the same corpus is left as it is."""
+    kind: str = "tantivy"
+    """`tantivy` (by words, BM25) or `dense` (by meaning, needs --encoder)."""
+    encoder: str = ""
+    """Folder of a sentence-transformers model."""
+    query_prefix: str = ""
+    """What the encoder wants before a query; for E5 "query: "."""
+    passage_prefix: str = ""
+    """What the encoder wants before a passage; for E5 "passage: "."""
+    search: str = "flat"
+    """Of a dense index: `flat` (exact), `ivf` or `hnsw` (faster, may miss)."""
+    device: str = "cpu"
+    """Where a dense index is encoded: cpu, cuda."""
+
+
+def run(config: Config) -> int:
+    """Make the index."""
+    console = Console(highlight=False)
+    retriever = make(config, console)
+    console.print(f"{config.kind}:{config.folder} has {retriever.size} documents", markup=False, soft_wrap=True)
+    retriever.close()
+    return 0
+
+
+def make(config: Config, console: Console) -> Any:
+    """Return the retriever of the folder, made where it is absent."""
+    if not config.corpus:
+        raise BadConfig(f"there is no index at {config.folder}: say what to make it from, --corpus FILE")
+    progress = _progress(console)
+    if config.kind == "tantivy":
+        from agentgym.retrieval.disk import build_disk_index
+
+        return build_disk_index(config.corpus, config.folder, progress)
+    if config.kind != "dense":
+        raise unknown("kind of index", config.kind, ["tantivy", "dense"])
+    if not config.encoder:
+        raise BadConfig("a dense index needs --encoder FOLDER, a sentence-transformers model")
+    from agentgym.retrieval.dense import build_dense_index
+
+    return build_dense_index(
+        config.corpus,
+        config.folder,
+        config.encoder,
+        query_prefix=config.query_prefix,
+        passage_prefix=config.passage_prefix,
+        search=config.search,
+        device=config.device,
+        progress=progress,
+    )
+
+
+def _progress(console: Console) -> Any:
+    """Return what prints a line of progress now and then: it is read in logs as often as on a screen."""
+    began = last = time.monotonic()
+
+    def report(what: str, done: int, total: int | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _EVERY or (done == total and last > began):
+            last = now
+            of = "" if total is None else f" of {total}"
+            console.print(f"{what}: {done}{of}, {now - began:.0f} s", markup=False, soft_wrap=True)
+
+    return report

@@ -1,0 +1,111 @@
+"""Serve a retriever to many worlds at once, in Search-R1's form: POST /retrieve {queries, topk, return_scores}.
+
+agentgym serve retriever --corpus wiki-18.jsonl --index runs/wiki    tantivy on disk; the index is made where it is absent
+agentgym serve retriever --index runs/wiki-e5 --port 8100           an index that is there, of whatever kind
+agentgym serve retriever --corpus corpus.jsonl                      bm25s in memory, without an index
+"""
+
+import asyncio
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from agentgym.errors import BadConfig, MissingExtra
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to serve, and where."""
+
+    index: str = ""
+    """Folder of an index; made from --corpus where it is absent."""
+    corpus: str = ""
+    """Documents in JSON lines, also .gz; without --index they are held in memory."""
+    kind: str = ""
+    """Kind of index to make: tantivy (default) or dense."""
+    encoder: str = ""
+    """Folder of the encoder that a dense index is made with (it is kept in the index)."""
+    query_prefix: str = ""
+    """What the encoder wants before a query; for E5 "query: "."""
+    passage_prefix: str = ""
+    """What the encoder wants before a passage; for E5 "passage: "."""
+    host: str = "127.0.0.1"
+    """Address to listen on; whoever reaches it may read the documents."""
+    port: int = 8000
+    """Port to listen on; 0 takes a free one."""
+    topk: int = 3
+    """Documents of a query that names no number."""
+    batch: int = 256
+    """Most queries that are searched together."""
+    threads: int = 1
+    """Threads that share a batch."""
+    cache: int = 10_000
+    """Answers that are remembered."""
+    seconds: float = 30.0
+    """Longest that a request may take."""
+    body_mib: int = 16
+    """Largest request body in MiB."""
+
+
+def run(config: Config) -> int:
+    """Serve until Ctrl-C."""
+    if not 0 <= config.port < 65536 or config.body_mib < 1 or config.topk < 1 or config.seconds <= 0:
+        raise BadConfig(
+            f"--port is {config.port}, --body-mib {config.body_mib}, --topk {config.topk}, --seconds {config.seconds}; "
+            "expected 0 to 65535, and numbers above 0"
+        )
+    if importlib.util.find_spec("uvicorn") is None:
+        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'")
+    retriever = _retriever(config)
+    try:
+        asyncio.run(_serve(config, retriever))
+    except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
+        pass
+    finally:
+        retriever.close()
+    return 0
+
+
+def _retriever(config: Config) -> Any:
+    from agentgym.cli import index
+    from agentgym.retrieval.folder import kind_of
+
+    if config.index and (config.corpus or kind_of(config.index) is None):
+        kind = config.kind or kind_of(config.index) or "tantivy"
+        made = index.Config(config.corpus, config.index, kind, config.encoder, config.query_prefix, config.passage_prefix)
+        return index.make(made, Console(stderr=True, highlight=False))
+    if config.index:
+        from agentgym.retrieval.opening import open_retriever
+
+        return open_retriever(f"{kind_of(config.index)}:{config.index}")
+    if not config.corpus:
+        raise BadConfig("say what to serve: --index FOLDER, --corpus FILE, or both")
+    from agentgym.retrieval.documents import read_corpus
+    from agentgym.retrieval.memory import Corpus
+
+    corpus = Corpus(read_corpus(config.corpus))
+    corpus.search(["a"], 1)  # makes the index now, not while the first client waits
+    return corpus
+
+
+async def _serve(config: Config, retriever: Any) -> None:
+    from agentgym.gateway.server import serve
+    from agentgym.retrieval.app import App
+    from agentgym.retrieval.batching import Batches
+
+    batches = Batches(retriever, most=config.batch, threads=config.threads, cached=config.cache)
+    console = Console(highlight=False)
+
+    def ready(address: str) -> None:
+        said = f"{retriever.size} documents at {address}/retrieve (Ctrl-C ends)"
+        console.print(said, markup=False, soft_wrap=True)
+
+    app = App(batches, topk=config.topk, seconds=config.seconds, body_bytes=config.body_mib << 20)
+    try:
+        await serve(app, config.host, config.port, ready)
+    finally:
+        batches.close()
+        said = f"\n{batches.searched} searched in {batches.batches} batches, {batches.remembered} remembered"
+        console.print(said, markup=False, soft_wrap=True)

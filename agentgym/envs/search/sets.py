@@ -1,0 +1,57 @@
+"""Files of questions: single ones, and folders of sets as FlashRAG publishes them.
+
+FlashRAG's sets are folders, `nq`, `triviaqa`, `popqa`, `hotpotqa`, `2wikimultihopqa`, `musique` and `bamboogle` those of
+Search-R1, each with some of `train.jsonl`, `dev.jsonl` and `test.jsonl`; their names are the splits.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from agentgym.errors import BadData
+from agentgym.tasks.lines import COPY, find_path, stamp
+
+SPLITS = ("train", "dev", "test")
+"""Splits of a set, each in the file of that name."""
+
+
+class QuestionFile(NamedTuple):
+    """A file of questions, as it is at this moment."""
+
+    path: str
+    changed: int
+    bytes: int
+    kind: str
+    """What its questions are called in reports; empty for a single file."""
+    split: str
+    """The split of all of its questions; empty where each says its own."""
+
+
+def question_files(questions: str) -> tuple[QuestionFile, ...]:
+    """Return the files that a list with commas names; a folder stands for its splits, or for those of the sets in it.
+
+    BadData where there is no such file, and for a folder without a set.
+    """
+    found: list[tuple[str, str]] = []
+    for name in questions.split(","):
+        path = find_path(name.strip(), Path.exists, "no file or folder", COPY)
+        found += _in_folder(path) if path.is_dir() else [(str(path), "")]
+    return tuple(QuestionFile(*stamp(path), _kind(path, len(found)), split) for path, split in found)
+
+
+def _in_folder(folder: Path) -> list[tuple[str, str]]:
+    """Return the files of the splits of a set, or of the sets in a folder, each with its split."""
+    for folders in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
+        found = [(str(file), split) for one in folders for split in SPLITS if (file := _file(one, split))]
+        if found:
+            return found
+    raise BadData(
+        f"{folder} holds no set of questions; expected {', '.join(f'{split}.jsonl' for split in SPLITS)}, here or in folders"
+    )
+
+
+def _file(folder: Path, split: str) -> Path | None:
+    return next((path for ending in ("jsonl", "jsonl.gz") if (path := folder / f"{split}.{ending}").is_file()), None)
+
+
+def _kind(path: str, count: int) -> str:
+    return Path(path).parent.name if count > 1 else ""

@@ -1,0 +1,121 @@
+"""The HTTP side of a retriever, an ASGI application in Search-R1's form, run by uvicorn."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from agentgym.retrieval.batching import Batches, Busy
+from agentgym.retrieval.documents import plain_text
+from agentgym.retrieval.protocol import LONGEST, Hit
+
+_log = logging.getLogger(__name__)
+_BODY_SECONDS = 30.0
+_MOST_DOCUMENTS = 1000  # of one query
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class _Refusal(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+class _Gone(Exception):
+    """The client has closed its connection."""
+
+
+class App:
+    """POST /retrieve {"queries": [...], "topk": 3, "return_scores": true} over a retriever, as Search-R1's server.
+
+    Answers {"result": [[{"document": {"id", "contents"}, "score"}]]}, without `return_scores` {"result": [[document]]}.
+    GET /health tells the number of documents. Refusals are {"detail": …}: 422 for a body that says no such request, 413
+    for a large one, 504 for a search that took longer than `seconds`, 503 where too much waits.
+    """
+
+    def __init__(
+        self, batches: Batches, *, topk: int = 3, seconds: float = 30.0, body_bytes: int = 16 << 20, queries: int = 4096
+    ) -> None:
+        self.batches = batches
+        self._topk, self._seconds, self._body_bytes, self._queries = topk, seconds, body_bytes, queries
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI wants it; nothing that one client does raises here."""
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+        try:
+            await _send(send, 200, await self._route(scope, receive))
+        except _Gone:
+            return
+        except _Refusal as refusal:
+            await _send(send, refusal.status, {"detail": refusal.detail})
+        except Exception:
+            _log.exception("a request failed")
+            await _send(send, 500, {"detail": "the retriever failed; its log says how"})
+
+    async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, Any]:
+        path, method = scope["path"].rstrip("/"), scope["method"]
+        wanted = {"/retrieve": "POST", "/health": "GET"}.get(path)
+        if wanted is None:
+            raise _Refusal(404, f"there is no {scope['path'][:200]} here; POST /retrieve searches")
+        if method != wanted:
+            raise _Refusal(405, f"{path} takes {wanted}")
+        if path == "/health":
+            return {"status": "ok", "documents": self.batches.retriever.size}
+        queries, topk, scores = self._asked(await self._body(receive))
+        try:
+            async with asyncio.timeout(self._seconds):
+                found = await self.batches.search(queries, topk)
+        except TimeoutError:
+            raise _Refusal(504, f"the search took longer than {self._seconds:g} seconds") from None
+        except Busy as error:
+            raise _Refusal(503, str(error)) from None
+        return {"result": [[_entry(hit, scores) for hit in hits] for hits in found]}
+
+    def _asked(self, content: bytes) -> tuple[list[str], int, bool]:
+        try:
+            raw = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise _Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
+        body = cast("dict[str, Any]", raw if isinstance(raw, dict) else {})
+        queries, topk, scores = body.get("queries"), body.get("topk") or self._topk, body.get("return_scores", False)
+        if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[Any]", queries)):
+            raise _Refusal(422, 'the body has no "queries", a list of texts')
+        texts = [plain_text(query[:LONGEST]) for query in cast("list[str]", queries)]
+        if len(texts) > self._queries:
+            raise _Refusal(422, f"{len(texts)} queries; at most {self._queries} at once")
+        if isinstance(topk, bool) or not isinstance(topk, int) or not 1 <= topk <= _MOST_DOCUMENTS:
+            raise _Refusal(422, f"topk is {str(topk)[:40]}; expected 1 to {_MOST_DOCUMENTS}")
+        if not isinstance(scores, bool):
+            raise _Refusal(422, f"return_scores is {str(scores)[:40]}; expected true or false")
+        return texts, topk, scores
+
+    async def _body(self, receive: Receive) -> bytes:
+        content = bytearray()
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Gone
+                    content += message.get("body", b"")
+                    if len(content) > self._body_bytes:
+                        raise _Refusal(413, f"a body may have at most {self._body_bytes} bytes")
+                    if not message.get("more_body"):
+                        return bytes(content)
+        except TimeoutError:
+            raise _Refusal(408, f"the body did not arrive within {_BODY_SECONDS:.0f} seconds") from None
+
+
+def _entry(hit: Hit, scores: bool) -> dict[str, Any]:
+    document = {"id": hit.document.id, "contents": hit.document.contents}
+    return {"document": document, "score": hit.score} if scores else document
+
+
+async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

@@ -1,0 +1,172 @@
+"""A retriever behind an address, in Search-R1's form: POST /retrieve {queries, topk, return_scores}."""
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from agentgym.errors import BadConfig, Fault, MissingExtra
+from agentgym.retrieval.documents import Document, from_contents, plain_text, title_key
+from agentgym.retrieval.protocol import LONGEST, Hit
+
+try:
+    import httpx2
+except ImportError as error:
+    raise MissingExtra("a retriever at an address needs httpx2: pip install 'agentgym[serve]'") from error
+
+LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
+_PATH = "/retrieve"
+_TITLED = 10  # results among which a title is looked for
+_TRANSIENT = (408, 425, 429)
+_CHECKED = "What is the capital of France?"  # any server of any corpus answers it with something, or with nothing
+
+
+class _Wrong(ValueError):
+    """An answer that asking again may mend."""
+
+
+class _Refused(ValueError):
+    """An answer that asking again would not mend."""
+
+
+class Client:
+    """Asks a server that this package (`agentgym serve retriever`), Search-R1 or another in its form runs.
+
+    A request that met no connection, no answer in time, 5xx, 429 or something that is no answer is sent again after
+    `backoff * 2**n` seconds, at most `retries` times and `seconds` in all; then it is a Fault: `timeout` where answers were
+    late, else `engine`. A refusal (4xx) is a Fault at once. Results are as repeatable as the server's.
+
+    Documents without an id, which Search-R1's server of BM25 sends, are named by the hash of their contents.
+    """
+
+    blocking = True
+    size = None
+
+    def __init__(
+        self, url: str, *, timeout: float = 20.0, retries: int = 5, backoff: float = 0.25, seconds: float = 45.0
+    ) -> None:
+        if not url.startswith(("http://", "https://")) or timeout <= 0 or retries < 0 or backoff < 0 or seconds <= 0:
+            raise BadConfig(
+                f"retriever {url!r} with timeout {timeout}, retries {retries}, backoff {backoff}, seconds {seconds}; "
+                "expected http://HOST:PORT, and numbers above 0"
+            )
+        self.url = url.rstrip("/") if url.rstrip("/").endswith(_PATH) else url.rstrip("/") + _PATH
+        self._timeout, self._retries, self._backoff, self._seconds = timeout, retries, backoff, seconds
+        self._client: httpx2.Client | None = None
+        self._process = 0
+
+    def check(self) -> None:
+        """Ask once; BadConfig where no retriever answers at the address."""
+        expected = "expected Search-R1's POST /retrieve, for example of `agentgym serve retriever`"
+        try:
+            self._ask([_CHECKED], 1, time.monotonic() + self._timeout)
+        except httpx2.ConnectError as error:
+            raise BadConfig(f"nothing answers at {self.url} ({error}): start the retriever first; {expected}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, _Wrong, _Refused) as error:
+            raise BadConfig(f"{self.url} is no retriever ({_said(error)}); {expected}") from error
+
+    def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
+        """Return the best `count` documents of each query, as the server ranks them; Fault where it does not answer."""
+        until, met = time.monotonic() + self._seconds, list[str]()
+        late = 0
+        for attempt in range(self._retries + 1):
+            if attempt:
+                time.sleep(max(0.0, min(self._backoff * 2 ** (attempt - 1), until - time.monotonic())))
+            if time.monotonic() >= until:
+                break
+            try:
+                return self._ask(queries, count, min(time.monotonic() + self._timeout, until))
+            except _Refused as error:
+                raise Fault(f"the retriever at {self.url} refused: {error}", reason="engine") from None
+            except (httpx2.TimeoutException, TimeoutError):
+                late += 1
+                met.append("no answer in time")
+            except (httpx2.HTTPError, _Wrong) as error:
+                met.append(_said(error))
+        reason = "timeout" if late == len(met) else "engine"
+        raise Fault(f"no answer from {self.url} in {len(met)} attempts: {', '.join(met)}", reason=reason)
+
+    def titled(self, name: str) -> list[Document]:
+        """Return those of the ten best results for a title that have it."""
+        [hits] = self.search([name], _TITLED)
+        return [hit.document for hit in hits if title_key(hit.document.title) == title_key(name)]
+
+    def find(self, id: str) -> Document | None:
+        """Nothing: a server is not asked by id."""
+        return None
+
+    def unique(self, document: Document) -> bool:
+        """Return False: what else the server has is not known."""
+        return False
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None and self._process == os.getpid():
+            self._client.close()
+        self._client = None
+
+    def _ask(self, queries: Sequence[str], count: int, until: float) -> list[list[Hit]]:
+        body = {"queries": [plain_text(query[:LONGEST]) for query in queries], "topk": count, "return_scores": True}
+        content = bytearray()
+        with self._open().stream("POST", self.url, json=body) as answer:
+            for part in answer.iter_bytes():  # a server whose bytes drip keeps every limit of a single read
+                content += part
+                if len(content) > LARGEST:
+                    raise _Wrong(f"an answer above {LARGEST} bytes")
+                if time.monotonic() > until:
+                    raise TimeoutError("no whole answer in time")
+        if answer.status_code != 200:
+            words = f"status {answer.status_code} ({bytes(content[:200]).decode('utf-8', 'replace')})"
+            raise _Wrong(words) if answer.status_code >= 500 or answer.status_code in _TRANSIENT else _Refused(words)
+        return _results(bytes(content), len(queries), count)
+
+    def _open(self) -> httpx2.Client:
+        """Return this process's connections; those that came through a fork are left alone."""
+        if self._client is None or self._process != os.getpid():
+            self._client, self._process = httpx2.Client(timeout=self._timeout, trust_env=False), os.getpid()
+        return self._client
+
+
+def _results(content: bytes, queries: int, count: int) -> list[list[Hit]]:
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _Wrong(f"no JSON: {content[:60]!r}") from error
+    result: Any = cast("dict[str, Any]", answer).get("result") if isinstance(answer, dict) else None
+    shown = content[:80].decode("utf-8", "replace")
+    if not isinstance(result, list) or len(cast("list[Any]", result)) != queries:
+        raise _Wrong(f'{shown!r}, not {{"result": [[…]]}} with {queries} list(s)')
+    return [_hits(found, count) for found in cast("list[Any]", result)]
+
+
+def _hits(found: object, count: int) -> list[Hit]:
+    if not isinstance(found, list):
+        raise _Wrong(f"{str(found)[:80]!r}, not a list of documents")
+    return [_hit(entry) for entry in cast("list[object]", found)[:count]]
+
+
+def _hit(entry: object) -> Hit:
+    if not isinstance(entry, Mapping):
+        raise _Wrong(f"{str(entry)[:80]!r}, not a document")
+    plain = cast("Mapping[str, Any]", entry)
+    document, score = plain.get("document", plain), plain.get("score", 0.0)
+    if not isinstance(document, Mapping) or isinstance(score, bool) or not isinstance(score, int | float):
+        raise _Wrong(f'{str(plain)[:80]!r}, not {{"document": {{…}}, "score": number}}')
+    if not math.isfinite(score):
+        raise _Wrong(f"the score {score}")
+    raw = cast("Mapping[str, Any]", document)
+    contents, id = raw.get("contents"), raw.get("id")
+    if contents is None and isinstance(raw.get("title"), str) and isinstance(raw.get("text"), str):
+        contents = f'"{raw["title"]}"\n{raw["text"]}'
+    if not isinstance(contents, str) or isinstance(id, bool) or not isinstance(id, str | int | None):
+        raise _Wrong(f"{str(raw)[:80]!r}, not a document of id and contents")
+    contents = plain_text(contents)
+    id = hashlib.blake2b(contents.encode(), digest_size=8).hexdigest() if id is None else plain_text(str(id))
+    return Hit(from_contents(id, contents), float(score))
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,204 @@
+"""Documents on disk, found by meaning: vectors in one file that all processes map, and faiss to search them."""
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import BadConfig, BadData, MissingExtra, unknown
+from agentgym.retrieval import folder as folders
+from agentgym.retrieval.encoder import Encoder, Vectors, fingerprint
+from agentgym.retrieval.protocol import LONGEST, Hit
+from agentgym.retrieval.store import Store
+
+KIND = "dense"
+SEARCHES = ("flat", "ivf", "hnsw")
+"""Every vector is compared; those of the nearest clusters (IVF); those that a graph leads to (HNSW)."""
+_VECTORS, _FAISS = "vectors.f32", "index.faiss"
+_CHUNK = 2048  # passages between two writes: what an interrupted build loses
+_NEIGHBOURS, _BREADTH = 32, 128  # HNSW: edges of a vector, and how widely the graph is searched
+_PROBED = 16  # IVF: clusters that are looked into
+_BEYOND = 32  # candidates beyond those wanted, so that faiss's rounding decides nothing
+_CLOSE = 1e-5  # scores nearer than this may be told apart by rounding alone
+
+
+def build_dense_index(
+    corpus: str,
+    folder: str | Path,
+    encoder: str,
+    *,
+    query_prefix: str = "",
+    passage_prefix: str = "",
+    search: str = "flat",
+    device: str = "cpu",
+    batch: int = 64,
+    progress: folders.Progress = folders.silent,
+) -> "DenseIndex":
+    """Make the index of a corpus in a folder, or find it there, and open it; see `folder.build` for what is raised.
+
+    An interrupted build goes on after the last passages that were encoded.
+    """
+    if search not in SEARCHES:
+        raise unknown("search of a dense index", search, SEARCHES)
+    faiss, model = _faiss(), Encoder(encoder, query_prefix=query_prefix, passage_prefix=passage_prefix, device=device)
+    options = {
+        "encoder": fingerprint(encoder),
+        "dimension": model.dimension,
+        "query_prefix": query_prefix,
+        "passage_prefix": passage_prefix,
+        "search": search,
+    }
+
+    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+        _encode(model, partial / _VECTORS, store, batch, done)
+        if search != "flat":
+            _index(faiss, search, _mapped(partial / _VECTORS, store.size, model.dimension), partial / _FAISS)
+        return {"encoder": str(Path(encoder).resolve())}
+
+    folders.build(KIND, corpus, folder, fill, options, progress)
+    return DenseIndex(folder, encoder=model)
+
+
+class DenseIndex:
+    """The index of a folder: the documents whose vectors have the largest cosine with the query's.
+
+    The encoder is read from where it was when the index was made, or from `encoder`, its folder. faiss names the
+    candidates; their scores are then computed in double precision, each by itself, so that neither the size of a batch nor
+    the number of threads shows in them. `flat` is exact; `ivf` and `hnsw` may miss documents, always the same ones.
+    """
+
+    blocking = False
+
+    def __init__(
+        self, folder: str | Path, corpus: str | None = None, *, encoder: str | Encoder | None = None, device: str = "cpu"
+    ) -> None:
+        """Open a folder; with `corpus`, only if it is the index of that file."""
+        path = Path(folder)
+        manifest = folders.read_manifest(path, KIND)
+        if corpus is not None:
+            folders.check_corpus(manifest, path, corpus)
+        options = manifest["options"]
+        self._encoder = encoder if isinstance(encoder, Encoder) else _encoder(manifest, encoder, path, device)
+        self._faiss = _faiss()
+        self._store = folders.open_store(path, manifest)
+        self.size, self.find, self.titled, self.unique = (
+            self._store.size,
+            self._store.find,
+            self._store.titled,
+            self._store.unique,
+        )
+        self._vectors = _mapped(path / _VECTORS, self.size, options["dimension"])
+        self._index: Any = None if options["search"] == "flat" else _read(self._faiss, path / _FAISS, self.size)
+        self._lock = threading.Lock()
+
+    def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
+        """Return the best `count` documents of each query."""
+        vectors = self._encoder.queries([query[:LONGEST] for query in queries])
+        return [
+            self._ranked(vector, numbers, count) for vector, numbers in zip(vectors, self._near(vectors, count), strict=True)
+        ]
+
+    def close(self) -> None:
+        """Nothing is held but files and memory."""
+
+    def _near(self, vectors: Vectors, count: int) -> list[Any]:
+        """Return the numbers of candidates of each query, all of those whose score may be among the best `count`."""
+        if not len(vectors):
+            return []
+        wanted = min(count + _BEYOND, self.size)
+        if self._index is not None:  # one by one: in a batch, clusters are compared by sums that round otherwise
+            with self._lock:
+                return [self._index.search(vector[None], wanted)[1][0] for vector in vectors]
+        metric = self._faiss.METRIC_INNER_PRODUCT
+        scores, numbers = self._faiss.knn(vectors, self._vectors, wanted, metric)
+        found = list(numbers)
+        for row in range(len(vectors)):  # more of them where many documents are as good as the last one wanted
+            size = wanted
+            while size < self.size and scores[row][-1] > scores[row][min(count, size) - 1] - _CLOSE and size < 8192:
+                size = min(size * 4, self.size)
+                again, more = self._faiss.knn(vectors[row : row + 1], self._vectors, size, metric)
+                found[row] = more[0]
+                if again[0][-1] <= again[0][count - 1] - _CLOSE:
+                    break
+        return found
+
+    def _ranked(self, vector: Any, numbers: Any, count: int) -> list[Hit]:
+        numbers = np.unique(numbers[numbers >= 0])  # faiss fills up with -1
+        scores = (self._vectors[numbers].astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
+        order = np.lexsort((numbers, -scores))[:count]
+        documents = self._store.many([int(number) for number in numbers[order]])
+        return [Hit(document, float(scores[i])) for document, i in zip(documents, order, strict=True)]
+
+
+def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable[[int], None]) -> None:
+    """Write the vectors of all documents that the file does not hold yet."""
+    width = 4 * model.dimension
+    have = path.stat().st_size // width if path.exists() else 0
+    with path.open("ab") as file:
+        file.truncate(have * width)  # half a vector is none
+        documents = store.from_number(have)
+        while chunk := list(islice(documents, _CHUNK)):
+            file.write(model.passages([document.contents for document in chunk], batch).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+            have += len(chunk)
+            done(have)
+
+
+def _index(faiss: Any, search: str, vectors: Vectors, path: Path) -> None:
+    """Write faiss's index of the vectors."""
+    count, dimension = vectors.shape
+    if search == "hnsw":
+        index = faiss.IndexHNSWFlat(dimension, _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efSearch = _BREADTH
+    else:
+        clusters = max(1, min(int(4 * count**0.5), count // 39))
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, clusters, faiss.METRIC_INNER_PRODUCT)
+        chosen = np.random.default_rng(0).permutation(count)[: 256 * clusters]
+        index.train(np.ascontiguousarray(vectors[np.sort(chosen)]))
+    for start in range(0, count, _CHUNK):
+        index.add(np.ascontiguousarray(vectors[start : start + _CHUNK]))
+    faiss.write_index(index, str(path))
+
+
+def _read(faiss: Any, path: Path, size: int) -> Any:
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
+    except RuntimeError as error:
+        raise BadData(f"{path}: {str(error)[:200]}; make the index again") from error
+    if index.ntotal != size:
+        raise BadData(f"{path} holds {index.ntotal} vectors, not {size}; make the index again")
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:
+        inverted.nprobe = _PROBED
+    return index
+
+
+def _mapped(path: Path, count: int, dimension: int) -> Vectors:
+    size = path.stat().st_size if path.exists() else 0
+    if size != 4 * count * dimension:
+        raise BadData(f"{path} has {size} bytes, not {4 * count * dimension}; make the index again")
+    return np.memmap(path, np.float32, "r", shape=(count, dimension))
+
+
+def _encoder(manifest: dict[str, Any], encoder: str | None, path: Path, device: str) -> Encoder:
+    """Return the encoder of an index; BadConfig where there is none any more, or another."""
+    folder, options = encoder or manifest["encoder"], manifest["options"]
+    if not Path(folder).is_dir():
+        raise BadConfig(f"the encoder of {path} was at {folder!r} and is not there: put it back, or make the index again")
+    if fingerprint(folder) != options["encoder"]:
+        raise BadConfig(f"{path} was made with another encoder than that at {folder!r}: vectors of two are not comparable")
+    prefixes = {name: options[name] for name in ("query_prefix", "passage_prefix")}
+    return Encoder(folder, **prefixes, device=device)
+
+
+def _faiss() -> Any:
+    try:
+        return importlib.import_module("faiss")
+    except ImportError as error:
+        raise MissingExtra("finding by meaning needs faiss: pip install 'agentgym[dense]'") from error

@@ -1,0 +1,147 @@
+"""Documents on disk, found by words: tantivy's index, mapped into memory that all processes share.
+
+tantivy keeps the length of a document in one byte and so scores long ones a little too high. It therefore only names the
+candidates; their BM25 is then computed from their words. Since rounding never lowers a score, the best documents are
+certain as soon as the last candidate scores lower in tantivy than the last document taken.
+"""
+
+import importlib
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadData, MissingExtra
+from agentgym.retrieval import folder as folders
+from agentgym.retrieval.documents import Document, searched, words
+from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
+from agentgym.retrieval.store import Store
+
+KIND = "tantivy"
+_FIRST, _MOST = 16, 1024  # candidates that are looked at beyond those wanted; where the most do not settle it, they decide
+_HEAP = 256 << 20  # bytes of memory in which the index grows
+_STEP = 10_000  # documents between two reports of progress
+
+
+def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress = folders.silent) -> "DiskIndex":
+    """Make the index of a corpus in a folder, or find it there, and open it; see `folder.build` for what is raised."""
+    tantivy = _tantivy()
+
+    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+        return _fill(tantivy, partial / KIND, store, done)
+
+    folders.build(KIND, corpus, folder, fill, {}, progress)
+    return DiskIndex(folder)
+
+
+class DiskIndex:
+    """The index of a folder: BM25 with Lucene's parameters over the words of title and text.
+
+    A search looks at `count + 16` candidates, and at up to 1,024 more where scores lie close together.
+    """
+
+    blocking = False
+
+    def __init__(self, folder: str | Path, corpus: str | None = None) -> None:
+        """Open a folder; with `corpus`, only if it is the index of that file."""
+        tantivy = _tantivy()
+        path = Path(folder)
+        manifest = folders.read_manifest(path, KIND)
+        if corpus is not None:
+            folders.check_corpus(manifest, path, corpus)
+        self._store = folders.open_store(path, manifest)
+        self.size, self.find, self.titled, self.unique = (
+            self._store.size,
+            self._store.find,
+            self._store.titled,
+            self._store.unique,
+        )
+        self._mean = manifest["words"] / self.size
+        try:
+            index = tantivy.Index.open(str(path / KIND))
+            self._schema, self._searcher = index.schema, index.searcher()
+        except (ValueError, OSError) as error:
+            raise BadData(f"{path / KIND}: {error}; make the index again") from error
+        if self._searcher.num_docs != self.size:
+            raise BadData(f"{path / KIND} holds {self._searcher.num_docs} documents, not {self.size}; make the index again")
+        self._query, self._should = tantivy.Query, tantivy.Occur.Should
+
+    def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:
+        """Return the best `count` documents of each query that hold a word of it."""
+        return [self._search(query, count) for query in queries]
+
+    def close(self) -> None:
+        """Nothing is held but files."""
+
+    def _search(self, query: str, count: int) -> list[Hit]:
+        asked = Counter(words(query[:LONGEST]))
+        weights = {word: self._weight(word) * times for word, times in asked.items()}
+        weights = {word: weight for word, weight in weights.items() if weight}
+        if not weights or count < 1:
+            return []
+        clauses = [(self._should, self._clause(word, asked[word])) for word in weights]
+        compiled, scored, seen, beyond = self._query.boolean_query(clauses), list[tuple[float, int, Document]](), 0, _FIRST
+        while True:
+            found = self._searcher.search(compiled, limit=min(count + beyond, self.size), count=False).hits
+            numbers = self._searcher.fast_field_values("number", [address for _, address in found[seen:]])
+            documents = self._store.many(numbers)
+            scored += [(self._score(weights, d), n, d) for n, d in zip(numbers, documents, strict=True)]
+            scored.sort(key=lambda entry: (-entry[0], entry[1]))
+            if (
+                len(found) < count + beyond
+                or beyond >= _MOST
+                or found[-1][0] * (1 + 1e-5) < self._boosted(scored[count - 1][0])
+            ):
+                return [Hit(document, score) for score, _, document in scored[:count]]
+            seen, beyond = len(found), beyond * 4
+
+    def _boosted(self, score: float) -> float:
+        """Return a score on tantivy's scale, whose counts of words are a constant factor higher."""
+        return score * (K1 + 1)
+
+    def _clause(self, word: str, times: int) -> Any:
+        clause = self._query.term_query(self._schema, "words", word, index_option="freq")
+        return clause if times == 1 else self._query.boost_query(clause, float(times))
+
+    def _weight(self, word: str) -> float:
+        """Return the inverse document frequency of a word in Lucene's form; 0 for a word that no document holds."""
+        holding = self._searcher.doc_freq("words", word)
+        return math.log(1 + (self.size - holding + 0.5) / (holding + 0.5)) if holding else 0.0
+
+    def _score(self, weights: dict[str, float], document: Document) -> float:
+        held = searched(document)
+        counts, least = Counter(word for word in held if word in weights), K1 * (1 - B + B * len(held) / self._mean)
+        return sum(weights[word] * counts[word] / (counts[word] + least) for word in weights)
+
+
+def _fill(tantivy: Any, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+    """Write the index of the documents; what an interrupted build left of it is written anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    schema = (
+        tantivy.SchemaBuilder()
+        .add_integer_field("number", fast=True)
+        .add_text_field("words", tokenizer_name="whitespace", index_option="freq")
+        .build()
+    )
+    writer = tantivy.Index(schema, path=str(folder)).writer(heap_size=_HEAP, num_threads=1)
+    total = 0
+    for number, document in enumerate(store):
+        held = searched(document)
+        total += len(held)
+        writer.add_document(tantivy.Document(number=number, words=" ".join(held)))
+        if number % _STEP == _STEP - 1:
+            done(number + 1)
+    writer.commit()
+    writer.wait_merging_threads()
+    done(store.size)
+    return {"words": total, "k1": K1, "b": B}
+
+
+def _tantivy() -> Any:
+    try:
+        return importlib.import_module("tantivy")
+    except ImportError as error:
+        raise MissingExtra("an index on disk needs tantivy: pip install 'agentgym[search-disk]'") from error

@@ -1,0 +1,83 @@
+"""Texts to vectors: any sentence-transformers model in a folder."""
+
+import hashlib
+import importlib
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentgym.errors import BadConfig, MissingExtra
+
+Vectors = NDArray[np.float32]
+"""Of texts: [texts, dimensions], each of length 1."""
+
+
+class Encoder:
+    """Encodes queries and passages, each after its prefix, as unit vectors: their inner product is the cosine.
+
+    Queries are encoded one by one: in a batch, sums of another shape round otherwise, and the last digits of a query's
+    vector would depend on the queries beside it.
+    """
+
+    def __init__(self, folder: str, *, query_prefix: str = "", passage_prefix: str = "", device: str = "cpu") -> None:
+        if not (Path(folder) / "config.json").is_file() and not (Path(folder) / "modules.json").is_file():
+            raise BadConfig(f"no encoder at {folder!r}: expected the folder of a sentence-transformers model")
+        try:
+            library = importlib.import_module("sentence_transformers")
+        except ImportError as error:
+            raise MissingExtra("finding by meaning needs sentence-transformers: pip install 'agentgym[dense]'") from error
+        with _no_bars():
+            self._model: Any = library.SentenceTransformer(folder, device=device, local_files_only=True)
+        self._prefixes = (query_prefix, passage_prefix)
+        self._lock = threading.Lock()
+        self.dimension = int(self.queries(["one"]).shape[1])
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of queries."""
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        return np.concatenate([self._encode([self._prefixes[0] + text], 1) for text in texts])
+
+    def passages(self, texts: Sequence[str], batch: int = 64) -> Vectors:
+        """Return the vectors of passages, encoded so many at a time."""
+        return self._encode([self._prefixes[1] + text for text in texts], batch)
+
+    def _encode(self, texts: list[str], batch: int) -> Vectors:
+        with self._lock:
+            vectors = self._model.encode(texts, batch_size=batch, show_progress_bar=False, convert_to_numpy=True)
+        exact: NDArray[np.float64] = np.asarray(vectors, np.float64)
+        lengths = np.maximum(np.sqrt((exact * exact).sum(axis=1, keepdims=True)), 1e-12)
+        return (exact / lengths).astype(np.float32)
+
+
+@contextmanager
+def _no_bars() -> Generator[None]:
+    """Keep transformers, which is loaded by now, from drawing bars of progress over whatever is on the screen."""
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def fingerprint(folder: str) -> str:
+    """Return the hash of an encoder's files: vectors of another encoder mean nothing to this one."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in _files(Path(folder)):
+        digest.update(f"{path.relative_to(folder).as_posix()}\x1f".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    kinds = (".json", ".safetensors", ".bin", ".txt", ".model")
+    return sorted(path for path in folder.rglob("*") if path.suffix in kinds and path.is_file())

@@ -1,0 +1,168 @@
+"""Folders that hold an index: made once, whole or not there, and opened only as what they are.
+
+A folder has `index.json` (what it is, and of which corpus), `documents.sqlite` (`Store`) and what its kind adds. It is made
+in `FOLDER.partial`, which an interrupted build leaves and the next one goes on with, and gets its name at the very end.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig, BadData
+from agentgym.folders import write_whole
+from agentgym.retrieval.documents import ANALYSER, read_documents
+from agentgym.retrieval.store import Store, write_store
+from agentgym.tasks.lines import find_file
+
+FORMAT = 1
+MANIFEST, STORE = "index.json", "documents.sqlite"
+Progress = Callable[[str, int, int | None], None]
+"""Is told what is being done, how many documents are done, and of how many."""
+Fill = Callable[[Path, Store, Callable[[int], None]], dict[str, Any]]
+"""Writes what a kind of index adds to a folder; returns what its manifest shall say besides."""
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """Report no progress."""
+
+
+def build(
+    kind: str, corpus: str, folder: str | Path, fill: Fill, options: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Make the index folder of a corpus, or find it made, and return its manifest.
+
+    Where several processes build the same folder, one does and the others wait. BadConfig where the folder holds
+    something else, or an index of another corpus, kind or options; BadData for a corpus that cannot be read.
+    """
+    target, source = Path(folder), find_file(corpus)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _turn(target):
+        if (target / MANIFEST).exists():
+            manifest = read_manifest(target, kind)
+            check_corpus(manifest, target, str(source))
+            _check_options(manifest, target, options)
+            return manifest
+        if target.exists() and any(target.iterdir()):
+            raise BadConfig(f"{target} holds something that is no index; give an empty or a new folder")
+        identity = {"format": FORMAT, "kind": kind, "analyser": ANALYSER, "corpus": _identity(source), "options": options}
+        partial = _partial(target, identity)
+        if not (partial / STORE).exists():
+            documents = (document for _, document in read_documents(str(source)))
+            write_store(partial / STORE, documents, str(source), lambda done: progress("reading documents", done, None))
+        store = Store(partial / STORE)
+        added = fill(partial, store, lambda done: progress("indexing", done, store.size))
+        manifest = {**identity, "documents": store.size, **added}
+        write_whole(partial / MANIFEST, json.dumps(manifest, indent=2))
+        _sync(partial)
+        partial.rename(target)
+        return manifest
+
+
+def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
+    """Return what a folder says it is; BadConfig where it is no index, or one of another kind, format or analyser."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = (manifest["format"], manifest["analyser"])
+        kinds, documents = manifest["kind"], manifest["documents"]
+    except FileNotFoundError:
+        hint = f"make it: agentgym index CORPUS.jsonl {folder}" + (f" --kind {kind}" if kind else "")
+        unfinished = f" ({folder}.partial is an unfinished one)" if _named(folder, ".partial").exists() else ""
+        raise BadConfig(f"there is no index at {folder}{unfinished}; {hint}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadData(f"{folder / MANIFEST}: {error!r}; expected what `agentgym index` wrote") from error
+    if kind is not None and kinds != kind:
+        raise BadConfig(f"{folder} is an index of kind {kinds!r}, not {kind!r}: say {kinds}:{folder}")
+    if found != (FORMAT, ANALYSER):
+        raise BadConfig(f"{folder} has format and analyser {found}; expected {(FORMAT, ANALYSER)}: make the index again")
+    if not isinstance(documents, int) or documents < 1:
+        raise BadData(f"{folder / MANIFEST}: documents is {documents!r}; expected how many there are")
+    return manifest
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """Return the kind of index that a folder holds; None where nothing is there. BadConfig or BadData for anything else."""
+    path = Path(folder).expanduser()
+    return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
+
+
+def open_store(folder: Path, manifest: dict[str, Any]) -> Store:
+    """Return the documents of an index; BadData where they are not those of its manifest."""
+    if not (folder / STORE).exists():
+        raise BadData(f"{folder / STORE} is missing; make the index again")
+    store = Store(folder / STORE)
+    if store.size != manifest["documents"]:
+        raise BadData(
+            f"{folder / STORE} holds {store.size} documents, index.json says {manifest['documents']}; make it again"
+        )
+    return store
+
+
+def check_corpus(manifest: dict[str, Any], folder: Path, corpus: str) -> None:
+    """Raise BadConfig where the index was made of another corpus; the file is read only where its date has changed."""
+    known, file = manifest["corpus"], find_file(corpus)
+    status = file.stat()
+    if (known["bytes"], known["mtime_ns"]) == (status.st_size, status.st_mtime_ns):
+        return
+    if known["bytes"] != status.st_size or known["digest"] != _digest(file):
+        raise BadConfig(
+            f"{folder} is the index of another corpus ({known['name']}) than {file}: build one in another folder"
+        )
+
+
+def _check_options(manifest: dict[str, Any], folder: Path, options: dict[str, Any]) -> None:
+    if manifest["options"] != options:
+        changed = {name: manifest["options"].get(name) for name in options if manifest["options"].get(name) != options[name]}
+        raise BadConfig(f"{folder} was made with {changed}, not with {options}: give these, or build in another folder")
+
+
+def _identity(source: Path) -> dict[str, Any]:
+    status = source.stat()
+    return {"name": source.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "digest": _digest(source)}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _partial(target: Path, identity: dict[str, Any]) -> Path:
+    """Return the folder to build in: what an earlier build of the same left, or else an empty one."""
+    partial, said = _named(target, ".partial"), json.dumps(identity, indent=2)
+    mark = partial / "building.json"
+    if partial.exists() and (not mark.exists() or mark.read_text(encoding="utf-8") != said):
+        if not mark.exists() and any(partial.iterdir()):
+            raise BadConfig(f"{partial} holds something that no build left; remove it, or build in another folder")
+        shutil.rmtree(partial)
+    partial.mkdir(exist_ok=True)
+    write_whole(mark, said)
+    return partial
+
+
+@contextmanager
+def _turn(target: Path) -> Generator[None]:
+    """Wait until no other process builds this folder; the system lets go of it when a process ends, killed or not."""
+    with _named(target, ".lock").open("a") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except (ImportError, OSError):  # Windows, and file systems without locks: a user's own care has to do
+            pass
+        yield
+
+
+def _named(target: Path, ending: str) -> Path:
+    return target.with_name(target.name + ending)
+
+
+def _sync(folder: Path) -> None:
+    """Put the files of a folder onto the disk, so that a name is never given to half of one."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

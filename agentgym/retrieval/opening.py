@@ -1,0 +1,53 @@
+"""From a word to a retriever: `tantivy:FOLDER`, `dense:FOLDER`, `http://HOST:PORT`."""
+
+import multiprocessing
+from functools import lru_cache
+from pathlib import Path
+
+from agentgym.errors import BadConfig
+from agentgym.retrieval.folder import MANIFEST
+from agentgym.retrieval.protocol import Retriever
+from agentgym.tasks.lines import stamp
+
+IN_MEMORY = "bm25s"
+"""The retriever that has no index of its own: whoever has the documents makes a `Corpus`."""
+SPELLINGS = f"{IN_MEMORY!r}, 'tantivy:FOLDER', 'dense:FOLDER' or 'http://HOST:PORT'"
+
+
+def open_retriever(name: str, corpus: str | None = None) -> Retriever:
+    """Return the retriever of that name, opened once per process; with `corpus`, only an index of that file.
+
+    BadConfig for a name that is none, an index that is not there or is another's, and an address where nothing answers
+    as a retriever does; MissingExtra for a library that is not installed.
+    """
+    kind, _, place = name.partition(":")
+    if kind in ("http", "https"):
+        if corpus is not None:
+            raise BadConfig(f"retriever {name!r} has its own documents: leave corpus out")
+        return _client(name)
+    if kind not in ("tantivy", "dense") or not place:
+        raise BadConfig(f"retriever is {name!r}; expected {SPELLINGS}")
+    manifest = Path(place).expanduser() / MANIFEST
+    changed = stamp(str(manifest)) if manifest.is_file() else None  # an index that was made again is opened again
+    return _index(kind, str(Path(place).expanduser()), corpus, changed)
+
+
+@lru_cache(maxsize=8)
+def _index(kind: str, folder: str, corpus: str | None, _changed: object) -> Retriever:
+    if kind == "tantivy":
+        from agentgym.retrieval.disk import DiskIndex
+
+        return DiskIndex(folder, corpus)
+    from agentgym.retrieval.dense import DenseIndex
+
+    return DenseIndex(folder, corpus)
+
+
+@lru_cache(maxsize=8)
+def _client(url: str) -> Retriever:
+    from agentgym.retrieval.client import Client
+
+    client = Client(url)
+    if multiprocessing.parent_process() is None:  # a worker's parent has asked; what dies later is an episode's fault
+        client.check()
+    return client
