@@ -40,6 +40,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {},
     ),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
+    "rlvr/BabyAI-v0": ("agentgym.envs.babyai:BabyAI", "carry out an instruction in rooms (BabyAI's levels in text)", {}),
     "rlvr/TextCraft-v0": ("agentgym.envs.textcraft:TextCraft", "craft a thing out of things, by a tree of recipes", {}),
     "rlvr/TwentyQuestions-v0": (
         "agentgym.envs.twenty_questions:TwentyQuestions",

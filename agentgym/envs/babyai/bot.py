@@ -1,0 +1,205 @@
+"""The package's bot: with eyes only for what was shown it is the expert, with all of the map the oracle."""
+
+import importlib
+from functools import lru_cache
+from typing import Any
+
+from agentgym.envs.babyai.levels import copied
+from agentgym.errors import Fault
+from agentgym.seeding import generator
+
+LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
+SEARCHES = 300
+"""Searches for a way within one turn; a bot that makes more goes round in circles."""
+TRIES = 60
+"""Attempts at a solution before the oracle gives up."""
+
+
+class Lost(Exception):
+    """The bot does not know how to go on."""
+
+
+@lru_cache(maxsize=1)
+def _kind() -> Any:
+    module = importlib.import_module("minigrid.utils.baby_ai_bot")
+
+    class Bot(module.BabyAIBot):
+        """The package's bot, which neither looks at squares that are in view but hidden nor plans for ever."""
+
+        def _closest_wall_or_door_given_dir(self, position: Any, direction: Any) -> int:
+            distance = 1
+            while True:
+                place = position + distance * direction
+                if not self.mission.in_view(*place) or not self.vis_mask[tuple(place)]:
+                    return distance - 1
+                cell = self.mission.grid.get(*place)
+                if cell and cell.type in ("door", "wall"):
+                    return distance
+                distance += 1
+
+        def _breadth_first_search(self, *arguments: Any, **options: Any) -> Any:
+            if self.bfs_counter > self.allowed:
+                raise Lost("it goes round in circles")
+            return super()._breadth_first_search(*arguments, **options)
+
+        def says(self, taken: int | None) -> int:
+            """Return what to do now, given what was done last."""
+            self.allowed = self.bfs_counter + SEARCHES
+            try:
+                said = int(self.replan(taken))
+            except (AssertionError, AttributeError, IndexError, TypeError, module.DisappearedBoxError) as error:
+                raise Lost(str(error)) from error  # it leans on things that need not be so after a deviation
+            if said == DONE:
+                raise Lost("it takes the mission for accomplished")
+            return said
+
+    return Bot
+
+
+def new_bot(level: Any, *, all_seen: bool) -> Any:
+    """Return a bot at the present state of a level, which may have seen all that no closed door is in front of.
+
+    What lies behind a closed door it must not have seen: it takes everything seen for something there is a way to.
+    """
+    bot = _kind()(level)
+    queue = [(int(level.agent_pos[0]), int(level.agent_pos[1]))] if all_seen else []
+    for i, j in queue:
+        for place in ((i, j), (i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)):
+            cell = level.grid.get(*place)
+            shut = cell is not None and (cell.type == "wall" or (cell.type == "door" and not cell.is_open))
+            if not shut and not bot.vis_mask[place]:
+                queue.append(place)
+            bot.vis_mask[place] = True
+    return bot
+
+
+def solution(level: Any) -> list[int]:
+    """Return moves that solve a level from its present state, found by trying them on a copy.
+
+    The bot counts on empty hands and on boxes that hide nothing. Where it fails the copy is brought into such a state
+    first: what is carried is put down, boxes that hide something are opened, and at last it walks about at random.
+    """
+    for attempt in range(TRIES):
+        trial = Trial(copied(level))
+        try:
+            if attempt:
+                trial.prepare(attempt)
+            if trial.follow(new_bot(trial.level, all_seen=True)):
+                return trial.moves
+        except Lost:
+            continue
+        if trial.won:
+            return trial.moves
+    raise Fault(f"no solution of {level.mission!r} was found in {TRIES} attempts")
+
+
+class Trial:
+    """A copy of a level to try moves on."""
+
+    def __init__(self, level: Any) -> None:
+        self.level = level
+        self.moves: list[int] = []
+        self.won = False
+
+    def move(self, action: int) -> None:
+        """Make a move; Lost where it loses the level, or ends it."""
+        if self.won:
+            raise Lost("it is won already")
+        _, reward, over, _, _ = self.level.step(action)
+        self.moves.append(action)
+        self.won = over and reward > 0
+        if over and not self.won:
+            raise Lost("that was the wrong thing")
+
+    def follow(self, bot: Any, stop: int = 0) -> bool:
+        """Do what a bot says until the level is won, or its plan has no more than so many parts; say which."""
+        taken = None
+        while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
+            if stop and len(bot.stack) < stop:
+                return False
+            taken = bot.says(taken)
+            self.move(taken)
+        return self.won
+
+    def prepare(self, attempt: int) -> None:
+        """Bring the level into a state that the bot can begin from."""
+        rng = generator("prepare", attempt)
+        for _ in range(0 if attempt < 3 else 2 * attempt):
+            action = (LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))]
+            self.move(action)
+        self._empty_hands(rng)
+        if attempt % 2 == 0:
+            self._open_boxes()
+
+    def _empty_hands(self, rng: Any) -> None:
+        for turn in range(40):
+            if not self.level.carrying:
+                return
+            if self.level.grid.get(*self.level.front_pos) is None and not (turn < 20 and _by_a_door(self.level)):
+                self.move(DROP)
+            else:
+                self.move((LEFT, FORWARD, FORWARD, RIGHT)[int(rng.integers(4))])
+
+    def _open_boxes(self) -> None:
+        boxes = [cell for cell in self.level.grid.grid if cell is not None and cell.type == "box" and cell.contains]
+        goal = importlib.import_module("minigrid.utils.baby_ai_bot").GoNextToSubgoal
+        for box in boxes:
+            bot = new_bot(self.level, all_seen=True)
+            bot.stack = [goal(bot, box)]
+            while not self.won and self.level.grid.get(*self.level.front_pos) is not box:
+                self.follow_one(bot)
+            self.move(TOGGLE)
+            self.level.update_objs_poss()
+
+    def follow_one(self, bot: Any) -> None:
+        """Make one move that a bot says."""
+        self.move(bot.says(self.moves[-1] if self.moves and bot.bfs_counter else None))
+        if len(self.moves) > 4 * self.level.width * self.level.height:
+            raise Lost("it takes too long")
+
+
+def _by_a_door(level: Any) -> bool:
+    i, j = (int(k) for k in level.front_pos)
+    around = ((i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1))
+    inside = (level.grid.get(*place) for place in around if 0 <= place[0] < level.width and 0 <= place[1] < level.height)
+    return any(cell is not None and cell.type == "door" for cell in inside)
+
+
+class Onlooker:
+    """A bot that has watched an episode from its beginning and knows what was shown in it."""
+
+    def __init__(self, level: Any) -> None:
+        self.level = level
+        self.done: list[int] = []
+        self.bot = new_bot(level, all_seen=False)
+        self.said = self._ask(None)
+
+    def watch(self, action: int) -> None:
+        """See one more move of the episode."""
+        self.level.step(action)
+        if action == TOGGLE:
+            self.level.update_objs_poss()
+        self.done.append(action)
+        self.said = self._ask(action)
+
+    def _ask(self, taken: int | None) -> int:
+        try:
+            return self.bot.says(taken)
+        except Lost:
+            seen = self.bot.vis_mask
+        front = self.level.grid.get(*self.level.front_pos)
+        if self.level.carrying and len(self.done) < 400:  # its plan counts on empty hands
+            self.bot = new_bot(self.level, all_seen=False)
+            self.bot.vis_mask |= seen
+            self.bot._process_obs()
+            return DROP if front is None else (LEFT if len(self.done) % 3 else FORWARD if _free(front) else RIGHT)
+        self.bot = new_bot(self.level, all_seen=False)
+        self.bot.vis_mask |= seen
+        try:
+            return self.bot.says(None)
+        except Lost:
+            return FORWARD if _free(front) and len(self.done) % 2 else LEFT
+
+
+def _free(cell: Any) -> bool:
+    return cell is None or cell.can_overlap()
