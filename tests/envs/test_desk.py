@@ -10,18 +10,32 @@ from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
 
 RULES = {
-    "today": "2026-03-10", "window": 30, "electronics": 10, "restocking": 10, "grace": 5, "redirect": 499,
-}  # fmt: skip
+    "today": "2026-03-10",
+    "window": 30,
+    "electronics": 10,
+    "restocking": 10,
+    "grace": 5,
+    "redirect": 499,
+}
 ADA = {"name": "Ada Moreau", "tier": "standard", "birth_date": "1980-12-31", "postcode": "12345"}
 BEN = {"name": "Ben Weiss", "tier": "gold", "birth_date": "1970-01-02", "postcode": "54321"}
 
 
 def order(customer, status, delivered=None, **fields):
     return {
-        "customer_id": customer, "item": "red kettle", "category": "kitchen", "price": 10005, "status": status, "ordered": "2026-02-01",
-        "shipped": None if status == "pending" else "2026-02-03", "delivered": delivered, "address": "1 Elm Street, Ashford",
-        "refund": 0, "fee": 0, **fields,
-    }  # fmt: skip
+        "customer_id": customer,
+        "item": "red kettle",
+        "category": "kitchen",
+        "price": 10005,
+        "status": status,
+        "ordered": "2026-02-01",
+        "shipped": None if status == "pending" else "2026-02-03",
+        "delivered": delivered,
+        "address": "1 Elm Street, Ashford",
+        "refund": 0,
+        "fee": 0,
+        **fields,
+    }
 
 
 TABLES = {
@@ -45,17 +59,27 @@ def matter(intent, ref, write, facts, **more):
 BACK = matter("return", "R-10001", ["return_order", {"order_id": "R-10001", "refund": 90.04}], [["money", "$90.04"]])
 LATE = matter("return", "R-10002", None, [["date", "2026-03-09"]])
 MOVE = matter(
-    "address", "R-10003", ["change_address", {"order_id": "R-10003", "address": "9 Ivy Street", "fee": 4.99}], [["money", "$4.99"]],
-    details={"address": "9 Ivy Street"}, choices=["9 Ivy Street"],
-)  # fmt: skip
+    "address",
+    "R-10003",
+    ["change_address", {"order_id": "R-10003", "address": "9 Ivy Street", "fee": 4.99}],
+    [["money", "$4.99"]],
+    details={"address": "9 Ivy Street"},
+    choices=["9 Ivy Street"],
+)
 
 
 def begun(*matters):
     who = {name: ADA[name] for name in ("name", "birth_date", "postcode")}
     data = {
-        "domain": "retail", "rules": RULES, "tables": TABLES, "customer": "C-100001", "who": who, "manner": 0,
-        "matters": list(matters), "facts": [],
-    }  # fmt: skip
+        "domain": "retail",
+        "rules": RULES,
+        "tables": TABLES,
+        "customer": "C-100001",
+        "who": who,
+        "manner": 0,
+        "matters": list(matters),
+        "facts": [],
+    }
     env = agentgym.make("rlvr/Desk-v0")
     env.reset(seed=0, options={"task": Task(data=data, id="mine")})
     return env
@@ -232,8 +256,12 @@ def test_values_and_matters_of_a_text():
         "On 3 March 2026 you paid $1,250.5 for 2 bags; USD 7 more, that is 12.00 dollars, 15 % off at 10:30 (B-12345, A4)."
     )
     assert [value for _, *value in values(text)] == [
-        ["date", "2026-03-03"], ["money", "$1250.50"], ["number", "2"], ["money", "$7.00"], ["money", "$12.00"],
-    ]  # fmt: skip
+        ["date", "2026-03-03"],
+        ["money", "$1250.50"],
+        ["number", "2"],
+        ["money", "$7.00"],
+        ["money", "$12.00"],
+    ]
     odd = "It is free of charge, on Feb 30, 2026 or 2026-2-3."
     assert [value for _, _, value in values(odd)] == ["$0.00", "2026-02-03"]
     assert by_matter("$1.00 for R-10001, $2.00 then R-10002: $3.00", ["R-10001", "R-10002"]) == {

@@ -9,6 +9,8 @@ from agentgym.envs.desk.expert import Case, call, expert_action
 from agentgym.envs.desk.statements import values
 from agentgym.seeding import generator
 
+PATIENCE = 20
+"""Turns after which a cheater hangs up."""
 Cheat = Callable[[list[str]], str]
 _REFERENCE = re.compile(r"\b[A-Z]-\d{5}\b")
 
@@ -44,7 +46,9 @@ def _other_rules(case: Case) -> dict[str, object]:
 
 
 def _flood(action: str, seen: list[str]) -> str:
-    """Say every amount, date and number that was ever shown, where an expert would say one."""
+    """Say every amount, date and number that was ever shown, where an expert would say one; give up after a while."""
+    if len(seen) > PATIENCE:
+        return spell("done")
     if not action.startswith("say[") or not _REFERENCE.search(action):
         return action
     every = dict.fromkeys(text for _, _, text in values("\n".join(seen)))
