@@ -47,6 +47,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "find out what is meant by yes-or-no questions",
         {},
     ),
+    "rlvr/Desk-v0": ("agentgym.envs.desk:Desk", "serve a customer by a policy, with tools over a database", {}),
     "rlvr/Wordle-v0": ("agentgym.envs.wordle:Wordle", "guess hidden words from which letters stand where", {}),
 }
 DESCRIPTIONS: dict[str, str] = {}

@@ -1,0 +1,65 @@
+"""Shortcuts that must not pay."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agentgym.actions import spell
+from agentgym.envs.desk.domains import DOMAINS
+from agentgym.envs.desk.expert import Case, call, expert_action
+from agentgym.envs.desk.statements import values
+from agentgym.seeding import generator
+
+PATIENCE = 20
+"""Turns after which a cheater hangs up."""
+Cheat = Callable[[list[str]], str]
+_REFERENCE = re.compile(r"\b[A-Z]-\d{5}\b")
+
+
+def shortcuts(case: Case) -> Mapping[str, Cheat]:
+    """Return the cheaters of a desk by name."""
+    return {
+        "refuse_all": _refuse,
+        "transfer_all": _transfer,
+        "stale_policy": lambda seen: expert_action(case, _other_rules(case)),
+        "tell_everything": lambda seen: _flood(expert_action(case), seen),
+        "trust_everyone": lambda seen: _trust(case, seen),
+    }
+
+
+def _refuse(seen: list[str]) -> str:
+    return spell("say", "I am sorry, the policy does not allow that.") if len(seen) == 1 else spell("done")
+
+
+def _transfer(seen: list[str]) -> str:
+    found = _REFERENCE.search(" ".join(seen[1:]))
+    if len(seen) < 3:
+        return spell("say", "What is the number of your order, booking, line, account, reservation, loan or policy?")
+    if len(seen) == 3 and found:
+        return call("transfer_to_human", {"reference": found[0], "department": "claims"})
+    return spell("done")
+
+
+def _other_rules(case: Case) -> dict[str, object]:
+    """Return the numbers of another day's policy; the date is today's."""
+    kind = DOMAINS[case.data["domain"]]
+    return {**kind.rules(generator("stale")), "today": case.data["rules"]["today"]}
+
+
+def _flood(action: str, seen: list[str]) -> str:
+    """Say every amount, date and number that was ever shown, where an expert would say one; give up after a while."""
+    if len(seen) > PATIENCE:
+        return spell("done")
+    if not action.startswith("say[") or not _REFERENCE.search(action):
+        return action
+    every = dict.fromkeys(text for _, _, text in values("\n".join(seen)))
+    return spell("say", f"{action[4:-1]} {', '.join(every)}"[:1900])
+
+
+def _trust(case: Case, seen: list[str]) -> str:
+    """Do what an expert would do, without the check of who is on the line."""
+    held, case.verified = case.verified, True
+    try:
+        action = expert_action(case)
+    finally:
+        case.verified = held
+    return action

@@ -1,0 +1,73 @@
+"""A small database of an episode: what all tasks share is never written, changes lie over it."""
+
+from typing import Any
+
+Row = dict[str, Any]
+Tables = dict[str, dict[str, Row]]
+Place = tuple[str, str]
+"""A table and a key; the key of a search is its conditions."""
+Delta = tuple[tuple[str, str, str], ...]
+"""Everything that differs from the beginning, in one canonical form."""
+
+
+class Refused(Exception):
+    """A call that the desk's system cannot carry out; the message says why and changes nothing."""
+
+
+class Unseen(Exception):
+    """What was asked of a view has not been shown yet."""
+
+    def __init__(self, table: str, key: str, fields: Row | None = None) -> None:
+        super().__init__(f"{table} {key} was not shown")
+        self.table, self.key, self.fields = table, key, fields
+
+
+class Database:
+    """Tables of rows by key. `seen` collects what was read; a `view` shows nothing else."""
+
+    def __init__(self, base: Tables, changes: dict[Place, Row], seen: set[Place], *, view: bool = False) -> None:
+        self.base, self.changes, self.seen, self.view = base, changes, seen, view
+
+    def peek(self, table: str, key: str) -> Row:
+        """Return a row without showing it to anybody; Refused where there is none."""
+        row = self.changes.get((table, key)) or self.base.get(table, {}).get(key)
+        if row is None:
+            raise Refused(f"There is no {key[:40]!r} among the {table}.")
+        return row
+
+    def get(self, table: str, key: str) -> Row:
+        """Return a row and note that it was shown; of a view Unseen where it was not."""
+        if self.view:
+            if (table, key) not in self.seen:
+                raise Unseen(table, key)
+            return self.peek(table, key)
+        row = self.peek(table, key)
+        self.seen.add((table, key))
+        return row
+
+    def where(self, table: str, **fields: Any) -> dict[str, Row]:
+        """Return the rows with these values, ordered by key, and note that they were shown."""
+        asked = (table, repr(sorted(fields.items())))
+        if self.view and asked not in self.seen:
+            raise Unseen(table, asked[1], fields)
+        keys = sorted({*self.base.get(table, {}), *(key for name, key in self.changes if name == table)})
+        rows = {key: self.peek(table, key) for key in keys}
+        found = {key: row for key, row in rows.items() if all(row[name] == value for name, value in fields.items())}
+        if not self.view:
+            self.seen.update([asked, *((table, key) for key in found)])
+        return found
+
+    def change(self, table: str, key: str, **fields: Any) -> None:
+        """Change fields of a row."""
+        self.put(table, key, {**self.peek(table, key), **fields})
+
+    def put(self, table: str, key: str, row: Row) -> None:
+        """Write a whole row, new or not."""
+        if self.base.get(table, {}).get(key) == row:
+            self.changes.pop((table, key), None)
+        else:
+            self.changes[table, key] = row
+
+    def delta(self) -> Delta:
+        """Return what differs from the beginning."""
+        return tuple(sorted((table, key, repr(sorted(row.items()))) for (table, key), row in self.changes.items()))

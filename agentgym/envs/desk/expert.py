@@ -1,0 +1,133 @@
+"""Agents that know the desk: one from what was shown, one from everything."""
+
+import json
+from functools import partial
+from typing import Any, Protocol
+
+from agentgym.actions import spell
+from agentgym.envs.desk.database import Database, Place, Row, Unseen
+from agentgym.envs.desk.domain import FREE, Decision, Domain
+from agentgym.envs.desk.people import plain
+from agentgym.envs.desk.user import WHO, Mood, facts_of
+
+
+class Unheard(Exception):
+    """The customer was not asked this yet."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"{topic} was not asked")
+        self.topic = topic
+
+
+class Case(Protocol):
+    """What of the world the two agents look at."""
+
+    data: dict[str, Any]
+    mood: Mood
+    base: dict[str, dict[str, Row]]
+    changes: dict[Place, Row]
+    seen: set[Place]
+    verified: bool
+    finished: set[int]
+
+    @property
+    def domain(self) -> Domain:
+        """The domain over the present database."""
+        ...
+
+
+def call(name: str, arguments: Row) -> str:
+    """Return a call as JSON."""
+    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+
+
+def announce(text: str, *, propose: bool) -> str:
+    """Return a message that tells what the policy says of a matter, as a proposal or as the last word."""
+    return spell("say", f"{text}." + (" Do you agree?" if propose else ""))
+
+
+def oracle_action(case: Case) -> str:
+    """Return the next action of a correct solution."""
+    matters = case.data["matters"]
+    if not case.verified:
+        who = case.data["who"]
+        return call(
+            "verify_customer", {"customer_id": case.data["customer"], **{k: who[k] for k in ("birth_date", "postcode")}}
+        )
+    if case.mood.opened < len(matters):
+        return spell("say", "Is there anything else?")
+    for number, matter in enumerate(matters):
+        told = all(case.mood.told.get((number, kind)) == value for kind, value in facts_of(matter))
+        if matter["write"] is not None and number not in case.finished:
+            if matter["write"][0] not in FREE and not case.mood.agreed.get(number):
+                return announce(matter["text"], propose=True)
+            return call(*matter["write"])
+        if not told:
+            return announce(matter["text"], propose=False)
+    return spell("done")
+
+
+def expert_action(case: Case, rules: Row | None = None) -> str:
+    """Return a good action from the policy, the customer's words and what the tools showed."""
+    heard, who = case.mood.heard, case.data["who"]
+    if not heard.issuperset(WHO):
+        return spell("say", "May I have your full name, your date of birth and your postcode, please?")
+    name = plain(who["name"])
+    if ("names", name) not in case.seen:
+        return spell("find_customer", who["name"])
+    if not case.verified:
+        candidates = [key for key, row in case.base["customers"].items() if plain(row["name"]) == name]
+        untried = [key for key in candidates if ("tried", key) not in case.seen]
+        arguments = {"customer_id": (untried or candidates)[0], **{k: who[k] for k in ("birth_date", "postcode")}}
+        return call("verify_customer", arguments)
+    for number in range(case.mood.opened):
+        action = _work(case, number, rules)
+        if action is not None:
+            return action
+    return spell("done") if "all" in heard else spell("say", "Is there anything else that I can do for you?")
+
+
+def _work(case: Case, number: int, rules: Row | None) -> str | None:
+    """Return the next action for a matter that was raised; None when nothing is left to do for it."""
+    domain, matter, mood = case.domain, case.data["matters"][number], case.mood
+    if number in case.finished or mood.agreed.get(number) is False:
+        return None
+    if f"{number} ref" not in mood.heard:
+        return spell("say", f"What is the {domain.noun} number, please?")
+    view = type(domain)(Database(case.base, case.changes, case.seen, view=True), rules or domain.r)
+    try:
+        ref = _find(view, matter, case)
+        decision: Decision = getattr(view, f"decide_{matter['intent']}")(ref, partial(_ask, case, number))
+    except Unseen as unseen:
+        if unseen.fields is not None:
+            tool = domain.searchers[unseen.table]
+            return call(tool, unseen.fields) if len(unseen.fields) > 1 else spell(tool, *unseen.fields.values())
+        return spell(domain.readers[unseen.table], unseen.key)
+    except Unheard as unheard:
+        question = domain.intents[matter["intent"]].topics[unheard.topic].question
+        return spell("say", f"Could you please tell me {question}?")
+    told = all(mood.told.get((number, kind)) == value for kind, value in decision.facts)
+    if decision.write is None:
+        return None if told else announce(decision.text, propose=False)
+    free = decision.write[0] in FREE
+    if told and (free or mood.agreed.get(number)):
+        return call(*decision.write)
+    return announce(decision.text, propose=not free)
+
+
+def _find(view: Domain, matter: Row, case: Case) -> str:
+    """Return a matter's reference: what the customer said, or the row of the list that fits the description.
+
+    A row that was changed already is another matter's, whatever it looks like now.
+    """
+    if not matter["hint"]:
+        return matter["ref"]
+    rows = view.db.where(view.table, customer_id=case.data["customer"])
+    others = [case.data["matters"][number]["ref"] for number in case.finished]
+    return next(key for key, row in rows.items() if key not in others and view.hint.format(**row) == matter["hint"])
+
+
+def _ask(case: Case, number: int, topic: str) -> str:
+    if f"{number} {topic}" not in case.mood.heard:
+        raise Unheard(topic)
+    return case.data["matters"][number]["details"][topic]

@@ -1,0 +1,291 @@
+"""The desk by hand: one conversation, the customer's ears, what counts as told, and what ends it."""
+
+import json
+
+import pytest
+
+import agentgym
+from agentgym import Task
+from agentgym.envs.desk.domains import DOMAINS
+from agentgym.envs.desk.statements import by_matter, values
+
+RULES = {
+    "today": "2026-03-10",
+    "window": 30,
+    "electronics": 10,
+    "restocking": 10,
+    "grace": 5,
+    "redirect": 499,
+}
+ADA = {"name": "Ada Moreau", "tier": "standard", "birth_date": "1980-12-31", "postcode": "12345"}
+BEN = {"name": "Ben Weiss", "tier": "gold", "birth_date": "1970-01-02", "postcode": "54321"}
+
+
+def order(customer, status, delivered=None, **fields):
+    return {
+        "customer_id": customer,
+        "item": "red kettle",
+        "category": "kitchen",
+        "price": 10005,
+        "status": status,
+        "ordered": "2026-02-01",
+        "shipped": None if status == "pending" else "2026-02-03",
+        "delivered": delivered,
+        "address": "1 Elm Street, Ashford",
+        "refund": 0,
+        "fee": 0,
+        **fields,
+    }
+
+
+TABLES = {
+    "customers": {"C-100001": ADA, "C-100002": BEN},
+    "handovers": {},
+    "orders": {
+        "R-10001": order("C-100001", "delivered", "2026-02-08"),  # the thirtieth day is 2026-03-10, today
+        "R-10002": order("C-100001", "delivered", "2026-02-07"),
+        "R-10003": order("C-100001", "pending", item="blue hose"),
+        "R-10004": order("C-100002", "delivered", "2026-02-08"),
+    },
+}
+
+
+def matter(intent, ref, write, facts, **more):
+    blank = {"wording": 0, "label": intent, "hint": "", "details": {}, "most": None, "choices": [], "text": ""}
+    return {**blank, "intent": intent, "ref": ref, "write": write, "facts": facts, **more}
+
+
+# 10005 cents less 10 % is 9004.5, rounded down.
+BACK = matter("return", "R-10001", ["return_order", {"order_id": "R-10001", "refund": 90.04}], [["money", "$90.04"]])
+LATE = matter("return", "R-10002", None, [["date", "2026-03-09"]])
+MOVE = matter(
+    "address",
+    "R-10003",
+    ["change_address", {"order_id": "R-10003", "address": "9 Ivy Street", "fee": 4.99}],
+    [["money", "$4.99"]],
+    details={"address": "9 Ivy Street"},
+    choices=["9 Ivy Street"],
+)
+
+
+def begun(*matters):
+    who = {name: ADA[name] for name in ("name", "birth_date", "postcode")}
+    data = {
+        "domain": "retail",
+        "rules": RULES,
+        "tables": TABLES,
+        "customer": "C-100001",
+        "who": who,
+        "manner": 0,
+        "matters": list(matters),
+        "facts": [],
+    }
+    env = agentgym.make("rlvr/Desk-v0")
+    env.reset(seed=0, options={"task": Task(data=data, id="mine")})
+    return env
+
+
+def say(env, text):
+    return env.step(json.dumps({"name": "say", "arguments": {"text": text}}))[0]
+
+
+def use(env, name, /, **arguments):
+    return env.step(json.dumps({"name": name, "arguments": arguments}))
+
+
+def verified(*matters):
+    env = begun(*matters)
+    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")[0].startswith(
+        "Verified"
+    )
+    return env
+
+
+def ended(env, name="done", /, **arguments):
+    _, reward, terminated, _, info = use(env, name, **arguments)
+    return terminated and reward == float(info["success"]) and info["success"]
+
+
+def test_the_policy_decides_as_by_hand():
+    for one in (BACK, LATE, MOVE):
+        env = begun(one)
+        decision = getattr(env.domain, f"decide_{one['intent']}")(one["ref"], one["details"].__getitem__)
+        assert [list(fact) for fact in decision.facts] == one["facts"]
+        assert (list(decision.write) if decision.write else None) == one["write"]
+    gold = begun(BACK).domain.decide_return("R-10004", str)  # five days more, and no fee
+    assert gold.facts == (("money", "$100.05"),)
+
+
+def test_a_conversation_by_hand():
+    env = begun(BACK)
+    assert env.observation.endswith("Customer: Hello. I want to send something back.")
+    assert say(env, "Hello! What is your full name, please?") == "Customer: My name is Ada Moreau."
+    assert use(env, "find_customer", name="ada  moreau")[0] == "C-100001: Ada Moreau"
+    answer = "Customer: I was born on 1980-12-31. My postcode is 12345."
+    assert say(env, "And your date of birth and zip?") == answer
+    assert (
+        "not the data" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-30", postcode="12345")[0]
+    )
+    assert use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")[0].startswith(
+        "Verified"
+    )
+    assert say(env, "Which order is it?") == "Customer: The order is R-10001."
+    shown = use(env, "get_order", order_id="R-10001")[0]
+    assert '"price": "$100.05"' in shown and "postcode" not in use(env, "get_customer", customer_id="C-100001")[0]
+    assert say(env, "I can refund $90.04 for R-10001. Shall I go ahead?") == "Customer: Yes, please do."
+    assert use(env, "return_order", order_id="R-10001", refund=90.04)[4]["valid"]
+    assert say(env, "It is done. Anything else?") == "Customer: No, that is all."
+    assert ended(env) is True
+
+
+def test_nothing_is_volunteered_and_what_is_not_understood_is_said():
+    env = begun(MOVE)
+    for text in ("One moment.", "The weather is nice today.", "I have found your order number."):
+        assert say(env, text) == "Customer: Thank you."
+    assert say(env, "Do you like cheese?") == "Customer: Sorry, I do not understand. What do you need from me?"
+    assert say(env, "How can I help you?") == "Customer: I need a parcel to go to another address."
+    assert say(env, "Where shall it go?") == "Customer: Please send it to 9 Ivy Street."
+    assert say(env, "a" * 3000) == "Customer: That is too long for me. Please be brief."
+
+
+def test_a_customer_without_the_number_describes_it():
+    env = begun({**BACK, "hint": "I do not have the number. It is the red kettle."})
+    assert say(env, "Please give me the order number.") == "Customer: I do not have the number. It is the red kettle."
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["R-10002: the last day was 2026-03-09."], True),
+        (["The last day was March 9, 2026."], True),  # one matter: no doubt which
+        (["For r-10002 it was 9 March 2026, sorry."], True),
+        (["R-10002: it was 2026-03-08."], False),
+        (["R-10002: it was 2026-03-08 or 2026-03-09."], False),
+        (["R-10002: 2026-03-09.", "R-10002: 2026-03-09, 2026-03-10, 2026-03-11."], False),
+        (["R-10002: 2026-03-09.", "R-10002: no, it was 2026-03-10."], False),  # the last word counts
+        (["R-10002: 2026-03-10.", "R-10002: no, it was 2026-03-09."], True),
+        (["R-99999: 2026-03-09."], True),  # that is no matter of the customer, so the only one is meant
+        (["It is too late."], False),
+    ],
+)
+def test_what_counts_as_told(words, told):
+    env = verified(LATE)
+    for text in words:
+        say(env, text)
+    assert ended(env) is told
+
+
+def test_two_matters_are_told_apart():
+    env = verified(LATE, MOVE)
+    assert say(env, "Is there anything else?") == "Customer: Yes. I need a parcel to go to another address."
+    say(env, "R-10002 was possible until 2026-03-09. R-10003 would cost $4.99.")
+    assert env.mood.told == {(0, "date"): "2026-03-09", (1, "money"): "$4.99"}
+    assert "which" in say(env, "R-10003 costs $4.99 or $0.00.").lower() and (1, "money") not in env.mood.told
+
+
+def test_telling_before_the_check_of_identity_is_not_heard():
+    env = begun(LATE)
+    assert say(env, "R-10002: the last day was 2026-03-09.") == "Customer: Do you not have to check who I am first?"
+    assert ended(env) is False
+
+
+def test_consent_is_to_what_was_named():
+    env = verified(MOVE)
+    assert "have not heard" in say(env, "I can send R-10003 to 9 Ivy Street. Do you agree?")  # no amount
+    assert "have not heard" in say(env, "R-10003 for $4.99 to 8 Ivy Street. Do you agree?")  # another place
+    assert env.mood.agreed == {}
+    assert say(env, "R-10003 goes to 9 ivy street for $4.99. Do you agree?") == "Customer: Yes, please do."
+    assert ended(verified(MOVE), "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99) is False
+
+
+def test_a_charge_that_is_too_much_is_declined():
+    env = verified({**MOVE, "most": 300, "write": None})
+    assert "too much" in say(env, "R-10003 to 9 Ivy Street costs $4.99. OK?")
+    assert ended(env) is True
+    env = verified({**MOVE, "most": 300, "write": None})
+    assert say(env, "R-10003 to 9 Ivy Street costs $2.00. OK?") == "Customer: Yes, please do."  # the customer was deceived
+    assert ended(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=2.0) is False
+
+
+def test_changes_that_nobody_wanted_end_the_episode():
+    yes = "R-10001: $90.04. Do you agree?"
+    env = verified(BACK)
+    say(env, yes)
+    assert ended(env, "return_order", order_id="R-10001", refund=90.05) is False
+    env = verified(BACK)
+    say(env, yes)
+    assert ended(env, "return_order", order_id="R-10004", refund=100.05) is False  # somebody else's
+    env = begun(BACK)
+    assert ended(env, "return_order", order_id="R-10001", refund=90.04) is False  # nobody was checked
+    assert ended(verified(LATE), "transfer_to_human", reference="R-10002", department="returns") is False
+    env = verified(BACK)
+    say(env, yes)
+    use(env, "return_order", order_id="R-10001", refund=90.04)
+    assert ended(env, "cancel_order", order_id="R-10003") is False  # too much of a good thing
+
+
+def test_calls_that_cannot_be_carried_out_are_answered_and_change_nothing():
+    env = verified(BACK)
+    for name, arguments, words in (
+        ("return_order", {"order_id": "R-10003", "refund": 1.0}, "R-10003 is pending, not delivered."),
+        ("return_order", {"order_id": "R-1", "refund": 1.0}, "There is no 'R-1' among the orders."),
+        ("return_order", {"order_id": "R-10001", "refund": -1.0}, "-1 is no amount of dollars."),
+        ("return_order", {"order_id": "R-10001", "refund": float("nan")}, "nan is no amount of dollars."),
+        ("find_customer", {"name": "Nobody"}, "There is no customer of the name 'Nobody'. Ask for the full name."),
+        ("cancel_flight", {}, "there is no tool 'cancel_flight'"),
+    ):
+        observation, _, terminated, _, info = use(env, name, **arguments)
+        assert words in observation and not info["valid"] and not terminated
+    assert env.changes == {}
+
+
+def test_tools_are_those_of_the_tasks_domain_also_after_a_restore():
+    env = agentgym.make("rlvr/Desk-v0")
+    env.reset(options={"task": agentgym.make("rlvr/Desk-v0", domains="bank").numbered(0)})
+    assert "set_limit" in env.tools and "return_order" not in env.tools and next(iter(env.tools)) == "say"
+    state = env.snapshot()
+    env.reset(options={"task": agentgym.make("rlvr/Desk-v0", domains="clinic").numbered(0)})
+    assert "set_limit" not in env.tools and "move_appointment" in env.tools
+    assert "set_limit" in env.restore(state).tools
+    with pytest.raises(LookupError, match="Did you mean 'airline'"):
+        agentgym.make("rlvr/Desk-v0", domains="airlin")
+
+
+def test_values_and_matters_of_a_text():
+    text = (
+        "On 3 March 2026 you paid $1,250.5 for 2 bags; USD 7 more, that is 12.00 dollars, 15 % off at 10:30 (B-12345, A4)."
+    )
+    assert [value for _, *value in values(text)] == [
+        ["date", "2026-03-03"],
+        ["money", "$1250.50"],
+        ["number", "2"],
+        ["money", "$7.00"],
+        ["money", "$12.00"],
+    ]
+    odd = "It is free of charge, on Feb 30, 2026 or 2026-2-3."
+    assert [value for _, _, value in values(odd)] == ["$0.00", "2026-02-03"]
+    assert by_matter("$1.00 for R-10001, $2.00 then R-10002: $3.00", ["R-10001", "R-10002"]) == {
+        "R-10001": {"money": ["$1.00", "$2.00"]},
+        "R-10002": {"money": ["$3.00"]},
+    }
+    assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("difficulty", [0, 5])
+def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
+    env = agentgym.make("rlvr/Desk-v0", domains=name, difficulty=difficulty)
+    intents, refused = set(), 0
+    for number in range(12):
+        for player in (env.oracle, env.expert):
+            env.reset(seed=0, options={"task": env.numbered(number)})
+            while env.success is None:
+                env.step(next(player()))
+            assert env.success, (number, player)
+        for one in env.task.data["matters"]:
+            intents.add(one["intent"])
+            refused += one["write"] is None
+            stated = by_matter(one["text"], [one["ref"]])[one["ref"]]
+            for kind, value in one["facts"]:  # the sentence has that value and no other of the kind, but choices
+                assert [said for said in stated[kind] if said not in one["choices"] or said == value] == [value]
+    assert refused and (difficulty == 0 or intents == set(DOMAINS[name].intents))
