@@ -162,12 +162,15 @@ def phrases(texts: Iterable[str]) -> str:
 
     Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
     thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
-    Other words stay together as phrases, so that what a world says over and over becomes one token.
+    Other words stay together as phrases, so that what a world says over and over becomes one token. A mark in brackets
+    and capitals ("[SEP]") is one piece with the blanks around it, so that what it parts begins as it does in a command;
+    so is a code of letters and digits, whose characters would else be cut in ever other ways.
     """
     names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
     thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
     return (
-        rf"[ \n]?{thing}"
+        r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
+        rf"|[ \n]?{thing}"
         r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
         rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
         r"| ?[^\s\p{L}\d]+|\s+"

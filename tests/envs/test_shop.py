@@ -144,6 +144,38 @@ def test_searches_and_ways_back_clear_what_was_chosen(folder):
     assert env.page == "results" and env.chosen == {}
 
 
+def test_fewer_results_a_page(folder):
+    env = web(folder, per_page=2)
+    env.reset(seed=0, options={"task": "test/0"})
+    env.step("search[dishwasher safe mug cup lamp]")
+    first = env.results()
+    env.step("click[next >]")
+    assert len(first) == 2 and len(env.results()) == 1 and first + env.results() == env.shop.search(env.keywords)
+    for wrong in (0, True, "5"):
+        with pytest.raises(BadConfig, match=r"per_page of WebShop is .*expected a number from 1"):
+            web(folder, per_page=wrong)
+
+
+def test_a_page_of_attributes_where_asked_for(folder):
+    env = web(folder, show_attrs=True)
+    env.reset(seed=0, options={"task": "test/0"})
+    env.step("search[cup]")
+    text, _, _, _, info = env.step("click[b09abcdefg]")
+    assert text.endswith("Description [SEP] Features [SEP] Reviews [SEP] Attributes [SEP] Buy Now")
+    assert info["admissible"][2:7] == [
+        f"click[{one}]" for one in ("description", "features", "reviews", "attributes", "buy now")
+    ]
+    env.step("click[red]")
+    shown = "double wall [SEP] leak proof [SEP] kitchen [SEP] cups [SEP] Home & Kitchen › Kitchen & Dining › Cups"
+    assert env.step("click[attributes]")[0].endswith(f"Back to Search [SEP] < Prev [SEP] {shown}")
+    assert env.step("click[< prev]")[0] == text and env.chosen == {"color": "red"}
+    plain = web(folder)
+    plain.reset(seed=0, options={"task": "test/0"})
+    plain.step("search[cup]")
+    plain.step("click[b09abcdefg]")
+    assert not plain.step("click[attributes]")[4]["valid"]
+
+
 def test_wrong_actions_are_answered_as_there_or_explained(folder):
     env = web(folder)
     page, _ = env.reset(seed=0, options={"task": "test/0"})
@@ -303,7 +335,32 @@ def test_the_search_ranks_by_bm25_and_finds_at_most_fifty():
     found = shop.search("red")
     assert len(found) == 50 and found[0] == "b000000006"
     assert shop.search("zebra") == () and shop.search("the of") == ()
-    assert len(shop.search("<r> red")) == 50  # a back door there: random products
+
+
+def test_back_doors_are_words_like_others():
+    """There `<r>` shows random products, and `<a>`, `<c>` and `<q>` look at attributes, categories and queries."""
+    shop = catalogue(SIZE)
+    product = shop.products[0]
+    assert shop.search("<r> red") == shop.search("r red") and shop.search("<r>") == shop.search("r")
+    hidden = {"a": product.attributes[-1], "c": product.category, "q": product.query}
+    for letter, words in hidden.items():
+        found = shop.search(f"<{letter}> {words}")
+        assert found == shop.search(f"{letter} {words}") and len(found) <= 50
+
+
+def test_the_expert_reads_what_is_said_of_a_product():
+    """A wish is on every page; an attribute counts as seen only where the product itself has it."""
+    env = agentgym.make("rlvr/Shop-v0", horizon=40, difficulty=1)
+    read, found = 0, []
+    for task in env.tasks(30):
+        env.reset(seed=0, options={"task": task})
+        while env.success is None:
+            action = next(env.expert())
+            read += action == "click[features]"
+            if env.step(action)[3]:
+                break
+        found.append(env.score["attributes"] == 1)
+    assert read > 10 and sum(found) >= 25
 
 
 def test_searches_of_any_length_are_not_kept():
@@ -338,7 +395,8 @@ def test_wishes_are_read():
 
 def test_the_score_can_be_paid():
     env = agentgym.make("rlvr/Shop-v0", shaping={"score": 0.5})
-    env.reset(seed=0, options={"task": 0})
+    task = next(task for task in env.tasks(9) if task.data["options"])
+    env.reset(seed=0, options={"task": task})
     actions = [*env.oracle()]
     for action in (*actions[:2], actions[-1]):  # without the options
         _, reward, _, _, info = env.step(action)

@@ -23,7 +23,7 @@ def oracle(shop: "Shop") -> Iterator[str]:
         if asin not in found:
             yield f"search[{title}]"
             found, number = shop.shop.search(title.lower()), 1
-        page = found.index(asin) // 10 + 1
+        page = found.index(asin) // shop.per_page + 1
         yield from ["click[next >]"] * (page - number) or ["click[< prev]"] * (number - page)
         yield f"click[{asin}]"
     elif shop.page == "sub":
@@ -45,14 +45,15 @@ def next_action(shop: "Shop") -> str:
     """Return what a careful customer does: reads a product's pages, and buys the first that has all that is asked for."""
     what, options, cap = read_wish(shop.goal.instruction)
     if shop.page == "search":
-        return f"search[{_plain(what)}]"
+        return f"search[{_plain(' '.join((what.replace(',', ''), *options.values())))}]"
     if shop.page == "results":
         return _choose(shop, cap)
     if shop.page == "sub":
         return "click[< prev]"
     assert shop.product is not None
     shown, asin = shop.seen[shop.product.asin], shop.product.asin
-    missing = [attribute for attribute in what.split(", ")[:-1] if attribute not in shown]
+    *attributes, last = what.split(", ")
+    missing = [asked for asked in (*attributes, *last.split()) if asked not in shown]
     hurry = shop.turn + len(options) + 2 >= shop.limit
     if missing and not hurry:
         return "click[features]" if "\nfeatures: " not in shop.seen[asin] else "click[< prev]"
@@ -67,14 +68,14 @@ def next_action(shop: "Shop") -> str:
 
 def _choose(shop: "Shop", cap: float) -> str:
     """Open the first product of the page that was not opened and is cheap enough; else turn the page, or search anew."""
-    for asin in shop.results():
-        product = shop.shop.by_asin[asin]
+    found = [shop.shop.by_asin[asin] for asin in shop.results()]
+    for product in found:
         price = _PRICE.search(product.price_tag)
         if product.asin not in shop.seen and (price is None or float(price[1]) <= cap):
-            return f"click[{asin}]"
-    if shop.number < PAGES and shop.results():
+            return f"click[{product.asin}]"
+    if shop.number < PAGES and found:
         return "click[next >]"
-    return f"click[{shop.results()[0]}]" if shop.results() else "click[back to search]"
+    return f"click[{found[0].asin}]" if found else "click[back to search]"
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:

@@ -21,7 +21,7 @@ ASKED = (
     "i want {what}",
     "please show me {what}",
 )
-LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CONSONANTS, VOWELS = "BCDFGHJKLMNPRSTVWXYZ", "AEIOU"
 
 
 @lru_cache(maxsize=4)
@@ -105,9 +105,13 @@ def _pick(rng: np.random.Generator, values: Sequence[str], count: int) -> list[s
 
 
 def _asin(number: int) -> str:
-    """Return a name of ten characters for a product of a catalogue; no two alike."""
-    mixed, letters = (number * 7_368_787 + 1_299_709) % 36**5, ""
-    for _ in range(5):
-        mixed, digit = divmod(mixed, 36)
-        letters += LETTERS[digit]
-    return f"B0SHP{letters}"
+    """Return a name of ten characters for a product of a catalogue; no two alike.
+
+    Four syllables, which a model's tokens cut less finely than letters and digits in any order, so that it is copied
+    without slips.
+    """
+    mixed, syllables = (number * 73_687_871 + 1_299_709) % 100**4, ""
+    for _ in range(4):
+        mixed, place = divmod(mixed, 100)
+        syllables += CONSONANTS[place // 5] + VOWELS[place % 5]
+    return f"B0{syllables}"

@@ -14,7 +14,6 @@ from agentgym.envs.shop.generate import SIZE, asked, catalogue
 from agentgym.envs.shop.score import Goal, score
 from agentgym.errors import BadConfig, unknown
 
-PER_PAGE = 10
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
 SUB_PAGES = ("description", "features", "reviews")
@@ -38,10 +37,14 @@ class Shop(TextEnv):
 
     horizon = 15
     feedback = "genuine"
-    settings: ClassVar[tuple[str, ...]] = ("pages",)
+    settings: ClassVar[tuple[str, ...]] = ("pages", "per_page", "show_attrs")
     pages: str = "webshop"
     """How pages and commands are shown: `webshop`, or `verl-agent`."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    per_page: int = 10
+    """Products on a page of results."""
+    show_attrs: bool = False
+    """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0, "per_page": 5, "horizon": 8}}
     random_bound = 0.02
     expert_bound = 0.7
     answers = ("asin",)
@@ -51,6 +54,12 @@ class Shop(TextEnv):
     def _check_options(self) -> None:
         if self.pages not in PAGES:
             raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
+        if isinstance(self.per_page, bool) or not isinstance(self.per_page, int) or self.per_page < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(
+                f"per_page of {type(self).__name__} is {self.per_page!r}; expected a number from 1 (WebShop: 10)"
+            )
+        if not isinstance(self.show_attrs, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"show_attrs of {type(self).__name__} is {self.show_attrs!r}; expected True or False")
         super()._check_options()
 
     # Tasks
@@ -81,7 +90,7 @@ class Shop(TextEnv):
         self.chosen: dict[str, str] = {}
         self.score: dict[str, float] = {}
         self.seen: dict[str, str] = {}
-        """What was shown of each product that was opened."""
+        """What was shown of each product that was opened, by its pages."""
         return self._text()
 
     def act(self, action: str) -> str | Outcome:
@@ -96,11 +105,10 @@ class Shop(TextEnv):
         if value == "buy now":
             return self._bought()
         self._click(value)
-        text = self._text()
         if self.product is not None:
-            asin = self.product.asin
-            self.seen = {**self.seen, asin: f"{self.seen.get(asin, '')}\n{self.sub}: {text}".lower()}
-        return text
+            asin, shown = self.product.asin, SEPARATOR.join(self._parts())
+            self.seen = {**self.seen, asin: f"{self.seen.get(asin, '')}\n{self.sub}: {shown}".lower()}
+        return self._text()
 
     def _refused(self, action: str, name: str) -> Outcome:
         if name == "click":
@@ -121,7 +129,7 @@ class Shop(TextEnv):
             self._turn_page(value)
         elif self.page == "results":
             self.page, self.product = "item", self.shop.by_asin[value]
-        elif value in SUB_PAGES:
+        elif value in self._sub_pages():
             self.page, self.sub = "sub", value
         else:
             assert self.product is not None
@@ -146,7 +154,7 @@ class Shop(TextEnv):
     def results(self) -> tuple[str, ...]:
         """Return the products of the page of results, by their names in lower case."""
         found = self.shop.search(self.keywords)
-        return found[PER_PAGE * (self.number - 1) : PER_PAGE * self.number]
+        return found[self.per_page * (self.number - 1) : self.per_page * self.number]
 
     def clickable(self) -> list[str]:
         """Return what can be clicked, in WebShop's order."""
@@ -156,7 +164,7 @@ class Shop(TextEnv):
             return ["back to search", "< prev"]
         if self.page == "item" and self.product is not None:
             values = [value for options in self.product.options.values() for value in options]
-            return ["back to search", "< prev", *SUB_PAGES, "buy now", *values]
+            return ["back to search", "< prev", *self._sub_pages(), "buy now", *values]
         return ["search"] if self.page == "search" and self.pages == "verl-agent" else []
 
     def admissible(self) -> list[str] | None:
@@ -195,12 +203,20 @@ class Shop(TextEnv):
         product = self.product
         assert product is not None
         if self.page == "sub":
-            pages = {"description": (product.description,), "features": product.bullets, "reviews": ()}
+            pages: dict[str, tuple[str, ...]] = {
+                "description": (product.description,),
+                "features": product.bullets,
+                "reviews": (),
+                "attributes": (*product.attributes, product.category, product.query, product.product_category),
+            }
             return ["< Prev", *(text for text in pages[self.sub] if text.strip())]
         parts = ["< Prev"]
         for name, values in product.options.items():
             parts += [name, *values]
-        return [*parts, product.title, f"Price: {product.price_tag}", "Rating: N.A.", *_titles(SUB_PAGES), "Buy Now"]
+        return [*parts, product.title, f"Price: {product.price_tag}", "Rating: N.A.", *_titles(self._sub_pages()), "Buy Now"]
+
+    def _sub_pages(self) -> tuple[str, ...]:
+        return (*SUB_PAGES, "attributes") if self.show_attrs else SUB_PAGES
 
     def _receipt(self) -> list[str]:
         assert self.product is not None
@@ -233,7 +249,7 @@ class WebShop(Shop):
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    settings: ClassVar[tuple[str, ...]] = ("pages", "data", "goals", "products")
+    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals", "products")
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
