@@ -30,7 +30,9 @@ class Session:
         handle.on("dialog", self._dialog)
         self.context.tab.page.on("download", self._download)
         self.tabs.append(self.context.tab)
+        pause, self.pause = self.pause, 0
         await self.navigate(url)
+        self.pause = pause
         await self.tab.cdp.send("Page.resetNavigationHistory")
 
     @property
