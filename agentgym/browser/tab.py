@@ -38,6 +38,7 @@ class Tab:
         self.popups = 0
         self.crashed = False
         self.stirred = asyncio.Event()
+        self.on_crash = lambda: None
 
     async def attach(self) -> None:
         """Begin to listen."""
@@ -63,6 +64,7 @@ class Tab:
     def _crash(self, *_: Any) -> None:
         self.crashed = True
         self.stirred.set()
+        self.on_crash()
 
     def _request(self, event: dict[str, Any]) -> None:
         if event.get("type") not in STREAMS:

@@ -2,9 +2,9 @@
 
 import hashlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from agentgym.actions import tool
@@ -19,6 +19,7 @@ from agentgym.core import Outcome, TextEnv
 from agentgym.errors import Fault
 from agentgym.tasks import Task
 
+T = TypeVar("T")
 START_SECONDS = 90.0
 """For the browser to start and the first page to load."""
 
@@ -113,7 +114,8 @@ class BrowserEnv(TextEnv):
 
     def peek(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the current page: for oracles and judges."""
-        return loop().run(self._alive().session.tab.main(expression), self.seconds)
+        live = self._alive()
+        return self._ask(live, live.session.tab.main(expression))
 
     # Tools
 
@@ -211,11 +213,11 @@ class BrowserEnv(TextEnv):
         """Do it, write it down, and return what was wrong with it."""
         error, before = None, live.seen
         try:
-            loop().run(getattr(live.session, name)(*arguments), self.seconds)
+            self._ask(live, getattr(live.session, name)(*arguments))
         except PageError as problem:
             live.session.notes = []
             error = str(problem)[:600]
-        self.seen = live.seen = loop().run(live.session.look(), self.seconds)
+        self.seen = live.seen = self._ask(live, live.session.look())
         if error and {**self.seen, "notes": []} == {**before, "notes": []}:
             return error  # it never happened
         done = Done(name, arguments, _hash(self.seen, error))
@@ -242,7 +244,11 @@ class BrowserEnv(TextEnv):
 
     def screenshot(self) -> bytes:
         """Return the window as a PNG."""
-        return loop().run(self._alive().session.screenshot(), self.seconds)
+        live = self._alive()
+        return self._ask(live, live.session.screenshot())
+
+    def _ask(self, live: _Live, work: Coroutine[Any, Any, T]) -> T:
+        return loop().run(live.session.safely(work), self.seconds)
 
     def _alive(self) -> _Live:
         """Return the episode in the browser, brought there again where it is not."""
