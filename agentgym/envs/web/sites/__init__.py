@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
     # folder: (hosts, what it is in one line)
     "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
+    "forum": (("forum.test",), "a forum: boards, topics, comments, votes, subscriptions, members"),
 }
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
