@@ -44,7 +44,7 @@ class Family:
         try:
             if data["possible"]:
                 self.effect(wanted, data["ask"])
-            return wanted.digest() == state.digest()
+            return wanted.digest(traces=False) == state.digest(traces=False)
         finally:
             wanted.close()
 

@@ -40,6 +40,7 @@ class Setting:
 
     people: tuple[Person, ...]
     now: datetime
+    seed: int
 
     @property
     def me(self) -> Person:
@@ -67,7 +68,7 @@ def setting(seed: int) -> Setting:
         )
         for first, last in zip(firsts, lasts, strict=True)
     )
-    return Setting(people, FIRST_DAY + timedelta(days=int(rng.integers(DAYS))))
+    return Setting(people, FIRST_DAY + timedelta(days=int(rng.integers(DAYS))), seed)
 
 
 @lru_cache(maxsize=128)
@@ -96,7 +97,7 @@ class EpisodeState:
         self.seed, self.size = seed, size
         self.lock = threading.RLock()
         self._open: dict[str, sqlite3.Connection] = {}
-        self._digests: dict[str, tuple[int, str]] = {}
+        self._digests: dict[tuple[str, bool], tuple[int, str]] = {}
 
     @property
     def setting(self) -> Setting:
@@ -153,19 +154,22 @@ class EpisodeState:
         """Return another state as this one was at the start."""
         return EpisodeState(self.seed, self.size)
 
-    def digest(self) -> str:
-        """Return a hash of what all sites hold; sites that hold what they held at the start do not enter."""
+    def digest(self, *, traces: bool = True) -> str:
+        """Return a hash of what all sites hold; sites that hold what they held at the start do not enter.
+
+        Tables called `trace_…` hold what looking leaves behind, say mail that was opened; `traces=False` leaves them out.
+        """
         with self.lock:
-            changed = [(site, self._site_digest(site)) for site in sorted(self._open)]
-            parts = [(site, now) for site, now in changed if now != _digest_at_start(site, self.seed, self.size)]
+            changed = [(site, self._site_digest(site, traces)) for site in sorted(self._open)]
+            parts = [(site, now) for site, now in changed if now != _digest_at_start(site, self.seed, self.size, traces)]
         return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
-    def _site_digest(self, site: str) -> str:
+    def _site_digest(self, site: str, traces: bool) -> str:
         db = self._open[site]
-        at, known = self._digests.get(site, (-1, ""))
+        at, known = self._digests.get((site, traces), (-1, ""))
         if at != db.total_changes:
-            at, known = db.total_changes, _digest(db)
-            self._digests[site] = at, known
+            at, known = db.total_changes, _digest(db, traces)
+            self._digests[site, traces] = at, known
         return known
 
     def close(self) -> None:
@@ -178,19 +182,21 @@ class EpisodeState:
 
 
 @lru_cache(maxsize=256)
-def _digest_at_start(site: str, seed: int, size: int) -> str:
+def _digest_at_start(site: str, seed: int, size: int, traces: bool) -> str:
     db = sqlite3.connect(":memory:")
     db.deserialize(_filled(site, seed, size))
     try:
-        return _digest(db)
+        return _digest(db, traces)
     finally:
         db.close()
 
 
-def _digest(db: sqlite3.Connection) -> str:
+def _digest(db: sqlite3.Connection, traces: bool) -> str:
     """Return a hash of all rows of all tables, whatever the order in which they were written."""
     total = hashlib.blake2b(digest_size=8)
     for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
+        if not traces and table.startswith("trace_"):
+            continue
         total.update(f"{table}\n".encode())
         rows = sorted(repr(tuple(row)) for row in db.execute(f'SELECT * FROM "{table}"'))
         total.update("\n".join(rows).encode("utf-8", "surrogatepass"))

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 SITES: dict[str, tuple[tuple[str, ...], str]] = {
     # folder: (hosts, what it is in one line)
+    "calendar": (("calendar.test",), "a calendar: month, week, day, events with attendees, invitations"),
+    "mail": (("mail.test",), "mail: folders, search, reading, writing, contacts"),
+    "tracker": (
+        ("tracker.test",),
+        "a project tracker: issues, labels, milestones, members, merge requests with diffs and reviews",
+    ),
     "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
     "forum": (("forum.test",), "a forum: boards, topics, comments, votes, subscriptions, members"),
     "wiki": (("wiki.test",), "a wiki: pages with facts, links, versions, categories, a watch list"),

@@ -1,0 +1,1 @@
+"""A calendar: month, week, day, events with attendees, invitations."""

@@ -1,0 +1,136 @@
+"""The calendar: month, week and day, and a list to search; events live in `events.py`."""
+
+import calendar
+from datetime import date, timedelta
+from typing import Any
+
+from flask import Blueprint, abort, redirect, render_template, request
+
+from agentgym.envs.web.sites.calendar import events
+from agentgym.envs.web.sites.calendar.data import CALENDARS
+from agentgym.envs.web.sites.frame import Site, like, slice_of, state
+from agentgym.envs.web.sites.people import ask_to_log_in, full_name
+from agentgym.envs.web.sites.queries import many
+
+NAV = (("Month", "/month"), ("Week", "/week"), ("Day", "/day"), ("List", "/list"), ("New event", "/events/new"))
+NOTICES = {
+    "made": "The event was created.",
+    "saved": "The event was saved.",
+    "moved": "The event was moved.",
+    "deleted": "The event was deleted.",
+    "replied": "Your reply was saved.",
+}
+PAGE = 20
+"""Events on a page of the list."""
+pages = Blueprint("views", __name__)
+
+
+def site() -> Site:
+    """Make the application."""
+    made = Site("calendar", "Calendar", NAV, NOTICES)
+    made.add_template_filter(full_name, "who")
+    made.add_template_filter(weekday)
+    made.before_request(ask_to_log_in)
+    made.register_blueprint(pages)
+    made.register_blueprint(events.pages)
+    return made
+
+
+def weekday(day: date | str) -> str:
+    """Return the name of a day of the week."""
+    return f"{date.fromisoformat(day) if isinstance(day, str) else day:%A}"
+
+
+def day_of(text: str) -> date:
+    """Return the day that an address names, or end with 404."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        abort(404)
+    return found if found.isoformat() == text and 1900 < found.year < 2200 else abort(404)
+
+
+def events_between(first: date, last: date) -> dict[str, list[Any]]:
+    """Return the events of each day from one to another, both included."""
+    days: dict[str, list[Any]] = {
+        (first + timedelta(days=number)).isoformat(): [] for number in range((last - first).days + 1)
+    }
+    query = "SELECT * FROM event WHERE day BETWEEN ? AND ? ORDER BY day, start, id"
+    for event in many(query, first.isoformat(), last.isoformat()):
+        days[event["day"]].append(event)
+    return days
+
+
+@pages.get("/")
+def home() -> Any:
+    """Go to the month of the episode's day."""
+    return redirect("/month")
+
+
+@pages.get("/month", defaults={"month": None})
+@pages.get("/month/<month>")
+def show_month(month: str | None) -> Any:
+    """Show a month as a table of weeks."""
+    first = day_of(f"{month}-01") if month else state().now.date().replace(day=1)
+    weeks = calendar.Calendar().monthdatescalendar(first.year, first.month)
+    return render_template(
+        "month.html",
+        first=first,
+        weeks=weeks,
+        days=events_between(weeks[0][0], weeks[-1][-1]),
+        before=(first - timedelta(days=1)).replace(day=1),
+        after=(first + timedelta(days=31)).replace(day=1),
+        today=state().now.date(),
+    )
+
+
+@pages.get("/week", defaults={"day": None})
+@pages.get("/week/<day>")
+def show_week(day: str | None) -> Any:
+    """Show the week of a day, from Monday to Sunday."""
+    found = day_of(day) if day else state().now.date()
+    monday = found - timedelta(days=found.weekday())
+    days = events_between(monday, monday + timedelta(days=6))
+    return render_template(
+        "week.html", days=days, monday=monday, before=monday - timedelta(days=7), after=monday + timedelta(days=7)
+    )
+
+
+@pages.get("/day", defaults={"day": None})
+@pages.get("/day/<day>")
+def show_day(day: str | None) -> Any:
+    """Show the events of a day."""
+    found = day_of(day) if day else state().now.date()
+    before, after = found - timedelta(days=1), found + timedelta(days=1)
+    return render_template(
+        "day.html", day=found, events=events_between(found, found)[found.isoformat()], before=before, after=after
+    )
+
+
+@pages.get("/list")
+def search() -> Any:
+    """List events by words, person, calendar and time."""
+    chosen = request.args
+    where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(chosen.get("q", "").strip())] * 2
+    if chosen.get("with"):
+        where.append("(organiser = ? OR id IN (SELECT event_id FROM attendee WHERE username = ?))")
+        values += [chosen["with"]] * 2
+    if chosen.get("calendar"):
+        where.append("calendar = ?")
+        values.append(chosen["calendar"])
+    times = {"coming": "day >= ?", "past": "day < ?"}
+    when = chosen.get("when", "coming")
+    if when in times:
+        where.append(times[when])
+        values.append(state().now.date().isoformat())
+    found = slice_of(f"SELECT * FROM event WHERE {' AND '.join(where)} ORDER BY day, start, id", values, PAGE)
+    people = sorted((person.name, person.username) for person in state().setting.others)
+    choices: dict[str, Any] = {
+        "people": [("", "anybody"), *((username, name) for name, username in people)],
+        "calendars": [("", "any"), *((name, name) for name in CALENDARS)],
+        "times": [("coming", "today and later"), ("past", "past"), ("all", "all")],
+    }
+    return render_template("list.html", found=found, chosen=chosen, when=when, **choices)
+
+
+app = site()

@@ -1,0 +1,91 @@
+"""What a calendar holds: events of the user and of others, with attendees and their replies, all generated."""
+
+import sqlite3
+from datetime import date, timedelta
+
+import numpy as np
+
+from agentgym.envs.web.state import Setting, choose
+from agentgym.envs.web.words import NOUNS, PLACES, pick, sentence
+
+SCHEMA = """
+CREATE TABLE event (id INTEGER PRIMARY KEY, calendar TEXT NOT NULL, organiser TEXT NOT NULL, title TEXT NOT NULL,
+    day TEXT NOT NULL, start TEXT NOT NULL, finish TEXT NOT NULL, place TEXT NOT NULL, notes TEXT NOT NULL);
+CREATE TABLE attendee (event_id INTEGER NOT NULL, username TEXT NOT NULL, reply TEXT NOT NULL,
+    PRIMARY KEY (event_id, username));
+CREATE INDEX event_of_day ON event (day, start);
+"""
+CALENDARS = ("Work", "Personal", "Travel")
+REPLIES = ("accepted", "tentative", "declined", "no reply")
+KINDS = (
+    "review",
+    "planning",
+    "workshop",
+    "interview",
+    "walk-through",
+    "kick-off",
+    "demo",
+    "retrospective",
+    "check-up",
+    "course",
+)
+ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
+WEEKS = 4
+"""Weeks before and after the episode's day that hold events at size 0."""
+
+
+def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
+    """Fill a database: one to three events a day; a week more on both sides, and more events a day, with each size."""
+    titles = event_titles(rng)
+    today = setting.now.date()
+    monday = today - timedelta(days=today.weekday())
+    for week in range(-WEEKS - size, WEEKS + size + 1):
+        for weekday in range(5 + int(rng.integers(0, 3))):
+            _fill_day(db, rng, size, setting, monday + timedelta(days=7 * week + weekday), titles)
+
+
+def event_titles(rng: np.random.Generator) -> list[str]:
+    """Return titles of events in random order, no two alike."""
+    titles = [f"{noun.capitalize()} {kind}" for noun in NOUNS for kind in KINDS]
+    return [titles[int(position)] for position in rng.permutation(len(titles))]
+
+
+def _fill_day(
+    db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting, day: date, titles: list[str]
+) -> None:
+    """Insert the events of a day, one after the other with gaps."""
+    minute = 8 * 60 + 30 * int(rng.integers(0, 4))
+    for _ in range(int(rng.integers(1, 4)) + size // 2):
+        length = 30 * int(rng.integers(1, 5))
+        if minute + length > 19 * 60 or not titles:
+            return
+        others = choose(rng, list(setting.others), int(rng.integers(0, 5)))
+        foreign = bool(others) and rng.random() < 0.3
+        calendar = "Work" if others and rng.random() < 0.7 else pick(rng, CALENDARS)
+        event = db.execute(
+            "INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                calendar,
+                others[0].username if foreign else setting.me.username,
+                titles.pop(),
+                day.isoformat(),
+                clock(minute),
+                clock(minute + length),
+                pick(rng, ROOMS) if calendar == "Work" else pick(rng, PLACES),
+                sentence(rng) if rng.random() < 0.5 else "",
+            ),
+        ).lastrowid
+        invited = [*others[1:], setting.me] if foreign else others
+        rows = [(event, person.username, REPLIES[int(rng.integers(4))]) for person in invited]
+        db.executemany("INSERT INTO attendee VALUES (?, ?, ?)", rows)
+        minute += length + 30 * int(rng.integers(1, 5))
+
+
+def clock(minute: int) -> str:
+    """Write a minute of the day as on all pages: 09:30."""
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def minutes(text: str) -> int:
+    """Return the minute of the day that a time such as 09:30 is."""
+    return int(text[:2]) * 60 + int(text[3:])

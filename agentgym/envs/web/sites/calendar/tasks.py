@@ -1,0 +1,331 @@
+"""The calendar's task families: when, with whom, and making, moving, deleting and answering events."""
+
+from collections.abc import Generator
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, question
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.shown import day
+from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
+from agentgym.envs.web.state import EpisodeState, choose
+from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, paragraph, pick
+
+CALENDAR = "http://calendar.test"
+FILTER = Click("button", "Filter")
+REPLIES = {"Accept": "accepted", "Decline": "declined", "Tentative": "tentative"}
+
+
+def open_event(title: str) -> Generator[Step, Page, Page | None]:
+    """Look for an event and show it; None where there is none."""
+    yield Goto(f"{CALENDAR}/list")
+    yield Fill("Title or place", title)
+    yield Select("Time", "all")
+    page = yield FILTER
+    return (yield Click("link", title)) if page.has("link", title) else None
+
+
+def fill_event(event: Ask) -> Generator[Step, Page, Page]:
+    """Make an event: title, calendar, day, start, finish, place, notes, people (names)."""
+    yield Goto(f"{CALENDAR}/events/new?day={event['day']}")
+    yield Fill("Title", event["title"])
+    yield Select("Calendar", event["calendar"])
+    for label, key in (("Start", "start"), ("End", "finish"), ("Place", "place"), ("Notes", "notes")):
+        if event[key]:
+            yield Fill(label, event[key])
+    if event["people"]:
+        yield Fill("Attendees", ", ".join(event["people"]))
+    return (yield Click("button", "Save event"))
+
+
+def insert_event(state: EpisodeState, event: Ask) -> None:
+    """Write a new event of the user as the site would."""
+    keys = ("title", "day", "start", "finish", "place", "notes")
+    row = (event["calendar"], state.me.username, *(event[key] for key in keys))
+    state.change("calendar", "INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+    for name in event["people"]:
+        username = name.lower().replace(" ", ".")
+        state.change("calendar", "INSERT INTO attendee VALUES ((SELECT max(id) FROM event), ?, 'no reply')", username)
+
+
+def coming(state: EpisodeState, where: str = "1", *values: Any) -> list[Any]:
+    """Return events from the episode's day on that meet a condition, in order."""
+    sql = f"SELECT * FROM event WHERE day >= ? AND {where} ORDER BY day, start, id"
+    return state.rows("calendar", sql, f"{state.now:%Y-%m-%d}", *values)
+
+
+def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
+    """Return a title that no event has."""
+    known = [row["title"] for row in state.rows("calendar", "SELECT title FROM event")]
+    return absent(known, lambda: event_titles(rng)[0])
+
+
+def written_day(text: str) -> str:
+    """Return the date in a text such as "Monday, 5 March 2026", as 2026-03-05."""
+    number, month, year = text.split(", ")[-1].split()
+    months = [f"{date(2000, one, 1):%B}" for one in range(1, 13)]
+    return date(int(year), months.index(month) + 1, int(number)).isoformat()
+
+
+class NextWith(Family):
+    """When the next event with somebody is."""
+
+    name = "calendar-next"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        person, tomorrow = pick(rng, state.setting.others), (state.now + timedelta(days=1)).date()
+        sql = "(organiser = ? OR id IN (SELECT event_id FROM attendee WHERE username = ?)) AND day >= ?"
+        rows = coming(state, sql, person.username, person.username, tomorrow.isoformat())
+        text = f"After today, on what day is the next event in my calendar that {person.name} organises or is invited to? "
+        ask = {"person": person.name, "today": f"{state.now:%Y-%m-%d}"}
+        return text + "Answer with the date.", question(ask, day(rows[0]["day"]) if rows else "", possible=bool(rows))
+
+    def solve(self, ask: Ask) -> Plan:
+        yield Goto(f"{CALENDAR}/list")
+        yield Select("With", ask["person"])
+        found = yield from every_page((yield FILTER), "Title")
+        later = [row["Date"] for row in found if written_day(row["Date"]) > ask["today"]]
+        yield Answer(later[0].split(", ")[1] if later else IMPOSSIBLE)
+
+
+class FirstFree(Family):
+    """When a day has a first gap that is long enough."""
+
+    name = "calendar-free"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        while True:
+            chosen = (state.now + timedelta(days=int(rng.integers(-20, 20)))).date().isoformat()
+            length = 60 * int(rng.integers(1, 5) if rng.random() < 0.9 else rng.integers(5, 9))
+            rows = state.rows("calendar", "SELECT start, finish FROM event WHERE day = ?", chosen)
+            free = first_gap([(row["start"], row["finish"]) for row in rows], length)
+            if free != "08:00":  # too easy a guess
+                break
+        text = (
+            f"At what time does the first free period of {length // 60} hour{'s' * (length > 60)} begin in my calendar on "
+            f"{day(chosen)}, within the working day from 08:00 to 18:00? Answer with the time."
+        )
+        return text, question({"day": chosen, "length": length}, free, possible=bool(free))
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
+        events = [(row["Start"], row["End"]) for row in page.records("Title")]
+        yield Answer(first_gap(events, ask["length"]) or IMPOSSIBLE)
+
+
+def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 18 * 60) -> str:
+    """Return when the first gap of so many minutes begins; "" where there is none."""
+    at = start
+    for first, last in sorted((minutes(first), minutes(last)) for first, last in events):
+        if first - at >= length:
+            break
+        at = max(at, last)
+    return clock(at) if finish - at >= length else ""
+
+
+class CreateEvent(Family):
+    """Make an event with people."""
+
+    name = "calendar-create"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible, start = is_possible(rng), 30 * int(rng.integers(14, 40))
+        people = [person.name for person in choose(rng, list(state.setting.others), 1 + difficulty)]
+        if not possible:
+            everybody = [person.name for person in state.setting.people]
+            people[0] = absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
+        event = {
+            "title": absent_title(rng, state),
+            "calendar": pick(rng, CALENDARS),
+            "day": (state.now + timedelta(days=int(rng.integers(1, 90)))).date().isoformat(),
+            "start": clock(start),
+            "finish": clock(start + 30 * int(rng.integers(1, 7))),
+            "place": pick(rng, ROOMS),
+            "notes": paragraph(rng, difficulty) if difficulty else "",
+            "people": sorted(people),
+        }
+        text = (
+            f'Put the event "{event["title"]}" into my {event["calendar"]} calendar: on {day(event["day"])} from '
+            f"{event['start']} to {event['finish']}, in {event['place']}. Invite {', '.join(event['people'])}."
+        )
+        return text + (f' Notes: "{event["notes"]}"' if event["notes"] else ""), asked(event, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        insert_event(state, ask)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from fill_event(ask)
+        yield Answer(IMPOSSIBLE if page.has("button", "Save event") else DONE)
+
+
+class MoveEvent(Family):
+    """Move an event of one's own to another day and time."""
+
+    name = "calendar-move"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng, 0.2)
+        condition = "organiser = ?" if possible else "organiser <> ?"
+        rows = choose(rng, coming(state, condition, state.me.username), 1 + difficulty // 2 if possible else 1)
+        moves: dict[str, tuple[str, str]] = {}
+        for row in rows:
+            days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
+            moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
+        told = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
+        return f"In my calendar, move these events, each as long as it is now: {told}.", asked(
+            {"moves": moves}, possible=possible
+        )
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for title, (when, start) in ask["moves"].items():
+            row = state.rows("calendar", "SELECT * FROM event WHERE title = ?", title)[0]
+            finish = clock(minutes(start) + minutes(row["finish"]) - minutes(row["start"]))
+            sql = "UPDATE event SET day = ?, start = ?, finish = ? WHERE id = ?"
+            state.change("calendar", sql, when, start, finish, row["id"])
+
+    def solve(self, ask: Ask) -> Plan:
+        for title, (when, start) in ask["moves"].items():
+            page = yield from open_event(title)
+            if page is None or not page.has("link", "Move event"):
+                yield Answer(IMPOSSIBLE)
+                return
+            yield Click("link", "Move event")
+            yield Fill("Date", when)
+            yield Fill("Start", start)
+            yield Click("button", "Move")
+        yield Answer(DONE)
+
+
+class DeleteEvents(Family):
+    """Delete the user's coming events with somebody, and leave those that somebody else organises."""
+
+    name = "calendar-delete"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = "organiser = ? AND id IN (SELECT event_id FROM attendee WHERE username = ?)"
+        fits = [person for person in state.setting.others if coming(state, sql, state.me.username, person.username)]
+        person = pick(rng, fits)
+        text = (
+            f"Delete all events of today and later from my calendar that I organise and that {person.name} is invited to. "
+            "Leave all others."
+        )
+        return text, asked({"person": person.name, "me": state.me.name})
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        username = ask["person"].lower().replace(" ", ".")
+        sql = "organiser = ? AND id IN (SELECT event_id FROM attendee WHERE username = ?)"
+        for row in coming(state, sql, state.me.username, username):
+            state.change("calendar", "DELETE FROM event WHERE id = ?", row["id"])
+            state.change("calendar", "DELETE FROM attendee WHERE event_id = ?", row["id"])
+
+    def solve(self, ask: Ask) -> Plan:
+        yield Goto(f"{CALENDAR}/list")
+        yield Select("With", ask["person"])
+        found = yield from every_page((yield FILTER), "Title")
+        for row in found:
+            if row["Organiser"] == ask["me"]:
+                yield from open_event(row["Title"])
+                yield Click("link", "Delete event")
+                yield Click("button", "Delete for good")
+        yield Answer(DONE)
+
+
+class ReplyToInvitations(Family):
+    """Answer the invitations of somebody."""
+
+    name = "calendar-reply"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = choose(rng, coming(state, "organiser <> ?", state.me.username), 1 + difficulty)
+        sql, possible, replies = (
+            "SELECT reply FROM attendee WHERE event_id = ? AND username = ?",
+            is_possible(rng),
+            dict[str, str](),
+        )
+        for row in rows:
+            now = state.one("calendar", sql, row["id"], state.me.username)
+            replies[row["title"]] = pick(rng, [key for key, stored in REPLIES.items() if stored != now])
+        if not possible:
+            replies.pop(rows[0]["title"])
+            replies[absent_title(rng, state)] = pick(rng, list(REPLIES))
+        told = "; ".join(f'"{title}": {reply.lower()}' for title, reply in sorted(replies.items()))
+        return f"Reply to these invitations in my calendar: {told}.", asked({"replies": replies}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for title, reply in ask["replies"].items():
+            sql = "UPDATE attendee SET reply = ? WHERE username = ? AND event_id = (SELECT id FROM event WHERE title = ?)"
+            state.change("calendar", sql, REPLIES[reply], state.me.username, title)
+
+    def solve(self, ask: Ask) -> Plan:
+        for title in ask["replies"]:
+            if (yield from open_event(title)) is None:
+                yield Answer(IMPOSSIBLE)
+                return
+        for title, reply in ask["replies"].items():
+            yield from open_event(title)
+            yield Click("button", reply)
+        yield Answer(DONE)
+
+
+class InviteToAll(Family):
+    """Invite somebody to all events of the user in a room."""
+
+    name = "calendar-invite"
+    sites = ("calendar",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = coming(state, "organiser = ? AND calendar = 'Work'", state.me.username)
+        titles = [row["title"] for row in choose(rng, rows, 1 + difficulty)]
+        invited = {
+            row[0]
+            for title in titles
+            for row in state.rows(
+                "calendar", "SELECT username FROM attendee WHERE event_id = (SELECT id FROM event WHERE title = ?)", title
+            )
+        }
+        person = pick(rng, [one for one in state.setting.others if one.username not in invited] or state.setting.others)
+        possible = is_possible(rng)
+        if not possible:
+            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        told = ", ".join(f'"{title}"' for title in titles)
+        text = f"In my calendar, invite {person.name} to these events, beside whoever is invited already: {told}."
+        return text, asked({"person": person.name, "titles": titles}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        username = ask["person"].lower().replace(" ", ".")
+        for title in ask["titles"]:
+            sql = "INSERT OR IGNORE INTO attendee SELECT id, ?, 'no reply' FROM event WHERE title = ?"
+            state.change("calendar", sql, username, title)
+
+    def solve(self, ask: Ask) -> Plan:
+        for title in ask["titles"]:
+            if (yield from open_event(title)) is None:
+                yield Answer(IMPOSSIBLE)
+                return
+        for title in ask["titles"]:
+            page = yield from open_event(title)
+            assert page is not None
+            people = [row["Name"] for row in page.records("Reply")]
+            yield Click("link", "Edit event")
+            yield Fill("Attendees", ", ".join([*people, ask["person"]]))
+            yield Click("button", "Save event")
+        yield Answer(DONE)
+
+
+FAMILIES: tuple[Family, ...] = (
+    NextWith(),
+    FirstFree(),
+    CreateEvent(),
+    MoveEvent(),
+    DeleteEvents(),
+    ReplyToInvitations(),
+    InviteToAll(),
+)

@@ -1,0 +1,1 @@
+"""Mail: folders, messages, contacts."""

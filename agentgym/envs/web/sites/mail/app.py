@@ -1,0 +1,88 @@
+"""Mail: folders and search; messages, contacts and folders have files of their own."""
+
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request
+
+from agentgym.envs.web.sites.frame import Site, like, slice_of
+from agentgym.envs.web.sites.mail import compose, contacts, folders, messages
+from agentgym.envs.web.sites.mail.folders import all_folders
+from agentgym.envs.web.sites.people import ask_to_log_in
+
+NAV = (
+    ("Compose", "/compose"),
+    ("Inbox", "/folder/Inbox"),
+    ("Starred", "/starred"),
+    ("Sent", "/folder/Sent"),
+    ("Archive", "/folder/Archive"),
+    ("Trash", "/folder/Trash"),
+    ("Folders", "/folders"),
+    ("Contacts", "/contacts"),
+)
+NOTICES = {
+    "sent": "The message was sent.",
+    "changed": "Done.",
+    "nothing": "No message was selected.",
+    "folder": "The folder was saved.",
+    "unfolder": "The folder was deleted; its messages are in the Archive.",
+    "contact": "The contact was saved.",
+    "uncontact": "The contact was deleted.",
+}
+PAGE = 20
+"""Messages on a page of a list."""
+pages = Blueprint("lists", __name__)
+
+
+def site() -> Site:
+    """Make the application."""
+    made = Site("mail", "Mail", NAV, NOTICES)
+    made.add_template_filter(contacts.name_of, "name")
+    made.add_template_filter(contacts.names_of, "names")
+    made.before_request(ask_to_log_in)
+    for part in (pages, messages.pages, compose.pages, contacts.pages, folders.pages):
+        made.register_blueprint(part)
+    return made
+
+
+@pages.get("/")
+def home() -> Any:
+    """Go to the inbox."""
+    return redirect("/folder/Inbox")
+
+
+@pages.get("/folder/<name>")
+def show_folder(name: str) -> Any:
+    """List a folder, the newest first."""
+    if name not in all_folders():
+        return render_template("error.html", code=404, name="Not Found", description=f"There is no folder {name}."), 404
+    found = slice_of(f"{messages.LIST} WHERE folder = ? ORDER BY sent DESC, id DESC", [name], PAGE)
+    return render_template("folder.html", title=name, found=found, folders=all_folders())
+
+
+@pages.get("/starred")
+def starred() -> Any:
+    """List what has a star, in whatever folder."""
+    query = f"{messages.LIST} WHERE starred AND folder <> 'Trash' ORDER BY sent DESC, id DESC"
+    return render_template("folder.html", title="Starred", found=slice_of(query, [], PAGE), folders=all_folders())
+
+
+@pages.get("/search")
+def search() -> Any:
+    """List messages of all folders by words, sender, folder, and whether they were opened."""
+    chosen = request.args
+    where = ["(subject LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"]
+    values = [like(chosen.get("q", "").strip())] * 2
+    if chosen.get("from", "").strip():
+        where.append("(sender LIKE ? ESCAPE '\\' OR sender IN (SELECT email FROM contact WHERE name LIKE ? ESCAPE '\\'))")
+        values += [like(chosen["from"].strip())] * 2
+    if chosen.get("folder"):
+        where.append("folder = ?")
+        values.append(chosen["folder"])
+    if chosen.get("unread"):
+        where.append("NOT opened")
+    query = f"SELECT * FROM ({messages.LIST}) WHERE {' AND '.join(where)} ORDER BY sent DESC, id DESC"
+    found = slice_of(query, values, PAGE)
+    return render_template("search.html", found=found, chosen=chosen, folders=all_folders())
+
+
+app = site()

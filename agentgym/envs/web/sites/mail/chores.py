@@ -1,0 +1,316 @@
+"""Task families within the mail: facts of messages, writing, answering, forwarding, tidying, contacts."""
+
+import re
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible, question
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.shown import money
+from agentgym.envs.web.sites.mail.data import FOLDERS, phone
+from agentgym.envs.web.state import EpisodeState, choose
+from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, PLACES, paragraph, pick, sentence
+
+MAIL = "http://mail.test"
+_AMOUNT = re.compile(r"is (\$[\d,]+\.\d\d)\.")
+_VERBS = {"Archive": "archive", "Delete": "move to the Trash", "Star": "give a star to"}
+_CODE = re.compile(r"booking code is (\w+)\.")
+
+
+def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Generator[Step, Page, Page]:
+    """Search the mail; return the first page of what was found."""
+    yield Goto(f"{MAIL}/search")
+    if phrase:
+        yield Fill("Contains", phrase)
+    if sender:
+        yield Fill("From", sender)
+    if folder:
+        yield Select("Folder", folder)
+    return (yield Click("button", "Find"))
+
+
+def open_message(subject: str) -> Generator[Step, Page, Page | None]:
+    """Look for a message and show it; None where there is none."""
+    page = yield from find_messages(subject)
+    return (yield Click("link", subject)) if page.has("link", subject) else None
+
+
+def text_of(page: Page) -> str:
+    """Return all that a page says."""
+    return " ".join(node.name for node in page.root.walk())
+
+
+def send(
+    state: EpisodeState, people: list[str], subject: str, body: str, kind: str = "new", refers: int | None = None
+) -> None:
+    """Write a sent message as the site would; `people` are addresses."""
+    now = state.now.isoformat(timespec="minutes")
+    sql = "INSERT INTO message VALUES (NULL, 'Sent', ?, ?, ?, ?, ?, 0, ?, ?)"
+    state.change("mail", sql, state.me.email, ", ".join(sorted(people)), subject, body, now, kind, refers)
+
+
+def reply(state: EpisodeState, subject: str, body: str) -> None:
+    """Answer a message as the site would."""
+    row = state.rows("mail", "SELECT * FROM message WHERE subject = ?", subject)[0]
+    send(state, [row["sender"]], f"Re: {subject}", body, "reply", row["id"])
+
+
+def address_of(state: EpisodeState, name: str) -> str:
+    """Return the address of a contact."""
+    return state.one("mail", "SELECT email FROM contact WHERE name = ?", name)
+
+
+def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
+    """Return the name of a person who is nowhere."""
+    known = [person.name for person in state.setting.people]
+    return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
+
+
+class MailFact(Family):
+    """What a message says: the code of a booking, or the amount of an invoice."""
+
+    name = "mail-fact"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible, hotel = is_possible(rng), bool(rng.random() < 0.5)
+        start = "Your hotel in " if hotel else "Invoice "
+        rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE ? || '%' ORDER BY id", start)
+        row = pick(rng, rows)
+        known, thing = [one["subject"].removeprefix(start) for one in rows], row["subject"].removeprefix(start)
+        if not possible:
+            thing = absent(known, lambda: pick(rng, PLACES) if hotel else str(rng.integers(1000, 9999)))
+        text = (
+            f"What is the booking code of my hotel in {thing}? It is in my mail. Answer with the code."
+            if hotel
+            else f"What is the amount of the invoice {thing} in my mail? Answer with the amount."
+        )
+        found = (_CODE if hotel else _AMOUNT).search(row["body"])
+        assert found is not None
+        return text, question({"subject": f"{start}{thing}"}, found[1], possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_message(ask["subject"])
+        if page is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        found = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
+        yield Answer(found[1] if found else IMPOSSIBLE)
+
+
+class InvoiceSum(Family):
+    """What several invoices come to."""
+
+    name = "mail-invoices"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE 'Invoice %' ORDER BY id")
+        chosen = choose(rng, rows, 2 + difficulty)
+        numbers = sorted(row["subject"].removeprefix("Invoice ") for row in chosen)
+        total = sum(cents_of(row["body"]) for row in chosen)
+        text = f"What do the invoices {', '.join(numbers)} in my mail come to together? Answer with the amount."
+        return text, question({"numbers": numbers}, money(total))
+
+    def solve(self, ask: Ask) -> Plan:
+        total = 0
+        for number in ask["numbers"]:
+            page = yield from open_message(f"Invoice {number}")
+            assert page is not None
+            total += cents_of(text_of(page))
+        yield Answer(money(total))
+
+
+def cents_of(text: str) -> int:
+    """Return the amount of an invoice."""
+    found = _AMOUNT.search(text)
+    assert found is not None
+    return round(float(found[1].replace("$", "").replace(",", "")) * 100)
+
+
+class WriteMail(Family):
+    """Write to contacts."""
+
+    name = "mail-write"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng)
+        names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
+        people = choose(rng, names, 1 + difficulty)
+        if not possible:
+            people[int(rng.integers(len(people)))] = nobody(rng, state)
+        subject, body = sentence(rng).removesuffix("."), paragraph(rng, 1 + difficulty)
+        text = f'Write one mail to {", ".join(people)} with the subject "{subject}" and the text "{body}"'
+        return text, asked({"people": people, "subject": subject, "body": body}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        send(state, [address_of(state, name) for name in ask["people"]], ask["subject"], ask["body"])
+
+    def solve(self, ask: Ask) -> Plan:
+        yield Goto(f"{MAIL}/compose")
+        yield Fill("To", ", ".join(ask["people"]))
+        yield Fill("Subject", ask["subject"])
+        yield Fill("Message", ask["body"])
+        page = yield Click("button", "Send")
+        yield Answer(IMPOSSIBLE if page.has("button", "Send") else DONE)
+
+
+class AnswerMail(Family):
+    """Reply to a message, or forward it."""
+
+    name = "mail-answer"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = "SELECT subject, sender FROM message WHERE folder = 'Inbox' ORDER BY id"
+        row, possible = pick(rng, state.rows("mail", sql)), is_possible(rng)
+        known = [one["subject"] for one in state.rows("mail", "SELECT subject FROM message")]
+        subject = row["subject"] if possible else absent(known, lambda: sentence(rng).removesuffix("."))
+        body, to = paragraph(rng, 1 + difficulty), ""
+        if rng.random() < 0.5:
+            others = [person.name for person in state.setting.others if person.email != row["sender"]]
+            to = ", ".join(sorted(choose(rng, others, 1 + difficulty // 2)))
+        text = f'Forward the mail "{subject}" to {to}' if to else f'Reply to the mail "{subject}"'
+        text = f'{text} with the text "{body}" and leave the subject as it is offered.'
+        return text, asked({"subject": subject, "body": body, "to": to}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        if not ask["to"]:
+            reply(state, ask["subject"], ask["body"])
+            return
+        number = state.one("mail", "SELECT id FROM message WHERE subject = ?", ask["subject"])
+        people = [address_of(state, name) for name in ask["to"].split(", ")]
+        send(state, people, f"Fwd: {ask['subject']}", ask["body"], "forward", number)
+
+    def solve(self, ask: Ask) -> Plan:
+        if (yield from open_message(ask["subject"])) is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", "Forward" if ask["to"] else "Reply")
+        if ask["to"]:
+            yield Fill("To", ask["to"])
+        yield Fill("Message", ask["body"])
+        yield Click("button", "Send")
+        yield Answer(DONE)
+
+
+class Tidy(Family):
+    """Do the same with all messages of somebody in the inbox."""
+
+    name = "mail-tidy"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows(
+            "mail",
+            "SELECT DISTINCT contact.name FROM message JOIN contact ON email = sender WHERE folder = 'Inbox' "
+            "AND NOT starred ORDER BY name",
+        )
+        senders = sorted(row["name"] for row in choose(rng, rows, 1 + difficulty))
+        verb = pick(rng, list(_VERBS))
+        text = f"In my mail, {_VERBS[verb]} all messages in the Inbox from {', '.join(senders)}."
+        return text, asked({"senders": senders, "verb": verb})
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        change = {"Archive": "folder = 'Archive'", "Delete": "folder = 'Trash'", "Star": "starred = 1"}[ask["verb"]]
+        for name in ask["senders"]:
+            sql = f"UPDATE message SET {change} WHERE folder = 'Inbox' AND sender = ?"
+            state.change("mail", sql, address_of(state, name))
+
+    def solve(self, ask: Ask) -> Plan:
+        for name in ask["senders"]:
+            page = yield from find_messages(sender=name, folder="Inbox")
+            while True:
+                ticks = [node.name for node in page.root.all("checkbox") if node.name.startswith("Select ")]
+                ahead = page.has("link", "Next page")
+                for tick in ticks:
+                    yield Click("checkbox", tick)
+                if ticks:
+                    yield Click("button", ask["verb"])
+                if not ahead:
+                    break
+                page = yield from find_messages(sender=name, folder="Inbox")
+                if ask["verb"] == "Star":  # what is starred stays in the list
+                    page = yield Click("link", "Next page")
+        yield Answer(DONE)
+
+
+class FileAway(Family):
+    """Make a folder and move messages into it."""
+
+    name = "mail-file"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        known = [row["name"] for row in state.rows("mail", "SELECT name FROM folder")]
+        rows = state.rows("mail", "SELECT subject FROM message WHERE folder = 'Inbox' ORDER BY id")
+        subjects, possible = [row["subject"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
+        if not possible:
+            everything = [row["subject"] for row in state.rows("mail", "SELECT subject FROM message")]
+            subjects[int(rng.integers(len(subjects)))] = absent(
+                everything, lambda: f"Invoice {int(rng.integers(1000, 9999))}"
+            )
+        folder = absent(known, lambda: pick(rng, FOLDERS))
+        told = ", ".join(f'"{subject}"' for subject in subjects)
+        text = f"Make a folder {folder} in my mail and move these messages into it: {told}."
+        return text, asked({"folder": folder, "subjects": subjects}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        state.change("mail", "INSERT INTO folder (name) VALUES (?)", ask["folder"])
+        for subject in ask["subjects"]:
+            state.change("mail", "UPDATE message SET folder = ? WHERE subject = ?", ask["folder"], subject)
+
+    def solve(self, ask: Ask) -> Plan:
+        for subject in ask["subjects"]:
+            page = yield from find_messages(subject)
+            if not page.has("link", subject):
+                yield Answer(IMPOSSIBLE)
+                return
+        yield Goto(f"{MAIL}/folders")
+        yield Fill("Name", ask["folder"])
+        yield Click("button", "Make folder")
+        for subject in ask["subjects"]:
+            yield from open_message(subject)
+            yield Select("Move to", ask["folder"])
+            yield Click("button", "Move")
+        yield Answer(DONE)
+
+
+class UpdateContact(Family):
+    """Change a contact's telephone number, or make a contact."""
+
+    name = "mail-contact"
+    sites = ("mail",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
+        people, possible = choose(rng, names, 1 + difficulty // 2), is_possible(rng)
+        if not possible:
+            people[int(rng.integers(len(people)))] = nobody(rng, state)
+        numbers = {name: phone(rng) for name in people}
+        told = ", ".join(f"{name}: {number}" for name, number in numbers.items())
+        text = f"Note these new telephone numbers with the contacts that I have in my mail: {told}."
+        return text, asked({"numbers": numbers}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for name, number in ask["numbers"].items():
+            state.change("mail", "UPDATE contact SET phone = ? WHERE name = ?", number, name)
+
+    def solve(self, ask: Ask) -> Plan:
+        for last in (False, True):
+            for name, number in ask["numbers"].items():
+                yield Goto(f"{MAIL}/contacts")
+                yield Fill("Name or address", name)
+                page = yield Click("button", "Filter")
+                if not page.has("link", name):
+                    yield Answer(IMPOSSIBLE)
+                    return
+                if last:
+                    yield Click("link", name)
+                    yield Click("link", "Edit contact")
+                    yield Fill("Phone", number)
+                    yield Click("button", "Save contact")
+        yield Answer(DONE)

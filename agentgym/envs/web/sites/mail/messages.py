@@ -1,0 +1,75 @@
+"""Messages: one message, and what can be done with it or with several of a list."""
+
+import sqlite3
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request
+
+from agentgym.envs.web.sites.frame import done, field, me, refused
+from agentgym.envs.web.sites.mail.folders import all_folders
+from agentgym.envs.web.sites.queries import many, maybe, one, run
+
+LIST = "SELECT *, id IN (SELECT message_id FROM trace_opened) AS opened FROM message"
+pages = Blueprint("messages", __name__)
+
+
+def find(message_id: int) -> sqlite3.Row:
+    """Return a message, or end with 404."""
+    return one(f"{LIST} WHERE id = ?", message_id)
+
+
+@pages.get("/message/<int:message_id>")
+def show(message_id: int) -> Any:
+    """Show a message; from then on it counts as read."""
+    message = find(message_id)
+    run("INSERT OR IGNORE INTO trace_opened VALUES (?)", message_id)
+    earlier = maybe("SELECT * FROM message WHERE id = ?", message["refers"])
+    shown: dict[str, Any] = {"message": message, "earlier": earlier, "folders": all_folders(), "mine": me().email}
+    return render_template("message.html", errors=[], **shown)
+
+
+@pages.post("/message/<int:message_id>/<any(star, unstar, unread, archive, delete, move):verb>")
+def act(message_id: int, verb: str) -> Any:
+    """Do something with a message."""
+    message, target = find(message_id), field("folder")
+    if verb == "move" and target not in all_folders():
+        shown: dict[str, Any] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
+        return refused("message.html", ["Folder: choose one of the list."], **shown)
+    gone = carry_out(message, verb, target)
+    if gone or verb == "unread":
+        return done("changed", "lists.show_folder", name=message["folder"])
+    return done("changed", "messages.show", message_id=message_id)
+
+
+def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
+    """Change a message; return whether it is gone for good. Deleting in Trash deletes for good."""
+    number: int = message["id"]
+    if verb == "delete" and message["folder"] == "Trash":
+        run("DELETE FROM message WHERE id = ?", number)
+        run("DELETE FROM trace_opened WHERE message_id = ?", number)
+        return True
+    if verb in ("star", "unstar"):
+        run("UPDATE message SET starred = ? WHERE id = ?", int(verb == "star"), number)
+    elif verb == "unread":
+        run("DELETE FROM trace_opened WHERE message_id = ?", number)
+    elif verb == "read":
+        run("INSERT OR IGNORE INTO trace_opened VALUES (?)", number)
+    else:
+        folder = {"archive": "Archive", "delete": "Trash", "move": target}[verb]
+        run("UPDATE message SET folder = ? WHERE id = ?", folder, number)
+    return False
+
+
+@pages.post("/messages")
+def act_on_many() -> Any:
+    """Do something with the messages that were ticked in a list."""
+    verb, target, back = field("verb"), field("folder"), field("back")
+    back = back if back in ("/starred", *(f"/folder/{name}" for name in all_folders())) else "/folder/Inbox"
+    verbs = ("star", "unstar", "read", "unread", "archive", "delete", "move")
+    ticked = {text for text in request.form.getlist("message") if text.isascii() and text.isdecimal()}
+    chosen = [row for row in many(LIST) if str(row["id"]) in ticked]
+    if verb not in verbs or (verb == "move" and target not in all_folders()) or not chosen:
+        return redirect(f"{back}?done=nothing", 303)
+    for message in chosen:
+        carry_out(message, verb, target)
+    return redirect(f"{back}?done=changed", 303)

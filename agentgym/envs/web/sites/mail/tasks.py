@@ -1,0 +1,36 @@
+"""The mail's task families, with those that need the mail and another site."""
+
+from agentgym.envs.web.family import Family
+from agentgym.envs.web.sites.mail.chores import (
+    AnswerMail,
+    FileAway,
+    InvoiceSum,
+    MailFact,
+    Tidy,
+    UpdateContact,
+    WriteMail,
+)
+from agentgym.envs.web.sites.mail.errands import (
+    AcceptMeeting,
+    DueDate,
+    MailMilestone,
+    ProblemByMail,
+    ReviewByMail,
+    Trip,
+)
+
+FAMILIES: tuple[Family, ...] = (
+    MailFact(),
+    InvoiceSum(),
+    WriteMail(),
+    AnswerMail(),
+    Tidy(),
+    FileAway(),
+    UpdateContact(),
+    AcceptMeeting(),
+    ReviewByMail(),
+    ProblemByMail(),
+    DueDate(),
+    Trip(),
+    MailMilestone(),
+)

@@ -1,0 +1,30 @@
+"""Short forms for what pages ask of their site's database."""
+
+import sqlite3
+
+from flask import abort
+
+from agentgym.envs.web.sites.frame import db
+
+
+def many(sql: str, *values: object) -> list[sqlite3.Row]:
+    """Return all rows of a query; a number too large for SQLite ends the request with the page for 404."""
+    try:
+        return db().execute(sql, values).fetchall()
+    except OverflowError:
+        abort(404)
+
+
+def maybe(sql: str, *values: object) -> sqlite3.Row | None:
+    """Return the first row of a query, or None."""
+    return next(iter(many(sql, *values)), None)
+
+
+def one(sql: str, *values: object) -> sqlite3.Row:
+    """Return the first row of a query; where there is none, the request ends with the page for 404."""
+    return maybe(sql, *values) or abort(404)
+
+
+def run(sql: str, *values: object) -> int:
+    """Carry out a statement; return the id of the row it inserted."""
+    return db().execute(sql, values).lastrowid or 0

@@ -1,0 +1,1 @@
+"""A project tracker: issues, labels, milestones, members, merge requests."""

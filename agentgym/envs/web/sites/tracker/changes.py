@@ -1,0 +1,343 @@
+"""Task families that change issues, labels, milestones and members of the tracker."""
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
+from agentgym.envs.web.shown import day
+from agentgym.envs.web.sites.tracker.data import ROLES
+from agentgym.envs.web.sites.tracker.questions import (
+    FILTER,
+    TRACKER,
+    absent_title,
+    draw_project,
+    labels_of,
+    names,
+    open_issue,
+    username,
+)
+from agentgym.envs.web.sites.tracker.words import LABELS
+from agentgym.envs.web.state import EpisodeState, choose
+from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, paragraph, pick, sentence
+
+_PROJECT = "(SELECT id FROM project WHERE slug = ?)"
+
+
+def draw_members(state: EpisodeState, project: int) -> list[str]:
+    """Return the full names of a project's members."""
+    rows = state.rows("tracker", "SELECT username FROM member WHERE project_id = ? ORDER BY username", project)
+    return [names(state)[row["username"]] for row in rows]
+
+
+def spoken(titles: list[str]) -> str:
+    """Write titles in a row."""
+    return ", ".join(f'"{title}"' for title in titles)
+
+
+def insert_issue(state: EpisodeState, ask: Ask) -> None:
+    """Write a new issue as the site would."""
+    now = state.now.isoformat(timespec="minutes")
+    state.change(
+        "tracker",
+        "INSERT INTO issue (project_id, number, title, body, state, author, assignee, milestone_id, due, created) "
+        "SELECT id, (SELECT max(number) + 1 FROM issue WHERE project_id = project.id), ?, ?, 'open', ?, ?, NULL, ?, ? "
+        "FROM project WHERE slug = ?",
+        *(ask["title"], ask["body"], state.me.username, username(ask["assignee"]), ask["due"], now, ask["project"]),
+    )
+    for label in ask["labels"]:
+        state.change(
+            "tracker",
+            "INSERT INTO issue_label SELECT (SELECT max(id) FROM issue), label.id FROM label "
+            f"WHERE name = ? AND project_id = {_PROJECT}",
+            *(label, ask["project"]),
+        )
+
+
+class CreateIssue(Family):
+    """Open an issue with labels, assignee and due date."""
+
+    name = "tracker-create"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        known, possible = labels_of(state, project), is_possible(rng)
+        labels = choose(rng, known, min(len(known), 1 + difficulty // 2))
+        if not possible:
+            labels[int(rng.integers(len(labels)))] = pick(rng, [name for name in LABELS if name not in known])
+        due = state.now.date() + timedelta(days=int(rng.integers(3, 50)))
+        ask = {
+            "project": slug,
+            "title": absent_title(rng, state),
+            "body": paragraph(rng, 1 + difficulty),
+            "assignee": pick(rng, draw_members(state, project)),
+            "labels": labels,
+            "due": due.isoformat(),
+        }
+        text = (
+            f'Open an issue in the project {slug} in the tracker with the title "{ask["title"]}" and the description '
+            f'"{ask["body"]}". Assign it to {ask["assignee"]}, give it the label{"s" * (len(labels) > 1)} {spoken(labels)} '
+            f"and the due date {day(due)}. It belongs to no milestone."
+        )
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        insert_issue(state, ask)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/{ask['project']}/issues/new")
+        if not all(page.has("checkbox", label) for label in ask["labels"]):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Fill("Title", ask["title"])
+        yield Fill("Description", ask["body"])
+        yield Select("Assignee", ask["assignee"])
+        yield Fill("Due date", ask["due"])
+        for label in ask["labels"]:
+            yield Click("checkbox", label)
+        yield Click("button", "Save issue")
+        yield Answer(DONE)
+
+
+class Triage(Family):
+    """Give issues an assignee and a milestone."""
+
+    name = "tracker-triage"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
+        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
+        if not possible:
+            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        sql = "SELECT title FROM milestone WHERE project_id = ? AND state = 'open' ORDER BY id"
+        milestone = pick(rng, state.rows("tracker", sql, project))["title"]
+        now = state.one("tracker", "SELECT assignee FROM issue WHERE title = ?", titles[0])
+        person = pick(rng, [name for name in draw_members(state, project) if username(name) != now])
+        text = f"In the tracker, assign these issues of the project {slug} to {person} and put them into the milestone "
+        ask = {"project": slug, "titles": titles, "person": person, "milestone": milestone}
+        return f"{text}{milestone}: {spoken(titles)}.", asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = f"SELECT id FROM milestone WHERE title = ? AND project_id = {_PROJECT}"
+        milestone = state.one("tracker", sql, ask["milestone"], ask["project"])
+        for title in ask["titles"]:
+            sql = "UPDATE issue SET assignee = ?, milestone_id = ? WHERE title = ?"
+            state.change("tracker", sql, username(ask["person"]), milestone, title)
+
+    def solve(self, ask: Ask) -> Plan:
+        for title in ask["titles"]:
+            if (yield from open_issue(ask["project"], title)) is None:
+                yield Answer(IMPOSSIBLE)
+                return
+        for title in ask["titles"]:
+            yield from open_issue(ask["project"], title)
+            yield Click("link", "Edit issue")
+            yield Select("Assignee", ask["person"])
+            yield Select("Milestone", ask["milestone"])
+            yield Click("button", "Save issue")
+        yield Answer(DONE)
+
+
+class CloseIssue(Family):
+    """Close an issue and say why."""
+
+    name = "tracker-close"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
+        row, possible = pick(rng, state.rows("tracker", sql, project)), is_possible(rng)
+        title = row["title"] if possible else absent_title(rng, state)
+        comment = paragraph(rng, 1 + difficulty)
+        text = f'Close the issue "{title}" of the project {slug} in the tracker, and add the comment "{comment}" to it.'
+        return text, asked({"project": slug, "title": title, "comment": comment}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        state.change("tracker", "UPDATE issue SET state = 'closed' WHERE title = ?", ask["title"])
+        sql = "INSERT INTO comment (issue_id, author, body, created) SELECT id, ?, ?, ? FROM issue WHERE title = ?"
+        now = state.now.isoformat(timespec="minutes")
+        state.change("tracker", sql, state.me.username, ask["comment"], now, ask["title"])
+
+    def solve(self, ask: Ask) -> Plan:
+        if (yield from open_issue(ask["project"], ask["title"])) is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Fill("New comment", ask["comment"])
+        yield Click("button", "Add comment")
+        yield Click("button", "Close issue")
+        yield Answer(DONE)
+
+
+class CloseLabelled(Family):
+    """Close all open issues with a label."""
+
+    name = "tracker-close-labelled"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        rows = state.rows(
+            "tracker",
+            "SELECT DISTINCT name FROM label JOIN issue_label ON label_id = label.id JOIN issue ON issue.id = issue_id "
+            "WHERE label.project_id = ? AND issue.state = 'open' ORDER BY name",
+            project,
+        )
+        possible = is_possible(rng)
+        known = labels_of(state, project)
+        label = pick(rng, rows)["name"] if possible else pick(rng, [name for name in LABELS if name not in known])
+        text = f'Close every open issue of the project {slug} in the tracker that has the label "{label}".'
+        return text, asked({"project": slug, "label": label}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
+        label = state.one("tracker", sql, ask["label"], ask["project"])
+        sql = "UPDATE issue SET state = 'closed' WHERE id IN (SELECT issue_id FROM issue_label WHERE label_id = ?)"
+        state.change("tracker", sql, label)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
+        if all(row["Label"] != ask["label"] for row in page.records("Label")):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Goto(f"{TRACKER}/{ask['project']}/issues")
+        yield Select("Label", ask["label"])
+        found = yield from every_page((yield FILTER), "Title")
+        for row in found:
+            yield Goto(f"{TRACKER}/{ask['project']}/issues/{row['Number'].removeprefix('#')}")
+            yield Click("button", "Close issue")
+        yield Answer(DONE)
+
+
+class PlanMilestone(Family):
+    """Make a milestone and put issues into it."""
+
+    name = "tracker-milestone"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
+        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty // 2)], is_possible(rng)
+        if not possible:
+            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        due = state.now.date() + timedelta(days=int(rng.integers(20, 200)))
+        milestone = f"{int(rng.integers(10, 30))}.{int(rng.integers(10))}"
+        text = (
+            f"Make a milestone {milestone} that is due on {day(due)} in the project {slug} in the tracker, and put these "
+            f"issues into it: {spoken(titles)}."
+        )
+        ask = {"project": slug, "milestone": milestone, "due": due.isoformat(), "titles": titles}
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "INSERT INTO milestone (project_id, title, due, state) SELECT id, ?, ?, 'open' FROM project WHERE slug = ?"
+        state.change("tracker", sql, ask["milestone"], ask["due"], ask["project"])
+        for title in ask["titles"]:
+            sql = "UPDATE issue SET milestone_id = (SELECT max(id) FROM milestone) WHERE title = ?"
+            state.change("tracker", sql, title)
+
+    def solve(self, ask: Ask) -> Plan:
+        for title in ask["titles"]:
+            if (yield from open_issue(ask["project"], title)) is None:
+                yield Answer(IMPOSSIBLE)
+                return
+        yield Goto(f"{TRACKER}/{ask['project']}/milestones/new")
+        yield Fill("Title", ask["milestone"])
+        yield Fill("Due date", ask["due"])
+        yield Click("button", "Save milestone")
+        for title in ask["titles"]:
+            yield from open_issue(ask["project"], title)
+            yield Click("link", "Edit issue")
+            yield Select("Milestone", ask["milestone"])
+            yield Click("button", "Save issue")
+        yield Answer(DONE)
+
+
+class GiveRoles(Family):
+    """Invite people to a project, or change their roles."""
+
+    name = "tracker-roles"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        sql = "SELECT username, role FROM member WHERE project_id = ?"
+        known = {row["username"]: row["role"] for row in state.rows("tracker", sql, project)}
+        possible = is_possible(rng)
+        people = choose(rng, list(state.setting.others), min(1 + difficulty, len(state.setting.others)))
+        roles = {one.name: pick(rng, [role for role in ROLES if role != known.get(one.username)]) for one in people}
+        if not possible:
+            everybody = [person.name for person in state.setting.people]
+            roles.pop(people[0].name)
+            roles[absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")] = pick(rng, ROLES)
+        told = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
+        text = f"In the tracker, make sure that the project {slug} has these members with these roles: {told}."
+        return text, asked({"project": slug, "roles": roles}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for name, role in ask["roles"].items():
+            sql = f"INSERT OR REPLACE INTO member VALUES ({_PROJECT}, ?, ?)"
+            state.change("tracker", sql, ask["project"], username(name), role)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/people")
+        if not all(page.has("link", name) for name in ask["roles"]):
+            yield Answer(IMPOSSIBLE)
+            return
+        for name, role in ask["roles"].items():
+            page = yield Goto(f"{TRACKER}/{ask['project']}/members")
+            inside = page.has("link", name)
+            if inside:
+                yield Click("link", "Change membership", row=name)
+            else:
+                yield Select("Person", name)
+            yield Select("Role", role)
+            yield Click("button", "Save role" if inside else "Invite")
+        yield Answer(DONE)
+
+
+class ReplaceLabel(Family):
+    """Rename a label, or delete one."""
+
+    name = "tracker-labels"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        known, possible = labels_of(state, project), is_possible(rng)
+        others = [name for name in LABELS if name not in known]
+        label = pick(rng, known if possible else others)
+        to = "" if rng.random() < 0.3 else absent([*known, *others], lambda: sentence(rng).split()[-1].strip("."))
+        text = f'In the tracker, rename the label "{label}" of the project {slug} to "{to}".'
+        if not to:
+            text = f'In the tracker, delete the label "{label}" from the project {slug}.'
+        return text, asked({"project": slug, "label": label, "to": to}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        label = state.one(
+            "tracker", f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}", ask["label"], ask["project"]
+        )
+        if ask["to"]:
+            state.change("tracker", "UPDATE label SET name = ? WHERE id = ?", ask["to"], label)
+            return
+        state.change("tracker", "DELETE FROM label WHERE id = ?", label)
+        state.change("tracker", "DELETE FROM issue_label WHERE label_id = ?", label)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
+        if all(row["Label"] != ask["label"] for row in page.records("Label")):
+            yield Answer(IMPOSSIBLE)
+            return
+        if ask["to"]:
+            yield Click("link", "Edit label", row=ask["label"])
+            yield Fill("Name", ask["to"])
+            yield Click("button", "Save label")
+        else:
+            yield Click("button", "Delete label", row=ask["label"])
+        yield Answer(DONE)

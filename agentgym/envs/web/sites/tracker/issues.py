@@ -1,0 +1,170 @@
+"""Issues of a project: list with filters, one issue with its comments, the form, closing."""
+
+import sqlite3
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from agentgym.envs.web.sites.frame import done, field, like, me, refused, slice_of, state
+from agentgym.envs.web.sites.people import is_date
+from agentgym.envs.web.sites.queries import many, one, run
+from agentgym.envs.web.sites.tracker.projects import members_of, project_of
+
+LIST = """
+SELECT issue.*, project.slug, milestone.title AS milestone,
+    (SELECT group_concat(name, ', ') FROM (SELECT label.name FROM issue_label JOIN label ON label.id = label_id
+        WHERE issue_id = issue.id ORDER BY label.name)) AS labels,
+    (SELECT COUNT(*) FROM comment WHERE issue_id = issue.id) AS comments
+FROM issue JOIN project ON project.id = issue.project_id LEFT JOIN milestone ON milestone.id = issue.milestone_id"""
+PAGE = 20
+"""Rows on a page of a list."""
+SORTS = {
+    "newest": ("Newest first", "issue.number DESC"),
+    "oldest": ("Oldest first", "issue.number"),
+    "due": ("Due date", "issue.due = '', issue.due, issue.number"),
+    "comments": ("Most comments", "comments DESC, issue.number"),
+    "title": ("Title", "issue.title, issue.number"),
+}
+pages = Blueprint("issues", __name__)
+
+
+def find(slug: str, number: int) -> sqlite3.Row:
+    """Return an issue, or end with 404."""
+    return one(f"{LIST} WHERE project.slug = ? AND issue.number = ?", slug, number)
+
+
+@pages.get("/<slug>/issues")
+def index(slug: str) -> Any:
+    """List the issues: open ones by default, filtered by label, assignee, author, milestone and words."""
+    project, chosen = project_of(slug), request.args
+    where, values = ["issue.project_id = ?"], [project["id"]]
+    status = chosen.get("status", "open")
+    if status in ("open", "closed"):
+        where.append(f"issue.state = '{status}'")
+    for key in ("assignee", "author"):
+        if chosen.get(key):
+            where.append(f"issue.{key} = ?")
+            values.append("" if chosen[key] == "none" else chosen[key])
+    if chosen.get("milestone"):
+        where.append("coalesce(milestone.title, 'none') = ?")
+        values.append(chosen["milestone"])
+    if chosen.get("label"):
+        where.append("issue.id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?)")
+        values.append(chosen["label"])
+    if chosen.get("q"):
+        where.append("(issue.title LIKE ? ESCAPE '\\' OR issue.body LIKE ? ESCAPE '\\')")
+        values += [like(chosen["q"].strip())] * 2
+    order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
+    found = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
+    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    return render_template("issues.html", project=project, found=found, chosen=chosen, sorts=sorts, **options(project))
+
+
+def options(project: sqlite3.Row) -> dict[str, Any]:
+    """Return what an issue may be given: people, milestones, labels."""
+    names = {person.username: person.name for person in state().setting.people}
+    people = sorted((names.get(username, username), username) for username in members_of(project))
+    return {
+        "people": [(username, name) for name, username in people],
+        "milestones": many("SELECT * FROM milestone WHERE project_id = ? ORDER BY title", project["id"]),
+        "labels": many("SELECT * FROM label WHERE project_id = ? ORDER BY name", project["id"]),
+    }
+
+
+@pages.get("/<slug>/issues/<int:number>")
+def show(slug: str, number: int) -> Any:
+    """Show an issue and what was said about it."""
+    issue = find(slug, number)
+    comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
+    return render_template("issue.html", project=project_of(slug), issue=issue, comments=comments, errors=[])
+
+
+@pages.route("/<slug>/issues/new", methods=["GET", "POST"], defaults={"number": None})
+@pages.route("/<slug>/issues/<int:number>/edit", methods=["GET", "POST"])
+def edit(slug: str, number: int | None) -> Any:
+    """Write a new issue or change one."""
+    project = project_of(slug)
+    issue = None if number is None else find(slug, number)
+    shown: dict[str, Any] = {"project": project, "issue": issue, **options(project)}
+    if request.method == "GET":
+        return render_template("issue_form.html", values=form_values(issue), errors=[], **shown)
+    values = posted_values()
+    errors = problems(values, shown)
+    if errors:
+        return refused("issue_form.html", errors, values=values, **shown)
+    if issue is None:
+        number = one("SELECT coalesce(max(number), 0) + 1 FROM issue WHERE project_id = ?", project["id"])[0]
+        written = run(
+            "INSERT INTO issue (project_id, number, title, body, state, author, assignee, milestone_id, due, created) "
+            "VALUES (?, ?, '', '', 'open', ?, '', NULL, '', ?)",
+            *(project["id"], number, me().username, state().now.isoformat(timespec="minutes")),
+        )
+    else:
+        written = issue["id"]
+    milestone = int(values["milestone_id"]) if values["milestone_id"] else None
+    changed = (values["title"], values["body"], values["assignee"], milestone, values["due"])
+    run("UPDATE issue SET title = ?, body = ?, assignee = ?, milestone_id = ?, due = ? WHERE id = ?", *changed, written)
+    run("DELETE FROM issue_label WHERE issue_id = ?", written)
+    for label in values["label_ids"]:
+        run("INSERT INTO issue_label VALUES (?, ?)", written, label)
+    return done("saved" if issue else "issue", "issues.show", slug=slug, number=number)
+
+
+def form_values(issue: sqlite3.Row | None) -> dict[str, Any]:
+    """Return what the form shows at first."""
+    if issue is None:
+        return {"title": "", "body": "", "assignee": "", "milestone_id": "", "due": "", "label_ids": []}
+    label_ids = [row[0] for row in many("SELECT label_id FROM issue_label WHERE issue_id = ?", issue["id"])]
+    return {**dict(issue), "milestone_id": issue["milestone_id"] or "", "label_ids": label_ids}
+
+
+def posted_values() -> dict[str, Any]:
+    """Return what was posted from the form."""
+    values: dict[str, Any] = {name: field(name) for name in ("title", "body", "assignee", "milestone_id", "due")}
+    ticked = {int(text) for text in request.form.getlist("label") if text.isascii() and text.isdecimal() and len(text) < 10}
+    return {**values, "label_ids": sorted(ticked)}
+
+
+def problems(values: dict[str, Any], choices: dict[str, Any]) -> list[str]:
+    """Return what is wrong with posted values."""
+    found: list[str] = []
+    if not values["title"] or len(values["title"]) > 200:
+        found.append("Title: enter a title of at most 200 characters.")
+    if values["assignee"] not in ["", *(username for username, _ in choices["people"])]:
+        found.append("Assignee: choose a member of the project.")
+    if values["milestone_id"] not in ["", *(str(row["id"]) for row in choices["milestones"])]:
+        found.append("Milestone: choose one of the list.")
+    if values["due"] and not is_date(values["due"]):
+        found.append(f"Due date: {values['due']} is not a date such as 2026-03-31.")
+    if not set(values["label_ids"]) <= {row["id"] for row in choices["labels"]}:
+        found.append("Labels: choose labels of the project.")
+    return found
+
+
+@pages.post("/<slug>/issues/<int:number>/<any(close, reopen):verb>")
+def turn(slug: str, number: int, verb: str) -> Any:
+    """Close an issue, or open it again."""
+    run("UPDATE issue SET state = ? WHERE id = ?", "closed" if verb == "close" else "open", find(slug, number)["id"])
+    return done("closed" if verb == "close" else "reopened", "issues.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/issues/<int:number>/comments")
+def comment(slug: str, number: int) -> Any:
+    """Add a comment."""
+    issue, body = find(slug, number), field("body")
+    if not body:
+        comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
+        shown: dict[str, Any] = {"project": project_of(slug), "issue": issue, "comments": comments}
+        return refused("issue.html", ["Comment: write something first."], **shown)
+    now = state().now.isoformat(timespec="minutes")
+    run("INSERT INTO comment (issue_id, author, body, created) VALUES (?, ?, ?, ?)", issue["id"], me().username, body, now)
+    return done("comment", "issues.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/issues/<int:number>/comments/<int:comment_id>/delete")
+def uncomment(slug: str, number: int, comment_id: int) -> Any:
+    """Delete a comment of one's own."""
+    query = "SELECT id FROM comment WHERE id = ? AND issue_id = ? AND author = ?"
+    one(query, comment_id, find(slug, number)["id"], me().username)
+    run("DELETE FROM comment WHERE id = ?", comment_id)
+    return done("uncomment", "issues.show", slug=slug, number=number)

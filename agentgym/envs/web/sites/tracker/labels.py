@@ -1,0 +1,56 @@
+"""Labels of a project."""
+
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from agentgym.envs.web.sites.frame import done, field, refused
+from agentgym.envs.web.sites.queries import many, maybe, one, run
+from agentgym.envs.web.sites.tracker.projects import project_of
+
+pages = Blueprint("labels", __name__)
+
+
+@pages.get("/<slug>/labels")
+def index(slug: str) -> Any:
+    """List the labels with the number of their open issues."""
+    project = project_of(slug)
+    found = many(
+        "SELECT label.*, (SELECT COUNT(*) FROM issue_label JOIN issue ON issue.id = issue_id "
+        "WHERE label_id = label.id AND issue.state = 'open') AS open_issues FROM label WHERE project_id = ? ORDER BY name",
+        project["id"],
+    )
+    return render_template("labels.html", project=project, labels=found)
+
+
+@pages.route("/<slug>/labels/new", methods=["GET", "POST"], defaults={"label_id": None})
+@pages.route("/<slug>/labels/<int:label_id>/edit", methods=["GET", "POST"])
+def edit(slug: str, label_id: int | None) -> Any:
+    """Make or change a label."""
+    project = project_of(slug)
+    label = None
+    if label_id is not None:
+        label = one("SELECT * FROM label WHERE id = ? AND project_id = ?", label_id, project["id"])
+    shown: dict[str, Any] = {"project": project, "label": label}
+    if request.method == "GET":
+        values = dict(label) if label else {"name": "", "description": ""}
+        return render_template("label_form.html", values=values, errors=[], **shown)
+    name, description = field("name", 60), field("description", 200)
+    other = maybe("SELECT id FROM label WHERE project_id = ? AND name = ? AND id IS NOT ?", project["id"], name, label_id)
+    if not name or other:
+        wrong = "Name: enter a name." if not name else f"Name: there is a label {name} already."
+        return refused("label_form.html", [wrong], values={"name": name, "description": description}, **shown)
+    if label:
+        run("UPDATE label SET name = ?, description = ? WHERE id = ?", name, description, label_id)
+    else:
+        run("INSERT INTO label (project_id, name, description) VALUES (?, ?, ?)", project["id"], name, description)
+    return done("label", "labels.index", slug=slug)
+
+
+@pages.post("/<slug>/labels/<int:label_id>/delete")
+def delete(slug: str, label_id: int) -> Any:
+    """Delete a label, and take it off its issues."""
+    one("SELECT id FROM label WHERE id = ? AND project_id = ?", label_id, project_of(slug)["id"])
+    run("DELETE FROM issue_label WHERE label_id = ?", label_id)
+    run("DELETE FROM label WHERE id = ?", label_id)
+    return done("unlabel", "labels.index", slug=slug)

@@ -1,0 +1,54 @@
+"""Members of a project and their roles."""
+
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from agentgym.envs.web.sites.frame import done, field, me, refused, state
+from agentgym.envs.web.sites.queries import many, one, run
+from agentgym.envs.web.sites.tracker.data import ROLES
+from agentgym.envs.web.sites.tracker.projects import members_of, project_of
+
+pages = Blueprint("members", __name__)
+
+
+@pages.route("/<slug>/members", methods=["GET", "POST"])
+def index(slug: str) -> Any:
+    """List the members; invite somebody."""
+    project = project_of(slug)
+    inside = members_of(project)
+    others = sorted((person.name, person.username) for person in state().setting.people if person.username not in inside)
+    shown: dict[str, Any] = {
+        "project": project,
+        "members": many("SELECT * FROM member WHERE project_id = ? ORDER BY username", project["id"]),
+        "others": [("", "Choose a person"), *((username, name) for name, username in others)],
+        "roles": [(role, role) for role in ROLES],
+    }
+    if request.method == "GET":
+        return render_template("members.html", errors=[], **shown)
+    username, role = field("username"), field("role")
+    if username not in [name for _, name in others]:
+        return refused("members.html", ["Person: choose who is invited."], **shown)
+    if role not in ROLES:
+        return refused("members.html", ["Role: choose one of the list."], **shown)
+    run("INSERT INTO member VALUES (?, ?, ?)", project["id"], username, role)
+    return done("member", "members.index", slug=slug)
+
+
+@pages.route("/<slug>/members/<username>", methods=["GET", "POST"])
+def edit(slug: str, username: str) -> Any:
+    """Give a member another role, or remove the member; the user's own role stays."""
+    project = project_of(slug)
+    member = one("SELECT * FROM member WHERE project_id = ? AND username = ?", project["id"], username)
+    shown: dict[str, Any] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
+    if request.method == "GET":
+        return render_template("member_form.html", errors=[], **shown)
+    if username == me().username:
+        return refused("member_form.html", ["Your own membership cannot be changed here."], **shown)
+    if "remove" in request.form:
+        run("DELETE FROM member WHERE project_id = ? AND username = ?", project["id"], username)
+    elif field("role") in ROLES:
+        run("UPDATE member SET role = ? WHERE project_id = ? AND username = ?", field("role"), project["id"], username)
+    else:
+        return refused("member_form.html", ["Role: choose one of the list."], **shown)
+    return done("member", "members.index", slug=slug)

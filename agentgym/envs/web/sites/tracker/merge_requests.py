@@ -1,0 +1,158 @@
+"""Merge requests of a project: list, changes, review, merging."""
+
+import sqlite3
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from agentgym.envs.web.sites.frame import done, field, like, me, refused, slice_of, state
+from agentgym.envs.web.sites.queries import many, one, run
+from agentgym.envs.web.sites.tracker.issues import PAGE, options
+from agentgym.envs.web.sites.tracker.projects import project_of
+
+LIST = """
+SELECT m.*, project.slug,
+    (SELECT COUNT(*) FROM review WHERE merge_request_id = m.id AND verdict = 'approved') AS approvals,
+    (SELECT COUNT(*) FROM review WHERE merge_request_id = m.id AND verdict = 'changes requested') AS objections
+FROM merge_request AS m JOIN project ON project.id = m.project_id"""
+SORTS = {"newest": ("Newest first", "m.number DESC"), "oldest": ("Oldest first", "m.number"), "title": ("Title", "m.title")}
+VERDICTS = {"approve": "approved", "object": "changes requested"}
+pages = Blueprint("merge_requests", __name__)
+
+
+def find(slug: str, number: int) -> sqlite3.Row:
+    """Return a merge request, or end with 404."""
+    return one(f"{LIST} WHERE project.slug = ? AND m.number = ?", slug, number)
+
+
+@pages.get("/<slug>/merge_requests")
+def index(slug: str) -> Any:
+    """List the merge requests: open ones by default, filtered by author, reviewer and words."""
+    project, chosen = project_of(slug), request.args
+    where, values = ["m.project_id = ?"], [project["id"]]
+    status = chosen.get("status", "open")
+    if status in ("open", "merged", "closed"):
+        where.append(f"m.state = '{status}'")
+    for key in ("author", "reviewer"):
+        if chosen.get(key):
+            where.append(f"m.{key} = ?")
+            values.append("" if chosen[key] == "none" else chosen[key])
+    if chosen.get("q"):
+        where.append("(m.title LIKE ? ESCAPE '\\' OR m.body LIKE ? ESCAPE '\\')")
+        values += [like(chosen["q"].strip())] * 2
+    order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
+    found = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
+    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    people = options(project)["people"]
+    return render_template("merge_requests.html", project=project, found=found, chosen=chosen, sorts=sorts, people=people)
+
+
+def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, Any]:
+    """Return what the page of a merge request shows."""
+    return {
+        "project": project_of(slug),
+        "row": request_row,
+        "mine": me().username,
+        "reviews": many("SELECT * FROM review WHERE merge_request_id = ? ORDER BY username", request_row["id"]),
+        "files": many("SELECT path FROM change WHERE merge_request_id = ? ORDER BY id", request_row["id"]),
+        "comments": many("SELECT * FROM comment WHERE merge_request_id = ? ORDER BY id", request_row["id"]),
+        "obstacle": obstacle(request_row),
+    }
+
+
+def obstacle(request_row: sqlite3.Row) -> str:
+    """Say why a merge request cannot be merged; "" where it can."""
+    if request_row["state"] != "open":
+        return f"This merge request is {request_row['state']}."
+    if request_row["pipeline"] != "passed":
+        return "Merging is blocked: the pipeline failed."
+    if request_row["objections"]:
+        return "Merging is blocked: a reviewer requested changes."
+    if not request_row["approvals"]:
+        return "Merging is blocked: at least one approval is needed."
+    return ""
+
+
+@pages.get("/<slug>/merge_requests/<int:number>")
+def show(slug: str, number: int) -> Any:
+    """Show a merge request, its reviews and comments."""
+    return render_template("merge_request.html", errors=[], **page_of(slug, find(slug, number)))
+
+
+@pages.get("/<slug>/merge_requests/<int:number>/changes")
+def changes(slug: str, number: int) -> Any:
+    """Show the changed files line by line."""
+    found = find(slug, number)
+    files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", found["id"])
+    return render_template("changes.html", project=project_of(slug), row=found, files=files)
+
+
+@pages.route("/<slug>/merge_requests/<int:number>/edit", methods=["GET", "POST"])
+def edit(slug: str, number: int) -> Any:
+    """Change title, description, assignee and reviewer."""
+    project, found = project_of(slug), find(slug, number)
+    people = options(project)["people"]
+    shown: dict[str, Any] = {"project": project, "row": found, "people": people}
+    if request.method == "GET":
+        return render_template("merge_request_form.html", values=dict(found), errors=[], **shown)
+    values = {name: field(name) for name in ("title", "body", "assignee", "reviewer")}
+    names, errors = ["", *(username for username, _ in people)], list[str]()
+    if not values["title"] or len(values["title"]) > 200:
+        errors.append("Title: enter a title of at most 200 characters.")
+    for key in ("assignee", "reviewer"):
+        if values[key] not in names:
+            errors.append(f"{key.capitalize()}: choose a member of the project.")
+    if values["reviewer"] and values["reviewer"] == found["author"]:
+        errors.append("Reviewer: the author cannot review.")
+    if errors:
+        return refused("merge_request_form.html", errors, values=values, **shown)
+    query = "UPDATE merge_request SET title = ?, body = ?, assignee = ?, reviewer = ? WHERE id = ?"
+    run(query, *values.values(), found["id"])
+    return done("saved", "merge_requests.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/merge_requests/<int:number>/<any(close, reopen, merge):verb>")
+def turn(slug: str, number: int, verb: str) -> Any:
+    """Close, open again or merge."""
+    found = find(slug, number)
+    allowed = {"close": found["state"] == "open", "reopen": found["state"] == "closed", "merge": not obstacle(found)}
+    if not allowed[verb]:
+        return refused("merge_request.html", [obstacle(found) or "This merge request is open."], **page_of(slug, found))
+    after = {"close": "closed", "reopen": "open", "merge": "merged"}[verb]
+    run("UPDATE merge_request SET state = ? WHERE id = ?", after, found["id"])
+    notice = {"close": "closed", "reopen": "reopened", "merge": "merged"}[verb]
+    return done(notice, "merge_requests.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/merge_requests/<int:number>/review/<any(approve, object, withdraw):verb>")
+def review(slug: str, number: int, verb: str) -> Any:
+    """Approve, request changes, or withdraw one's review."""
+    found, name = find(slug, number), me().username
+    if found["state"] != "open" or found["author"] == name:
+        wrong = "Your own merge request is reviewed by others." if found["author"] == name else obstacle(found)
+        return refused("merge_request.html", [wrong], **page_of(slug, found))
+    run("DELETE FROM review WHERE merge_request_id = ? AND username = ?", found["id"], name)
+    if verb != "withdraw":
+        run("INSERT INTO review VALUES (?, ?, ?)", found["id"], name, VERDICTS[verb])
+    return done("review", "merge_requests.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/merge_requests/<int:number>/comments")
+def comment(slug: str, number: int) -> Any:
+    """Add a comment."""
+    found, body = find(slug, number), field("body")
+    if not body:
+        return refused("merge_request.html", ["Comment: write something first."], **page_of(slug, found))
+    now = state().now.isoformat(timespec="minutes")
+    query = "INSERT INTO comment (merge_request_id, author, body, created) VALUES (?, ?, ?, ?)"
+    run(query, found["id"], me().username, body, now)
+    return done("comment", "merge_requests.show", slug=slug, number=number)
+
+
+@pages.post("/<slug>/merge_requests/<int:number>/comments/<int:comment_id>/delete")
+def uncomment(slug: str, number: int, comment_id: int) -> Any:
+    """Delete a comment of one's own."""
+    query = "SELECT id FROM comment WHERE id = ? AND merge_request_id = ? AND author = ?"
+    one(query, comment_id, find(slug, number)["id"], me().username)
+    run("DELETE FROM comment WHERE id = ?", comment_id)
+    return done("uncomment", "merge_requests.show", slug=slug, number=number)

@@ -1,0 +1,41 @@
+"""The list of projects, and what every page of a project asks about it."""
+
+import sqlite3
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from agentgym.envs.web.sites.frame import like, slice_of
+from agentgym.envs.web.sites.queries import many, one
+
+LIST = """
+SELECT project.*, (SELECT COUNT(*) FROM issue WHERE project_id = project.id AND state = 'open') AS open_issues,
+    (SELECT COUNT(*) FROM merge_request WHERE project_id = project.id AND state = 'open') AS open_requests
+FROM project"""
+PROJECTS = 15
+"""Projects on a page of the list."""
+pages = Blueprint("projects", __name__)
+
+
+def project_of(slug: str) -> sqlite3.Row:
+    """Return the project a page is about, or end with 404."""
+    return one("SELECT * FROM project WHERE slug = ?", slug)
+
+
+def members_of(project: sqlite3.Row) -> list[str]:
+    """Return the user names of a project's members."""
+    return [row[0] for row in many("SELECT username FROM member WHERE project_id = ? ORDER BY username", project["id"])]
+
+
+@pages.get("/projects")
+def index() -> Any:
+    """List the projects, all or those that a phrase names."""
+    phrase = request.args.get("q", "").strip()
+    query = f"{LIST} WHERE slug LIKE ? ESCAPE '\\' OR description LIKE ? ESCAPE '\\' ORDER BY slug"
+    return render_template("projects.html", found=slice_of(query, [like(phrase)] * 2, PROJECTS), phrase=phrase)
+
+
+@pages.get("/<slug>")
+def overview(slug: str) -> Any:
+    """Show what the project is, and what is open."""
+    return render_template("project.html", project=one(f"{LIST} WHERE slug = ?", slug))

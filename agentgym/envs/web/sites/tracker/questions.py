@@ -1,0 +1,192 @@
+"""Task families that ask what the tracker says, and the steps that all its families share."""
+
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web.family import Ask, Family, absent, every_page, is_possible, ordinal, question
+from agentgym.envs.web.plan import IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.sites.tracker.data import unused_titles
+from agentgym.envs.web.sites.tracker.words import LABELS, SETTINGS
+from agentgym.envs.web.state import EpisodeState
+from agentgym.envs.web.words import pick
+
+TRACKER = "http://tracker.test"
+CONTAINS, FILTER = "Contains", Click("button", "Filter")
+
+
+def open_issue(project: str, title: str) -> Generator[Step, Page, Page | None]:
+    """Look for an issue of a project, open or closed, and show it; None where there is none."""
+    return (yield from _open(f"{TRACKER}/{project}/issues", title))
+
+
+def open_request(project: str, title: str) -> Generator[Step, Page, Page | None]:
+    """Look for a merge request of a project, in any state, and show it; None where there is none."""
+    return (yield from _open(f"{TRACKER}/{project}/merge_requests", title))
+
+
+def _open(url: str, title: str) -> Generator[Step, Page, Page | None]:
+    yield Goto(url)
+    yield Fill(CONTAINS, title)
+    yield Select("Status", "all")
+    page = yield FILTER
+    return (yield Click("link", title)) if page.has("link", title) else None
+
+
+def username(name: str) -> str:
+    """Return the user name of a person."""
+    return name.lower().replace(" ", ".")
+
+
+def names(state: EpisodeState) -> dict[str, str]:
+    """Return the full names of all people by user name."""
+    return {person.username: person.name for person in state.setting.people}
+
+
+def draw_project(rng: np.random.Generator, state: EpisodeState) -> tuple[int, str]:
+    """Draw a project: id and slug."""
+    row = pick(rng, state.rows("tracker", "SELECT id, slug FROM project ORDER BY id"))
+    return row["id"], row["slug"]
+
+
+def labels_of(state: EpisodeState, project: int) -> list[str]:
+    """Return the names of a project's labels."""
+    return [row["name"] for row in state.rows("tracker", "SELECT name FROM label WHERE project_id = ? ORDER BY id", project)]
+
+
+def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
+    """Return the title of an issue that is nowhere in the tracker."""
+    known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
+    return absent(known, lambda: unused_titles(rng, 1)[0])
+
+
+class CountIssues(Family):
+    """How many open issues with a label somebody has."""
+
+    name = "tracker-count"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        known, possible = labels_of(state, project), is_possible(rng)
+        rows = state.rows(
+            "tracker",
+            "SELECT label.name AS label, assignee FROM issue JOIN issue_label ON issue_id = issue.id JOIN label ON "
+            "label.id = label_id WHERE issue.project_id = ? AND issue.state = 'open' ORDER BY issue.id, label.id",
+            project,
+        )
+        row = pick(rng, [row for row in rows if row["assignee"]] or rows)
+        label = row["label"] if possible else pick(rng, [name for name in LABELS if name not in known])
+        person = names(state)[row["assignee"]] if difficulty and row["assignee"] else ""
+        count = sum(one["label"] == label and (not person or one["assignee"] == row["assignee"]) for one in rows)
+        text = f'How many open issues of the project {slug} in the tracker have the label "{label}"'
+        text += f" and are assigned to {person}? " if person else "? "
+        ask = {"project": slug, "label": label, "person": person}
+        return f"{text}Answer with the number.", question(ask, count, possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
+        if all(row["Label"] != ask["label"] for row in page.records("Label")):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Goto(f"{TRACKER}/{ask['project']}/issues")
+        yield Select("Label", ask["label"])
+        if ask["person"]:
+            yield Select("Assignee", ask["person"])
+        found = yield from every_page((yield FILTER), "Title")
+        yield Answer(str(len(found)))
+
+
+class Assignee(Family):
+    """Who works on an issue."""
+
+    name = "tracker-assignee"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows(
+            "tracker",
+            "SELECT title, slug, assignee, author FROM issue JOIN project ON project.id = project_id "
+            "WHERE assignee <> '' AND assignee <> author ORDER BY issue.id",
+        )
+        row, possible = pick(rng, rows), is_possible(rng)
+        title = row["title"] if possible else absent_title(rng, state)
+        role, key = (("assigned to", "assignee"), ("opened by", "author"))[int(rng.integers(2))]
+        text = f'In the tracker, whom is the issue "{title}" of the project {row["slug"]} {role}? Answer with the full name.'
+        text = text.replace("whom is", "by whom was").replace(" opened by?", " opened?") if key == "author" else text
+        ask = {"project": row["slug"], "title": title, "fact": key.capitalize()}
+        return text, question(ask, names(state)[row[key]], possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_issue(ask["project"], ask["title"])
+        yield Answer(IMPOSSIBLE if page is None else page.fact(ask["fact"]))
+
+
+class Busiest(Family):
+    """Who has the most (the second most, …) open issues of a project."""
+
+    name = "tracker-busiest"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        project, slug = draw_project(rng, state)
+        query = "SELECT assignee FROM issue WHERE project_id = ? AND state = 'open' AND assignee <> ''"
+        people = names(state)
+        order = ranked(Counter(people[row["assignee"]] for row in state.rows("tracker", query, project)))
+        place = 1 + int(rng.integers(0, min(1 + difficulty, len(order))))
+        text = (
+            f"Who has the {ordinal(place)}most open issues assigned in the project {slug} in the tracker? Of people with "
+            "equally many, the one whose full name comes first in the alphabet counts as having more. "
+            "Answer with the full name."
+        )
+        return text, question({"project": slug, "place": place}, order[place - 1])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{TRACKER}/{ask['project']}/issues")
+        found = yield from every_page(page, "Title")
+        order = ranked(Counter(row["Assignee"] for row in found if row["Assignee"] != "none"))
+        yield Answer(order[int(ask["place"]) - 1])
+
+
+def ranked(counts: Counter[str]) -> list[str]:
+    """Return names, the most frequent first; equally frequent ones by the alphabet."""
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+class NewValue(Family):
+    """What value a merge request gives to a setting: it is in the diff."""
+
+    name = "tracker-diff"
+    sites = ("tracker",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        rows = state.rows(
+            "tracker",
+            "SELECT m.title, slug, path, diff FROM change JOIN merge_request AS m ON m.id = merge_request_id JOIN project "
+            "ON project.id = m.project_id WHERE (SELECT COUNT(*) FROM merge_request AS other WHERE other.project_id = "
+            "m.project_id AND other.title = m.title) = 1 ORDER BY change.id",
+        )
+        row, possible = pick(rng, rows), is_possible(rng)
+        setting, value = next(
+            line[1:].split(" = ") for line in row["diff"].split("\n") if line.startswith("+") and " = " in line
+        )
+        if not possible:
+            setting = absent([setting], lambda: f"{pick(rng, SETTINGS)} 7".upper().replace(" ", "_"))
+        text = (
+            f'What value does the merge request "{row["title"]}" of the project {row["slug"]} in the tracker give to '
+            f"{setting} in {row['path']}? Answer with the value."
+        )
+        ask = {"project": row["slug"], "title": row["title"], "setting": setting, "path": row["path"]}
+        return text, question(ask, value, possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        yield from open_request(ask["project"], ask["title"])
+        page = yield Click("link", "Changes")
+        start = f"+{ask['setting']} = "
+        for article in page.root.all("article"):
+            lines = [node.text for node in article.walk()]
+            if ask["path"] in lines and any(line.startswith(start) for line in lines):
+                yield Answer(next(line for line in lines if line.startswith(start)).removeprefix(start))
+        yield Answer(IMPOSSIBLE)

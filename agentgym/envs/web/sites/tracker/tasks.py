@@ -1,0 +1,30 @@
+"""The tracker's task families."""
+
+from agentgym.envs.web.family import Family
+from agentgym.envs.web.sites.tracker.changes import (
+    CloseIssue,
+    CloseLabelled,
+    CreateIssue,
+    GiveRoles,
+    PlanMilestone,
+    ReplaceLabel,
+    Triage,
+)
+from agentgym.envs.web.sites.tracker.questions import Assignee, Busiest, CountIssues, NewValue
+from agentgym.envs.web.sites.tracker.reviews import Merge, Review
+
+FAMILIES: tuple[Family, ...] = (
+    CountIssues(),
+    Assignee(),
+    Busiest(),
+    NewValue(),
+    CreateIssue(),
+    Triage(),
+    CloseIssue(),
+    CloseLabelled(),
+    PlanMilestone(),
+    GiveRoles(),
+    ReplaceLabel(),
+    Merge(),
+    Review(),
+)
