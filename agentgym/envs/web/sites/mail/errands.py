@@ -273,8 +273,8 @@ class Trip(Family):
         text = (
             f"My hotel in {town} is booked; the booking is in my mail. Put an event with the title Hotel into my Travel "
             f"calendar on the day that I {when}, from {start} to {finish}, with {town} as the place, only the booking code "
-            f'as notes, and nobody invited. Then forward the mail to {person} with the text "{body}", with the subject as it '
-            "is offered."
+            f'as notes, and nobody invited. Then forward the mail to {person} with the text "{body}", leaving its '
+            "subject as it is offered."
         )
         ask = {"town": town, "leaving": leaving, "start": start, "finish": finish, "person": person, "body": body}
         return text, asked(ask, possible=possible)
