@@ -228,6 +228,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         self.seed = seed if seed is not None else int(self._chooser.integers(2**31))
         task = self._chosen(options.get("task"), self._chooser)
         self._forget()
+        limit = limit if "horizon" in options else self.limit_of(task)
         self.task, self.turn, self.limit, self.success = task, 0, limit, None
         self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
         self._np_random = generator(self.task.id, self.seed)
@@ -238,6 +239,10 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
                 raise TypeError(f"{type(self).__name__}.begin set self.{name}, which the base class uses: rename it")
         self._levels, self._running = dict(self.measures()), True  # only a change from here on is paid
         return self.observation, self._info(Outcome(self.observation), {}, None)
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns after which an episode of a task is truncated: by default `horizon`, whatever the task."""
+        return self.horizon
 
     def _chosen(self, task: object, rng: np.random.Generator) -> Task:
         """Return the task that the reset option names: nothing, a Task, an id, or a number of the split."""

@@ -26,6 +26,11 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Web-v0": ("agentgym.envs.web:Web", "use a real browser: shop, forum, wiki and others (WebArena)", {}),
     "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),
     "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
+    "rlvr/MiniWoB-v0": (
+        "agentgym.envs.miniwob:MiniWoB",
+        "small pages with one thing to do, in a real browser (MiniWoB++)",
+        {},
+    ),
     "rlvr/ReasoningGym-v0": ("agentgym.envs.reasoning_gym:ReasoningGym", "every task of the reasoning-gym package", {}),
     "rlvr/GuessNumber-v0": ("agentgym.envs.guess_number:GuessNumber", "find a hidden number by asking higher or lower", {}),
     "rlvr/FrozenLake-v0": ("agentgym.envs.frozen_lake:FrozenLake", "cross a slippery frozen lake without falling in", {}),

@@ -10,11 +10,12 @@ from typing import Any
 
 from agentgym.browser.chromium import arguments, needed
 from agentgym.browser.loop import loop
-from agentgym.browser.server import HEADER, server
+from agentgym.browser.server import HEADER, READY, server
+from agentgym.browser.tab import Tab
 from agentgym.errors import Fault
 
 START_SECONDS = 60.0
-READY = 2
+AHEAD = 2
 """Contexts that wait for an episode, of each kind that was asked for."""
 
 
@@ -33,7 +34,7 @@ class Context:
     """A context with its first page, used by one episode and closed after it."""
 
     handle: Any
-    page: Any
+    tab: Tab
     browser: Any
 
 
@@ -82,7 +83,7 @@ class Browser:
         context = None
         while self.ready[kind] and context is None:
             context = self.ready[kind].popleft()
-            if not context.browser.is_connected() or context.page.is_closed():
+            if not context.browser.is_connected() or context.tab.page.is_closed():
                 context = None
         context = context or await self._make(kind)
         await context.handle.set_extra_http_headers({HEADER: token})
@@ -90,7 +91,7 @@ class Browser:
 
     def refill(self, kind: Kind) -> None:
         """Make contexts ahead, in the background."""
-        while len(self.ready[kind]) + self.making[kind] < READY and not self.closed:
+        while len(self.ready[kind]) + self.making[kind] < AHEAD and not self.closed:
             self.making[kind] += 1
             self.later(self._add(kind))
 
@@ -118,7 +119,11 @@ class Browser:
             )
             await handle.clock.install(time=kind.clock)
             await handle.clock.pause_at(kind.clock)
-            return Context(handle, await handle.new_page(), browser)
+            tab = Tab(await handle.new_page())
+            await tab.attach()
+            await tab.cdp.send("Page.navigate", {"url": f"http://{READY}/"})
+            await tab.calm()
+            return Context(handle, tab, browser)
         except Error as error:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
 

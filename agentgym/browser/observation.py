@@ -18,6 +18,16 @@ class Element(NamedTuple):
     facts: str
     """The rest of its line: `checked`, `value="…"`, `disabled`, …"""
 
+    def fact(self, key: str) -> str:
+        """Return what is said behind `key=`, or an empty string."""
+        match = re.search(rf'(?:^| ){re.escape(key)}=("(?:[^"\\]|\\.)*"|\S+)', self.facts)
+        text = match[1] if match else ""
+        return json.loads(text) if text.startswith('"') else text
+
+    def has(self, word: str) -> bool:
+        """Return whether a word such as `checked` is said."""
+        return word in re.sub(r'"(?:[^"\\]|\\.)*"', "", self.facts).split()
+
 
 def elements(seen: dict[str, Any]) -> list[Element]:
     """Return all elements of a page that have an id, also those that the observation cut."""

@@ -1,6 +1,7 @@
 // What is known of a page: read and looked up by one script in a world of its own, which the page cannot reach.
-// The expression is a function of the options; it returns an object with observe, locate, fill, select, focus, quiet, box.
-(options) => {
+// The expression is a function; it returns an object with observe, locate, fill, select, focus, quiet, box.
+() => {
+  let options = { every: false };
   const ids = new WeakMap();
   const byId = [null];
   const MOST_LINES = 4000;
@@ -75,7 +76,7 @@
     if (e.tagName === "SELECT") {
       const names = [...e.options].map((o) => squeeze(o.label || o.text));
       const most = 50;
-      found.push(`value=${quote(chosen(e))}`);
+      found.push(`value=${e.multiple ? JSON.stringify([...e.selectedOptions].map((o) => squeeze(o.label || o.text)).slice(0, 50)) : quote(chosen(e))}`);
       found.push(`options=${JSON.stringify(names.slice(0, most))}` + (names.length > most ? ` and ${names.length - most} more` : ""));
     } else if (["checkbox", "radio"].includes(e.type) && e.tagName === "INPUT") {
       if (e.checked) found.push("checked");
@@ -102,6 +103,7 @@
       if (state && state !== "none") found.push(`${one}=${squeeze(state).slice(0, 80)}`);
     }
     if (e.tagName === "DETAILS") found.push(e.open ? "expanded" : "collapsed");
+    if (e.tagName === "TEXTAREA") found.push("multiline");
     if (e.required) found.push("required");
     if (e.getAttribute("aria-invalid") === "true") found.push("invalid");
     if (disabled(e) && (ACTIVE.has(kind) || e.disabled)) found.push("disabled");
@@ -110,8 +112,9 @@
   };
   const active = (e) => e.getRootNode().activeElement === e && e !== e.ownerDocument.body;
 
-  // A part is {text: true, s, glue, y} or {d: depth, s, y}. `glue` says whether a text follows what is before it without a break.
-  const observe = () => {
+  // A part is {text: true, s, glue, y} or {d: depth, s, y, e: the element if it gets an id}. `glue` says whether a text follows what is before it without a break.
+  const observe = (given) => {
+    options = given;
     let nodes = 0;
     let lines = 0;
     const clickable = (e, style, above) =>
@@ -155,11 +158,9 @@
       if (e.namespaceURI.endsWith("/svg")) return hidden ? [] : picture(e, style, above, top, y);
       let inside = [];
       if (e.tagName === "LABEL" && e.control && e.control !== e && !hidden && e.control.checkVisibility()) {
-        inside = children(e, style.cursor, top).filter((part) => !part.text);  // its text is the control's name
-        return inside;
+        return children(e, style.cursor, top).filter((part) => !part.text);  // its text is the control's name
       }
       if (e.tagName === "IFRAME") {
-        identity(e);
         let body = null;
         try { body = e.contentDocument?.body; } catch { body = null; }
         inside = body ? walk(body, "", top + box.top).map((part) => (part.text ? { ...part, glue: false } : part)) : [];
@@ -194,18 +195,19 @@
       if (["list", "table", "paragraph", "listitem", "cell", "row", "banner", "contentinfo", "complementary", "article", "term", "definition", "group", "rowgroup"].includes(kind) && !press && !rest.length && !name) {
         if (kind !== "cell" || !options.every) return kind === "cell" ? [{ d: 0, s: "cell", y }] : [];
       }
-      if (kind === "row" && !press && rest.length && rest.every((part) => part.d === 0 && /^(cell|columnheader|rowheader)( "|$)/.test(part.s)) && !options.every) {
+      if (kind === "row" && !press && rest.length && rest.every((part) => !part.e && part.d === 0 && /^(cell|columnheader|rowheader)( "|$)/.test(part.s)) && !options.every) {
         const cells = rest.map((part) => { try { return JSON.parse(part.s.replace(/^\w+ ?/, "") || '""'); } catch { return part.s; } });
         lines -= rest.length - 1;
         return [{ d: 0, s: "row " + cells.map(quote).join(" | "), y }];
       }
-      const id = press || every ? `[${identity(e)}] ` : "";
       const found = facts(e, kind);
-      if (options.every && e.className && typeof e.className === "string") found.push(`class=${quote(squeeze(e.className))}`);
-      if (options.every && kind === "canvas") found.push(place(box));
+      if (options.every && e.id) found.push(`id=${quote(squeeze(e.id))}`);
+      if (options.every && e.className && typeof e.className === "string" && e.className.trim()) found.push(`class=${quote(squeeze(e.className))}`);
+      if (options.every && e.style.backgroundColor) found.push(`background=${quote(e.style.backgroundColor)}`);
+      if (options.every && (kind === "canvas" || /slider-handle|draggable|resizable-handle/.test(e.className))) found.push(place(box));
       lines += 1;
-      const own = id + (kind || e.tagName.toLowerCase()) + (name ? " " + quote(name) : "") + (found.length ? " " + found.join(" ") : "");
-      return [{ d: 0, s: own, y }, ...rest.map((part) => part.text ? { d: 1, s: "text " + quote(squeeze(part.s)), y: part.y ?? y } : { ...part, d: part.d + 1 })];
+      const own = (kind || e.tagName.toLowerCase()) + (name ? " " + quote(name) : "") + (found.length ? " " + found.join(" ") : "");
+      return [{ d: 0, s: own, y, e: press || every ? e : null }, ...rest.map((part) => part.text ? { d: 1, s: "text " + quote(squeeze(part.s)), y: part.y ?? y } : { ...part, d: part.d + 1 })];
     };
     const place = (box) => `x=${Math.round(box.left)} y=${Math.round(box.top)} width=${Math.round(box.width)} height=${Math.round(box.height)}`;
     const picture = (e, style, above, top, y) => {  // drawings: shapes only where the world wants them
@@ -226,11 +228,10 @@
       if (options.every && tag === "svg") found.push(place(e.getBoundingClientRect()));
       const text = tag === "text" ? squeeze(e.textContent) : label(e);
       lines += 1;
-      const id = options.every || press ? `[${identity(e)}] ` : "";
-      return [{ d: 0, s: id + tag + (text ? " " + quote(text) : "") + (found.length ? " " + found.join(" ") : ""), y }, ...inside.map((part) => (part.text ? part : { ...part, d: part.d + 1 }))];
+      return [{ d: 0, e: options.every || press ? e : null, s: tag + (text ? " " + quote(text) : "") + (found.length ? " " + found.join(" ") : ""), y }, ...inside.map((part) => (part.text ? part : { ...part, d: part.d + 1 }))];
     };
     const all = document.body ? settle(walk(document.body, "", 0)) : [];
-    const parts = all.map((part) => (part.text ? [0, "text " + quote(squeeze(part.s)), part.y ?? 0] : [part.d, part.s, part.y]));
+    const parts = all.map((part) => (part.text ? [0, "text " + quote(squeeze(part.s)), part.y ?? 0] : [part.d, (part.e ? `[${identity(part.e)}] ` : "") + part.s, part.y]));
     const root = document.scrollingElement || document.documentElement;
     return {
       title: squeeze(document.title).slice(0, 200), url: document.URL, lines: parts.slice(0, MOST_LINES),
@@ -287,7 +288,7 @@
       hit = inner;
     }
     for (let one = hit; one; one = one.parentNode || one.host) if (one === e) return true;
-    return hit && (e.contains(hit) || hit.contains?.(e) && !hit.matches("body *") || [...(e.labels || [])].some((l) => l.contains(hit))) ? true : hit;
+    return hit && (e.contains(hit) || [...(e.labels || [])].some((l) => l.contains(hit))) ? true : hit;
   };
   const locate = (id, free) => {  // the point at which to click
     const e = usable(id);
@@ -298,6 +299,14 @@
       return box.top < 0 || box.left < 0 || box.bottom > view.innerHeight || box.right > view.innerWidth;
     };
     if (far()) e.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    const point = aim(e, free);
+    if (point.x !== undefined) return point;
+    e.scrollIntoView({ block: "center", inline: "nearest", behavior: "instant" });  // it may be cut off by what scrolls around it
+    const again = aim(e, free);
+    if (again.x !== undefined) return again;
+    throw `element ${told(e)} is covered` + (again.hit ? ` by ${told(again.hit)}` : "");
+  };
+  const aim = (e, free) => {  // a point where a click meets the element, or what is met instead
     const boxes = [...e.getClientRects()].filter((box) => box.width > 0 && box.height > 0);
     if (!boxes.length) throw `element ${told(e)} has no size: it cannot be clicked`;
     const [left, top] = offset(e);
@@ -311,7 +320,7 @@
         if (hit === true || free) return { x: x + left, y: y + top };
         covered = covered || hit;
       }
-    throw `element ${told(e)} is covered` + (covered ? ` by ${told(covered)}` : "");
+    return { hit: covered };
   };
   const changed = (e) => {
     e.dispatchEvent(new Event("input", { bubbles: true, composed: true }));
@@ -374,11 +383,17 @@
   };
   const watch = (target) => new MutationObserver((records) => { mutations += records.length; }).observe(target, { subtree: true, childList: true, attributes: true, characterData: true });
   watch(document);
-  const quiet = () => new Promise((done) => {  // how many mutations there were, once a frame was drawn
-    let over = false;
-    const end = () => { if (!over) { over = true; const found = mutations; mutations = 0; done(found); } };
-    requestAnimationFrame(() => setTimeout(end, 0));
-    setTimeout(end, 50);
+  const quiet = () => new Promise((done) => {  // until a frame was drawn in which nothing changed, or for at most a few frames
+    let frames = 0;
+    const look = () => { if (mutations && ++frames < 12) wait(); else done(frames); };
+    const wait = () => {
+      mutations = 0;
+      let over = false;
+      const end = () => { if (!over) { over = true; look(); } };
+      requestAnimationFrame(() => setTimeout(end, 0));
+      setTimeout(end, 50);
+    };
+    wait();
   });
   return { observe, locate, fill, select, scroll, quiet, focus };
 }

@@ -17,6 +17,8 @@ HEADER = "X-Agentgym-Episode"
 _KEY = "HTTP_X_AGENTGYM_EPISODE"
 THREADS = 16
 REFUSAL = b"There is no such site."
+READY = "ready.test"
+"""An empty page for contexts that wait: their process is warm by the time an episode comes."""
 
 SITES: dict[str, WSGI] = {}
 """Host names and who answers for them."""
@@ -77,6 +79,9 @@ class Server:
         episode = self.episodes.get(environ.pop(_KEY, ""))
         host = environ.get("HTTP_HOST", "").lower().removesuffix(":80")
         app = SITES.get(host)
+        if host == READY and environ["REQUEST_METHOD"] == "GET":
+            start_response("200 OK", [("Content-Type", "text/html"), ("Content-Length", "15")])
+            return [b"<!doctype html>"]
         if episode is None or app is None or environ["REQUEST_METHOD"] == "CONNECT":
             start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(REFUSAL)))])
             return [REFUSAL]

@@ -28,9 +28,10 @@ class Session:
         handle = self.context.handle
         handle.on("page", self._page)
         handle.on("dialog", self._dialog)
-        self.context.page.on("download", self._download)
-        await self._attach(self.context.page)
+        self.context.tab.page.on("download", self._download)
+        self.tabs.append(self.context.tab)
         await self.navigate(url)
+        await self.tab.cdp.send("Page.resetNavigationHistory")
 
     @property
     def tab(self) -> Tab:
@@ -38,7 +39,7 @@ class Session:
         return self.tabs[self.current]
 
     async def _attach(self, page: Any) -> Tab:
-        tab = Tab(page, self.options)
+        tab = Tab(page)
         await tab.attach()
         self.tabs.append(tab)
         return tab
@@ -200,6 +201,14 @@ class Session:
         """Type into what has the focus, key by key."""
         await self.act(lambda: self.tab.page.keyboard.type(text))
 
+    async def wait(self) -> None:
+        """Let the page's time pass."""
+
+        async def nothing() -> None:
+            return
+
+        await self.act(nothing)
+
     async def scroll(self, x: int, y: int, id: int) -> None:
         """Scroll the window, or what an element is in, by most of its size."""
         moved: list[bool] = []
@@ -224,13 +233,17 @@ class Session:
 
     async def look(self) -> dict[str, Any]:
         """Return what is known of the current page, and of the tabs."""
-        seen = await self.tab.call("observe")
+        seen = await self.tab.call("observe", self.options)
         for tab in self.tabs:
             if tab is not self.tab and tab.crashed:
                 raise Fault("the process of a page crashed", reason="crash")
         here = [seen["url"], seen["title"]]
         seen["tabs"] = [here if tab is self.tab else [tab.page.url, await self._title(tab)] for tab in self.tabs]
-        return seen | {"current": self.current, "notes": self.notes}
+        return seen | {
+            "current": self.current,
+            "notes": self.notes,
+            "history": [await self._history(tab) for tab in self.tabs],
+        }
 
     async def _title(self, tab: Tab) -> str:
         return " ".join(str(await tab.main("document.title") or "").split())[:200]
@@ -239,10 +252,7 @@ class Session:
         """Return the window as a PNG."""
         return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
 
-    async def history(self) -> list[Any]:
-        """Return what `back` can reach, in all tabs."""
-        found: list[Any] = []
-        for tab in self.tabs:
-            history = await tab.cdp.send("Page.getNavigationHistory")
-            found.append([history["currentIndex"], [entry["url"] for entry in history["entries"]]])
-        return found
+    async def _history(self, tab: Tab) -> list[Any]:
+        """Return what `back` can reach."""
+        history = await tab.cdp.send("Page.getNavigationHistory")
+        return [history["currentIndex"], [entry["url"] for entry in history["entries"]]]

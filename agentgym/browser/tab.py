@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym.errors import Fault
 
-SLICE = 100  # ms of page time between two looks at the network, while timers run
+SLICE = 100  # ms of page time between two looks at the network, while timers fire
 STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that are never done, or that nobody waits for
 
 
@@ -27,8 +27,8 @@ def script() -> str:
 class Tab:
     """A page with a debugging session of its own, whose messages come in order."""
 
-    def __init__(self, page: Any, options: dict[str, Any]) -> None:
-        self.page, self.options = page, options
+    def __init__(self, page: Any) -> None:
+        self.page = page
         self.cdp: Any = None
         self.frame = ""
         self.world: int | None = None
@@ -120,7 +120,7 @@ class Tab:
             "Page.createIsolatedWorld", {"frameId": self.frame, "worldName": "agentgym", "grantUniveralAccess": True}
         )
         world = made["executionContextId"]
-        await self._evaluate(f"globalThis.agent = ({script()})({json.dumps(self.options)}); 0", world)
+        await self._evaluate(f"globalThis.agent = ({script()})(); 0", world)
         self.world = world
 
     async def _evaluate(self, expression: str, world: int | None = None) -> Any:
@@ -155,32 +155,41 @@ class Tab:
     async def calm(self) -> None:
         """Wait until nothing is under way and a frame was drawn in which the document did not change."""
         while True:
-            changes = await self.call("quiet")
-            if not self.busy and not changes:
-                return
-            if self.busy:
-                self.stirred.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.stirred.wait(), 0.05)
+            await self.call("quiet")
             if self.crashed:
                 raise Fault("the page's process crashed", reason="crash")
+            if not self.busy:
+                return
+            self.stirred.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stirred.wait(), 0.05)
 
     async def settle(self, milliseconds: int) -> None:
         """Let the page come to rest, give it so much of its own time, and let it come to rest again."""
         await self.calm()
-        left = milliseconds
+        left, fired = milliseconds, False
         while left > 0:
-            piece = min(SLICE, left) if await self.main(TIMERS) else left
-            await self.main(RUN % piece)
-            left -= piece
+            piece, due = await self.main(RUN % left) or (left, False)
+            left, fired = left - piece, fired or due
             if self.busy:
                 await self.calm()
-        if milliseconds:
+        if fired:
             await self.calm()
 
 
-_EACH = """(() => { const each = (view) => { let all = view.__pwClock ? [view.__pwClock.controller] : [];
-  for (let i = 0; i < view.length && i < 50; i++) { try { all = all.concat(each(view[i])); } catch {} } return all; };
-  const clocks = each(window); return %s; })()"""
-TIMERS = _EACH % "clocks.some((clock) => clock.countTimers() > 0)"
-RUN = _EACH.replace("%s", "(async () => { for (const clock of clocks) try { await clock.runFor(%d); } catch {} })()")
+RUN = (
+    """(async () => {
+  const all = (view) => {
+    let found = view.__pwClock ? [view.__pwClock.controller] : [];
+    for (let i = 0; i < view.length && i < 50; i++) try { found = found.concat(all(view[i])); } catch {}
+    return found;
+  };
+  const left = %%d, clocks = all(window);
+  const due = Math.min(Infinity, ...clocks.map((clock) => (clock._firstTimer()?.callAt ?? Infinity) - clock._now.ticks));
+  const piece = due > left ? left : Math.min(left, Math.max(%d, Math.ceil(due)));
+  for (const clock of clocks) try { await clock.runFor(piece); } catch {}
+  return [piece, due <= left];
+})()"""
+    % SLICE
+)
+"""Runs Playwright's clock in all frames: up to the next timer, at least a slice, at most what is left."""

@@ -226,12 +226,11 @@ class BrowserEnv(TextEnv):
         """Keep what is seen, as text and as a key."""
         self.seen = live.seen
         self.text = written(self.seen, self.max_chars, error)
-        self.key = self._key(live)
+        self.key = self._key()
 
-    def _key(self, live: _Live) -> str:
-        history = loop().run(live.session.history(), self.seconds)
+    def _key(self) -> str:
         seen = {k: v for k, v in self.seen.items() if k != "notes"}
-        return _hash(self.task.id, self.digest(), history, seen)
+        return _hash(self.task.id, self.digest(), seen)
 
     def state_key(self) -> str | None:
         return self.key

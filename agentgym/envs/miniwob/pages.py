@@ -1,0 +1,48 @@
+"""The pages of the `miniwob` package, as a site."""
+
+import importlib.util
+import mimetypes
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from agentgym.errors import MissingExtra
+
+HOST = "miniwob.test"
+
+
+@cache
+def folder() -> Path:
+    """Return the folder of the installed package's pages."""
+    found = importlib.util.find_spec("miniwob")
+    if found is None or found.origin is None:
+        raise MissingExtra("rlvr/MiniWoB-v0 needs the pages of the `miniwob` package: pip install 'agentgym[web]'")
+    return (Path(found.origin).parent / "html").resolve()
+
+
+def url(name: str) -> str:
+    """Return the address of a task's page."""
+    path = name.replace(".", "/") + "/wrapper.html" if name.startswith("flight.") else f"miniwob/{name}.html"
+    return f"http://{HOST}/{path}"
+
+
+@cache
+def _read(path: str) -> tuple[bytes, str] | None:
+    found = (folder() / path).resolve()
+    if not found.is_relative_to(folder()) or not found.is_file():
+        return None
+    kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+    return found.read_bytes(), kind + ("; charset=utf-8" if kind.startswith("text/") else "")
+
+
+def site(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer with a file."""
+    found = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
+    if found is None:
+        start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])
+        return [b"not found"]
+    content, kind = found
+    start_response("200 OK", [("Content-Type", kind), ("Content-Length", str(len(content)))])
+    return [content]

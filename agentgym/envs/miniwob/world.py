@@ -1,0 +1,197 @@
+"""MiniWoB++ in the browser of this package, with its own observation and tools."""
+
+import hashlib
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.actions import spell, tool
+from agentgym.browser import BrowserEnv, mount
+from agentgym.browser.session import Session
+from agentgym.core import Outcome
+from agentgym.envs.miniwob.names import LIMITS, NAMES, THRESHOLDS
+from agentgym.envs.miniwob.pages import HOST, folder, site, url
+from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
+from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.seeding import generator
+from agentgym.tasks import Task
+
+SEEDS = 1_000_000
+"""Seeds of a task's page, as in BrowserGym."""
+
+START = """(() => {
+  const style = document.createElement("style");
+  style.textContent = "#reward-display, #click-canvas, #sync-task-cover { display: none !important }" +
+    "#query, #query-pretty, #reward-reason { visibility: hidden }";
+  document.head.appendChild(style);
+  document.body.removeEventListener("click", core.canvasDrawClick);
+  core.EPISODE_MAX_TIME = 1e9;
+  core.setDataMode("train");
+  Math.seedrandom(%d);
+  core.startEpisodeReal();
+  core.clearTimer();
+  core.agentgym = true;
+  return true;
+})()"""
+"""Begins the episode; the goal is told apart from the page, and what shows the reward is hidden, as in BrowserGym."""
+GOAL = "(() => { const told = core.getUtterance(); return typeof told === 'string' ? told : told.utterance; })()"
+RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
+
+
+class MiniWoB(BrowserEnv):
+    """Do one small thing on a page: the tasks of MiniWoB++ (Liu et al. 2018, arXiv 1802.08802), from its package.
+
+    The pages are the package's own, seeded with `Math.seedrandom`; the reward is 1 where the page's raw reward, which no
+    clock enters, is 1 (tasks with a reward by degrees: from a threshold), else 0. `names` chooses tasks: by default
+    those that text is enough for, which have an oracle; `preset="all"` takes every task. A page that is left is failed.
+    """
+
+    horizon = 10
+    settings: ClassVar[tuple[str, ...]] = ("names", *BrowserEnv.settings)
+    names: tuple[str, ...] = DEFAULT
+    """Tasks that are drawn, by their names in the package."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"all": {"names": NAMES}}
+    viewport = (500, 320)
+    page_options: ClassVar[dict[str, Any]] = {"every": True}
+    random_bound = 0.25
+    expert_bound = 0.9
+
+    def setup(self) -> None:
+        """Mount the pages."""
+        super().setup()
+        self.names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
+        for name in self.names:
+            if name not in NAMES:
+                raise unknown("task of MiniWoB", name, NAMES)
+        if not self.names:
+            raise BadConfig("names of MiniWoB is empty; expected names of tasks")
+        folder()
+        mount(HOST, site)
+        for name in ("goto", "back", "tab", "answer"):  # there is one page, and it is not asked for an answer
+            self.tools.pop(name)
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a seed for one of the tasks."""
+        return self._task(self.names[int(rng.integers(len(self.names)))], int(rng.integers(SEEDS)))
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: the tasks take turns, each with a seed of the split."""
+        split = self._split_for(number, split)
+        name = self.names[number % len(self.names)]
+        rng = generator("MiniWoB", split, name, number // len(self.names))
+        while True:
+            task = self._task(name, int(rng.integers(SEEDS)))
+            if task.split == split:
+                return task
+
+    def _task(self, name: str, seed: int) -> Task:
+        task = Task(data={"type": name, "seed": seed}, id=f"{name}/{seed}")
+        return Task(data=task.data, id=task.id, split=self.split_of(task))
+
+    def split_key(self, task: Task) -> object:
+        return task.data["type"], task.data["seed"]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id, `NAME/SEED`."""
+        name, _, seed = task_id.rpartition("/")
+        if name not in NAMES or not seed.isdecimal() or int(seed) >= SEEDS:
+            raise BadConfig(f"task id {task_id!r} of MiniWoB: expected NAME/SEED, for example click-test/17")
+        return self._task(name, int(seed))
+
+    def limit_of(self, task: Task) -> int:
+        return self.horizon if "horizon" in self.__dict__ else LIMITS.get(task.data["type"], self.horizon)
+
+    # The page
+
+    def start(self, task: Task) -> tuple[Any, str]:
+        return task.data, url(task.data["type"])
+
+    def prepare(self, session: Session) -> Coroutine[Any, Any, None]:
+        return self._begin_page(session)
+
+    async def _begin_page(self, session: Session) -> None:
+        tab = session.tab
+        if not await tab.main(START % self.task.data["seed"]):
+            raise Fault(f"the page of {self.task.id} does not begin", reason="crash")
+        for _ in range(200):
+            if await tab.main("WOB_TASK_READY"):
+                break
+            await session.rest()
+        else:
+            raise Fault(f"the page of {self.task.id} does not become ready", reason="crash")
+        self.goal: str = str(await tab.main(GOAL))
+        await session.rest()
+
+    def opening(self, task: Task) -> str:
+        return f"Goal: {self.goal}"
+
+    def judge(self, answer: str | None) -> bool | None:
+        result = self.peek(RESULT)
+        if result is None:
+            return False  # the page was left
+        done, raw = result
+        return raw >= THRESHOLDS.get(self.task.data["type"], 1) if done else None
+
+    def _key(self) -> str:
+        """Pages keep what they count in variables: only the way to it says what a state is."""
+        return hashlib.blake2b(repr((self.task.id, self.log)).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+    # Tools that these pages need besides
+
+    @tool
+    def dblclick(self, id: int) -> Outcome:
+        """Double-click the element with this number."""
+        return self.do("click", id, 2)
+
+    @tool
+    def hover(self, id: int) -> Outcome:
+        """Move the mouse over the element with this number."""
+        return self.do("hover", id)
+
+    @tool
+    def keyboard_type(self, text: str) -> Outcome:
+        """Type text, key by key, into what has the focus."""
+        return self.do("type", text[:2000])
+
+    @tool
+    def drag_and_drop(self, from_id: int, to_id: int) -> Outcome:
+        """Drag an element and drop it on another."""
+        return self.do("drag", from_id, to_id)
+
+    @tool
+    def mouse_click(self, x: float, y: float) -> Outcome:
+        """Click a point of the window, in pixels from its top left corner."""
+        return self.do("click_point", *self._point(x, y))
+
+    @tool
+    def mouse_drag_and_drop(self, from_x: float, from_y: float, to_x: float, to_y: float) -> Outcome:
+        """Drag from one point of the window to another."""
+        return self.do("drag_points", *self._point(from_x, from_y), *self._point(to_x, to_y))
+
+    @tool
+    def noop(self) -> Outcome:
+        """Do nothing for a second."""
+        return self.do("wait")
+
+    def _point(self, x: float, y: float) -> tuple[float, float]:
+        """Return the nearest point in the window; what is no number is its corner."""
+        return tuple(min(max(v, 0.0), most - 1) if v == v else 0.0 for v, most in zip((x, y), self.viewport))  # type: ignore[return-value]
+
+    # Who knows
+
+    def oracle(self) -> Iterator[str]:
+        solver = SOLVERS.get(self.task.data["type"])
+        if solver is None:
+            raise NotImplementedError(f"{self.task.data['type']} has no oracle")
+        while True:
+            try:
+                action = solver(Page(self.goal, self.seen))
+            except (LookupError, StopIteration, ValueError):  # what it looks for is not on the page
+                action = spell("press", "Escape")
+            yield action
+
+    def expert(self) -> Iterator[str]:
+        return self.oracle()  # it reads goal and page alone
