@@ -54,7 +54,7 @@ class Server:
             max_request_body_size=16 * 2**20,
             ident="",
         )
-        self.port: int = self.http.effective_port
+        self.port = int(self.http.effective_port)
         threading.Thread(target=self.http.run, name="agentgym-sites", daemon=True).start()
 
     def open(self, state: Any) -> str:
@@ -82,6 +82,9 @@ class Server:
         if host == READY and environ["REQUEST_METHOD"] == "GET":
             start_response("200 OK", [("Content-Type", "text/html"), ("Content-Length", "15")])
             return [b"<!doctype html>"]
+        if environ.get("PATH_INFO") == "/favicon.ico":  # the browser asks when it likes: no site sees it
+            start_response("404 Not Found", [("Content-Length", "0")])
+            return [b""]
         if episode is None or app is None or environ["REQUEST_METHOD"] == "CONNECT":
             start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(REFUSAL)))])
             return [REFUSAL]

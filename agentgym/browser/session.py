@@ -1,13 +1,14 @@
 """An episode in the browser: its tabs, what pages said in dialogs, and the actions an agent may take."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from agentgym.browser.browser import Browser, Context
 from agentgym.browser.tab import PageError, Tab
 from agentgym.errors import Fault
 
+T = TypeVar("T")
 MOST_TABS = 8
 MOST_NOTES = 5
 NOTE = 300  # characters of a dialog's text that are told
@@ -22,6 +23,7 @@ class Session:
         self.current = 0
         self.notes: list[str] = []
         self.opened = 0  # pages that the browser has told us of
+        self.crash = asyncio.Event()
 
     async def begin(self, url: str) -> None:
         """Load the first page."""
@@ -30,7 +32,10 @@ class Session:
         handle.on("dialog", self._dialog)
         self.context.tab.page.on("download", self._download)
         self.tabs.append(self.context.tab)
+        self.tab.on_crash = self.crash.set
+        pause, self.pause = self.pause, 0
         await self.navigate(url)
+        self.pause = pause
         await self.tab.cdp.send("Page.resetNavigationHistory")
 
     @property
@@ -40,6 +45,7 @@ class Session:
 
     async def _attach(self, page: Any) -> Tab:
         tab = Tab(page)
+        tab.on_crash = self.crash.set
         await tab.attach()
         self.tabs.append(tab)
         return tab
@@ -67,6 +73,18 @@ class Session:
         """Keep something the agent is to be told with the next observation."""
         if len(self.notes) < MOST_NOTES and text not in self.notes:
             self.notes.append(text)
+
+    async def safely(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine returns; Fault as soon as the process of a page crashes, for that answers nothing."""
+        task, crash = asyncio.ensure_future(work), asyncio.ensure_future(self.crash.wait())
+        try:
+            await asyncio.wait({task, crash}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Fault("the page's process crashed", reason="crash")
+            return task.result()
+        finally:
+            task.cancel()
+            crash.cancel()
 
     # Coming to rest
 

@@ -38,6 +38,7 @@ class Tab:
         self.popups = 0
         self.crashed = False
         self.stirred = asyncio.Event()
+        self.on_crash = lambda: None
 
     async def attach(self) -> None:
         """Begin to listen."""
@@ -63,6 +64,7 @@ class Tab:
     def _crash(self, *_: Any) -> None:
         self.crashed = True
         self.stirred.set()
+        self.on_crash()
 
     def _request(self, event: dict[str, Any]) -> None:
         if event.get("type") not in STREAMS:
@@ -169,7 +171,7 @@ class Tab:
         await self.calm()
         left, fired = milliseconds, False
         while left > 0:
-            piece, due = await self.main(RUN % left) or (left, False)
+            piece, due = await self.main(RUN.replace("LEFT", str(left))) or (left, False)
             left, fired = left - piece, fired or due
             if self.busy:
                 await self.calm()
@@ -177,19 +179,16 @@ class Tab:
             await self.calm()
 
 
-RUN = (
-    """(async () => {
+RUN = """(async () => {
   const all = (view) => {
     let found = view.__pwClock ? [view.__pwClock.controller] : [];
     for (let i = 0; i < view.length && i < 50; i++) try { found = found.concat(all(view[i])); } catch {}
     return found;
   };
-  const left = %%d, clocks = all(window);
+  const left = LEFT, clocks = all(window);
   const due = Math.min(Infinity, ...clocks.map((clock) => (clock._firstTimer()?.callAt ?? Infinity) - clock._now.ticks));
-  const piece = due > left ? left : Math.min(left, Math.max(%d, Math.ceil(due)));
+  const piece = due > left ? left : Math.min(left, Math.max(SLICE, Math.ceil(due)));
   for (const clock of clocks) try { await clock.runFor(piece); } catch {}
   return [piece, due <= left];
-})()"""
-    % SLICE
-)
+})()""".replace("SLICE", str(SLICE))
 """Runs Playwright's clock in all frames: up to the next timer, at least a slice, at most what is left."""

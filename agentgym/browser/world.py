@@ -4,7 +4,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from agentgym.actions import tool
@@ -19,6 +19,7 @@ from agentgym.core import Outcome, TextEnv
 from agentgym.errors import Fault
 from agentgym.tasks import Task
 
+T = TypeVar("T")
 START_SECONDS = 90.0
 """For the browser to start and the first page to load."""
 
@@ -92,9 +93,8 @@ class BrowserEnv(TextEnv):
     def end(state: Any) -> None:
         """Free the state that `start` made; no request reaches it any more."""
 
-    def prepare(self, session: Session) -> Coroutine[Any, Any, None] | None:
-        """Return what is to be done in the browser once the first page is there, before it is shown; or None."""
-        return None
+    async def prepare(self, session: Session) -> None:
+        """Do what is to be done in the browser once the first page is there, before its time passes; runs in its loop."""
 
     def opening(self, task: Task) -> str:
         """Return what the first observation says before the page."""
@@ -114,7 +114,8 @@ class BrowserEnv(TextEnv):
 
     def peek(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the current page: for oracles and judges."""
-        return loop().run(self._alive().session.tab.main(expression), self.seconds)
+        live = self._alive()
+        return self._ask(live, live.session.tab.main(expression))
 
     # Tools
 
@@ -185,7 +186,7 @@ class BrowserEnv(TextEnv):
 
     def begin(self, task: Task) -> str:
         self.log: tuple[Done, ...] = ()
-        live = self._open()
+        live = self._alive()  # where the same task stands at its start already, that is it
         self._look(live)
         return self.opening(task) + "\n\n" + self.text
 
@@ -210,13 +211,15 @@ class BrowserEnv(TextEnv):
 
     def _carry_out(self, live: _Live, name: str, arguments: tuple[Any, ...]) -> str | None:
         """Do it, write it down, and return what was wrong with it."""
-        error = None
+        error, before = None, live.seen
         try:
-            loop().run(getattr(live.session, name)(*arguments), self.seconds)
+            self._ask(live, getattr(live.session, name)(*arguments))
         except PageError as problem:
             live.session.notes = []
             error = str(problem)[:600]
-        self.seen = live.seen = loop().run(live.session.look(), self.seconds)
+        self.seen = live.seen = self._ask(live, live.session.look())
+        if error and {**self.seen, "notes": []} == {**before, "notes": []}:
+            return error  # it never happened
         done = Done(name, arguments, _hash(self.seen, error))
         live.log.append(done)
         self.log = (*self.log, done)
@@ -241,7 +244,11 @@ class BrowserEnv(TextEnv):
 
     def screenshot(self) -> bytes:
         """Return the window as a PNG."""
-        return loop().run(self._alive().session.screenshot(), self.seconds)
+        live = self._alive()
+        return self._ask(live, live.session.screenshot())
+
+    def _ask(self, live: _Live, work: Coroutine[Any, Any, T]) -> T:
+        return loop().run(live.session.safely(work), self.seconds)
 
     def _alive(self) -> _Live:
         """Return the episode in the browser, brought there again where it is not."""
@@ -260,7 +267,7 @@ class BrowserEnv(TextEnv):
         try:
             for done in whole[len(live.log) :]:
                 self._carry_out(live, done.name, done.arguments)
-                if self.log[-1].digest != done.digest:
+                if not self.log or self.log[-1].digest != done.digest:
                     what = f"{done.name}{done.arguments!r:.100}"
                     raise Fault(f"the episode could not be brought back: {what} showed something else", reason="crash")
         finally:
@@ -287,8 +294,8 @@ class BrowserEnv(TextEnv):
         session = Session(made, context, self.page_options, self.pause)
         try:
             await session.begin(url)
-            if (more := self.prepare(session)) is not None:
-                await more
+            await self.prepare(session)
+            await session.rest()
             seen = await session.look()  # a look also numbers the elements: no action is possible before it
         except BaseException:
             made.give_back(context)

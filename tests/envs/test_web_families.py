@@ -7,12 +7,12 @@ from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
 
 FAMILIES = families()
-SEEDS = range(6)
+SEEDS = range(4)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_plan_solves_the_task(name):
-    for difficulty, seeds in {0: 5, 1: 2, 3: 1}.items():
+    for difficulty, seeds in {0: 2, 1: 1, 3: 1}.items():
         follow(FAMILIES[name], difficulty, range(seeds))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.actions import spell
 from agentgym.browser.observation import Element, elements
 
-Solver = Callable[["Page"], str | None]
+Solver = Callable[["Page"], str]
 """From what is shown to the next action: it remembers nothing, so it goes on from any state."""
 
 

@@ -73,9 +73,7 @@ def social_media(page: Page) -> str:
     for e in page.elements:
         if "username" in _styles(e):
             author = e.name
-        elif author == user and style and style in _styles(e):
-            return click(e)
-        elif author == user and not style and (e.name == action or e.name in (f"{action} {user}",)):
+        elif author == user and (style in _styles(e) if style else e.name in (action, f"{action} {user}")):
             return click(e)
     for e in page.elements:
         if "username" in _styles(e):

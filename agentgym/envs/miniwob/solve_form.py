@@ -1,5 +1,6 @@
 """Solvers of tasks with fields, lists, dates and sliders."""
 
+import calendar
 import json
 import re
 
@@ -7,7 +8,7 @@ from agentgym.actions import spell
 from agentgym.browser.observation import Element
 from agentgym.envs.miniwob.page import Page, Solver, call, click, entered, fill, nth, submit
 
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS: list[str] = list(calendar.month_name)[1:]
 
 
 def choose_list(page: Page) -> str:

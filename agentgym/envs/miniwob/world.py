@@ -1,7 +1,7 @@
 """MiniWoB++ in the browser of this package, with its own observation and tools."""
 
 import hashlib
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,6 +68,7 @@ class MiniWoB(BrowserEnv):
             raise BadConfig("names of MiniWoB is empty; expected names of tasks")
         folder()
         mount(HOST, site)
+        self._goals: dict[str, str] = {}  # of the task whose page stands in the browser
         for name in ("goto", "back", "tab", "answer"):  # there is one page, and it is not asked for an answer
             self.tools.pop(name)
 
@@ -109,10 +110,8 @@ class MiniWoB(BrowserEnv):
     def start(self, task: Task) -> tuple[Any, str]:
         return task.data, url(task.data["type"])
 
-    def prepare(self, session: Session) -> Coroutine[Any, Any, None]:
-        return self._begin_page(session)
-
-    async def _begin_page(self, session: Session) -> None:
+    async def prepare(self, session: Session) -> None:
+        """Begin the page's episode and read its goal."""
         tab = session.tab
         if not await tab.main(START % self.task.data["seed"]):
             raise Fault(f"the page of {self.task.id} does not begin", reason="crash")
@@ -122,10 +121,10 @@ class MiniWoB(BrowserEnv):
             await session.rest()
         else:
             raise Fault(f"the page of {self.task.id} does not become ready", reason="crash")
-        self.goal: str = str(await tab.main(GOAL))
-        await session.rest()
+        self._goals = {self.task.id: str(await tab.main(GOAL))}
 
     def opening(self, task: Task) -> str:
+        self.goal: str = self._goals[task.id]
         return f"Goal: {self.goal}"
 
     def judge(self, answer: str | None) -> bool | None:
@@ -153,8 +152,10 @@ class MiniWoB(BrowserEnv):
 
     @tool
     def keyboard_type(self, text: str) -> Outcome:
-        """Type text, key by key, into what has the focus."""
-        return self.do("type", text[:2000])
+        """Type text, key by key, into what has the focus; at most 300 characters."""
+        if len(text) > 300:
+            return self.refused(f"the text has {len(text)} characters; keyboard_type takes at most 300, fill takes more")
+        return self.do("type", text)
 
     @tool
     def drag_and_drop(self, from_id: int, to_id: int) -> Outcome:
@@ -178,7 +179,7 @@ class MiniWoB(BrowserEnv):
 
     def _point(self, x: float, y: float) -> tuple[float, float]:
         """Return the nearest point in the window; what is no number is its corner."""
-        return tuple(min(max(v, 0.0), most - 1) if v == v else 0.0 for v, most in zip((x, y), self.viewport))  # type: ignore[return-value]
+        return tuple(min(max(v, 0.0), most - 1) if v == v else 0.0 for v, most in zip((x, y), self.viewport, strict=True))  # type: ignore[return-value]
 
     # Who knows
 
@@ -188,10 +189,9 @@ class MiniWoB(BrowserEnv):
             raise NotImplementedError(f"{self.task.data['type']} has no oracle")
         while True:
             try:
-                action = solver(Page(self.goal, self.seen))
-            except (LookupError, StopIteration, ValueError):  # what it looks for is not on the page
-                action = spell("press", "Escape")
-            yield action
+                yield solver(Page(self.goal, self.seen))
+            except (LookupError, StopIteration, ValueError):  # what it looks for is hidden by something that opened
+                yield spell("press", "Escape")
 
     def expert(self) -> Iterator[str]:
         return self.oracle()  # it reads goal and page alone

@@ -33,9 +33,9 @@ class Recommend(Family):
             return self.make(rng, difficulty, state)
         ask = {"board": board, "category": category, "title": title(rng)}
         text = (
-            f'Start a topic on the board {board} of the forum with the title "{ask["title"]}". Its text is the name of the '
-            f"cheapest product of the category {category} in the shop that is in stock, a comma, a space and its price (such "
-            "as Blue Pan, $12.50)."
+            f'Start a topic on the board {board} of the forum with the title "{ask["title"]}". Its text is the name of '
+            f"the cheapest product of the category {category} in the shop that is in stock, a comma, a space and its "
+            "price (such as Blue Pan, $12.50)."
         )
         return text, asked(ask, possible=possible)
 
@@ -162,8 +162,8 @@ class Reviewed(Family):
         topics = state.rows("forum", "SELECT title FROM topic WHERE locked = 0 ORDER BY id")
         ask = {"product": row["name"], "topic": words.pick(rng, topics)["title"]}
         text = (
-            f'Comment on the topic "{ask["topic"]}" in the forum with nothing but the full name of whoever reviewed the product '
-            f"{ask['product']} in the shop, and put that product on my wish list."
+            f'Comment on the topic "{ask["topic"]}" in the forum with nothing but the full name of whoever reviewed the '
+            f"product {ask['product']} in the shop, and put that product on my wish list."
         )
         return text, asked(ask)
 

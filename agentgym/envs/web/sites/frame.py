@@ -56,6 +56,7 @@ class Site(Flask):
 
     def _shared_names(self) -> dict[str, Any]:
         return {
+            "site": self.site,
             "site_title": self.title,
             "nav": self.nav,
             "user": user(),
