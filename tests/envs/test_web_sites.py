@@ -58,7 +58,7 @@ def submit_all(browser, url, text):
 @pytest.mark.parametrize("host", HOSTS)
 def test_every_link_leads_to_a_page(host):
     browser = TextBrowser(EpisodeState(3))
-    for url in crawl(browser, host, 80):
+    for url in crawl(browser, host, 50):
         assert browser.status == 200, url
         assert browser.top.text and any(e.tag == "h1" for e in browser.elements), url
         ids = [e.attrs["id"] for e in browser.elements if "id" in e.attrs]
@@ -78,18 +78,18 @@ def test_hostile_text_is_shown_as_text(host):
         assert "<script" not in raw and "<b onclick" not in raw and "<i>" not in raw, browser.url
         return "&lt;script&gt;alert(1)&lt;/script&gt;" in raw and "{{ 7 * 7 }}" in raw
 
-    for url in list(crawl(browser, host, 25)):
+    for url in list(crawl(browser, host, 20)):
         browser.act(Goto(url))
         shown += sum(look() for _ in submit_all(browser, url, HOSTILE))
-    stored = sum(look() for _ in crawl(browser, host, 60))
+    stored = sum(look() for _ in crawl(browser, host, 40))
     assert shown and stored + shown > 1, "the text is nowhere: nothing was stored"
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("text", ["", "x" * 20_000, "\x00\x1b\u202e", "'; DROP TABLE session; --", "-1", "9" * 30])
+@pytest.mark.parametrize("text", ["", "x" * 20_000 + "\x00\x1b\u202e'; DROP TABLE session; --", "9" * 30])
 def test_no_form_breaks_a_site(host, text):
     browser = TextBrowser(EpisodeState(5))
-    for url in list(crawl(browser, host, 10)):
+    for url in list(crawl(browser, host, 8)):
         browser.act(Goto(url))
         list(submit_all(browser, url, text))  # the browser of the tests fails at any answer from 500 on
     browser.act(Goto(f"http://{host}/{text[:40] or 'nothing'}"))
