@@ -55,17 +55,6 @@ def kind_of(url):
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_every_page_opens_and_every_field_has_a_name(site):
-    browser = TextBrowser(EpisodeState(5))
-    for url in crawl(browser, f"{site}.test", 60):
-        assert browser.status == 200, url
-        page = browser.page()
-        assert page.root.all("heading"), url
-        for role in ("textbox", "combobox", "checkbox", "button", "link", "searchbox"):
-            assert all(node.name or node.text for node in page.root.all(role)), (url, role)
-
-
-@pytest.mark.parametrize("site", SITES)
 def test_stored_text_is_shown_as_text(site):
     state = EpisodeState(5)
     database = state.db(site)
@@ -78,7 +67,7 @@ def test_stored_text_is_shown_as_text(site):
                 database.execute(f"UPDATE {table} SET {column['name']} = ? || rowid", (HOSTILE,))
     browser = TextBrowser(state)
     shown = 0
-    for url in crawl(browser, f"{site}.test", 60):
+    for url in crawl(browser, f"{site}.test", 45):
         assert browser.status == 200, url
         assert all(element.tag != "xss" and "onload" not in element.attrs for element in browser.elements), url
         shown += browser.page().says("<xss onload=alert(1)>{{ 7 * 7 }}</xss><!--")
