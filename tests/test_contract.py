@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
+from agentgym.browser.chromium import chromium
 from agentgym.contract import LAWS, check
 from agentgym.registry import WORLDS
 from agentgym.rewards import expressions
@@ -40,10 +41,13 @@ def webshop_data(tmp_path_factory):
 DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
+BROWSER = {"rlvr/MiniWoB-v0"}
 JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 
 
 def options(id, request):
+    if id in BROWSER and chromium() is None:
+        pytest.skip("needs a Chromium: apt install chromium")
     if id in JAILED and missing():
         pytest.skip(missing())
     if id == "rlvr/ReasoningGym-v0":
