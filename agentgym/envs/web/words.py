@@ -1,5 +1,6 @@
 """The words of all sites: names of people, things and places, and sentences made of them."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ TOPICS: list[str] = _FOUND["topics"].split()
 NOUNS: list[str] = _FOUND["nouns"].split()
 VERBS: list[str] = _FOUND["verbs"].split()
 _PATTERNS: list[str] = _FOUND["patterns"]
+_BEFORE_VOWEL = re.compile(r"\b([Aa]) (?=[aeiou])")
 _Item = TypeVar("_Item")
 
 
@@ -28,13 +30,20 @@ def pick(rng: np.random.Generator, items: Sequence[_Item]) -> _Item:
 
 def sentence(rng: np.random.Generator) -> str:
     """Return a sentence about nothing."""
-    adjective, other = pick(rng, ADJECTIVES), pick(rng, ADJECTIVES)
-    noun, second = pick(rng, NOUNS), pick(rng, NOUNS)
-    verb, third = pick(rng, VERBS), pick(rng, VERBS)
-    text = pick(rng, _PATTERNS).format(a=adjective, a2=other, n=noun, n2=second, v=verb, v2=third)
-    for vowel in "aeiou":
-        text = text.replace(f" a {vowel}", f" an {vowel}").replace(f"A {vowel}", f"An {vowel}")
-    return text
+    drawn = int(rng.integers(2**62))  # one draw for all its words: sites have thousands of sentences
+
+    def some(items: Sequence[str]) -> str:
+        nonlocal drawn
+        drawn, at = divmod(drawn, len(items))
+        return items[at]
+
+    pattern, found = some(_PATTERNS), {"a": some(ADJECTIVES), "a2": some(ADJECTIVES), "n": some(NOUNS), "n2": some(NOUNS)}
+    return with_articles(pattern.format(v=some(VERBS), v2=some(VERBS), **found))
+
+
+def with_articles(text: str) -> str:
+    """Write "an" where "a" stands before a vowel."""
+    return _BEFORE_VOWEL.sub(r"\1n ", text)
 
 
 def paragraph(rng: np.random.Generator, sentences: int) -> str:

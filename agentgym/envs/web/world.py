@@ -28,7 +28,7 @@ class Web(BrowserEnv):
     Reward: 1 if the answer is right and the sites' databases hold in the end what they held at the start plus what was
     asked for, and nothing else; else 0. Pages are not looked at.
 
-    About one task in eight cannot be done: whoever says so of every task has that share (`ceilings`).
+    About one task in ten cannot be done: whoever says so of every task has that share (`ceilings`).
     """
 
     horizon = 50
@@ -39,7 +39,7 @@ class Web(BrowserEnv):
     random_bound = 0.02
     expert_bound = 0.95
     answers = ("answers",)
-    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": 0.15}
+    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": 0.12}
 
     def _check_options(self) -> None:
         super()._check_options()

@@ -20,6 +20,8 @@ SITES: dict[str, tuple[tuple[str, ...], str]] = {
         "a project tracker: issues, labels, milestones, members, merge requests with diffs and reviews",
     ),
     "shop": (("shop.test",), "a shop: products, cart, orders, reviews, wish list, addresses"),
+    "forum": (("forum.test",), "a forum: boards, topics, comments, votes, subscriptions, members"),
+    "wiki": (("wiki.test",), "a wiki: pages with facts, links, versions, categories, a watch list"),
 }
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
@@ -52,7 +54,7 @@ def apps() -> Mapping[str, Wsgi]:
 def families() -> "Mapping[str, Family]":
     """Return the task families of all sites by name."""
     found: dict[str, Family] = {}
-    for site in SITES:
-        for family in importlib.import_module(f"{__name__}.{site}.tasks").FAMILIES:
+    for module in (*(f"{site}.tasks" for site in SITES), "across"):
+        for family in importlib.import_module(f"{__name__}.{module}").FAMILIES:
             found[family.name] = family
     return found

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from flask import Flask, Response, current_app, redirect, render_template, request, url_for
 from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
 from agentgym.envs.web.shown import day, moment, money
@@ -38,6 +38,7 @@ class Site(Flask):
         self.add_template_global(to_page)
         self.context_processor(self._shared_names)
         self.register_error_handler(HTTPException, _error)
+        self.register_error_handler(OverflowError, _too_large)
         for path, view, methods in _SHARED:
             self.add_url_rule(path, view.__name__, view, methods=methods)
 
@@ -55,6 +56,7 @@ class Site(Flask):
 
     def _shared_names(self) -> dict[str, Any]:
         return {
+            "site": self.site,
             "site_title": self.title,
             "nav": self.nav,
             "user": user(),
@@ -195,6 +197,11 @@ def _error(error: HTTPException) -> Any:
     if error.code is None or error.code < 400:
         return error
     return render_template("error.html", code=error.code, name=error.name, description=error.description or ""), error.code
+
+
+def _too_large(error: Exception) -> Any:
+    """A number in an address is larger than any id can be."""
+    return _error(NotFound())
 
 
 _SHARED: tuple[tuple[str, Callable[..., Any], list[str]], ...] = (

@@ -139,7 +139,7 @@ class CreateEvent(Family):
         if not possible:
             everybody = [person.name for person in state.setting.people]
             people[0] = absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
-        event = {
+        event: Ask = {
             "title": absent_title(rng, state),
             "calendar": pick(rng, CALENDARS),
             "day": (state.now + timedelta(days=int(rng.integers(1, 90)))).date().isoformat(),

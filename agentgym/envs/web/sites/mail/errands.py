@@ -8,7 +8,6 @@ import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select
-from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
 from agentgym.envs.web.sites.mail.chores import address_of, find_messages, open_message, reply, send, text_of
@@ -64,7 +63,7 @@ def event_of(title: str, when: str, start: str, finish: str, **more: Any) -> Ask
 class AcceptMeeting(Family):
     """Somebody proposes by mail to meet: book it and agree, or say no where the calendar is full."""
 
-    name = "errand-meeting"
+    name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
@@ -115,7 +114,7 @@ class AcceptMeeting(Family):
 class ReviewByMail(Family):
     """Somebody asks by mail for a review: take the review on, and say so."""
 
-    name = "errand-review"
+    name = "mail-tracker-review"
     sites = ("mail", "tracker")
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
@@ -167,7 +166,7 @@ class ReviewByMail(Family):
 class ProblemByMail(Family):
     """A customer reports a problem by mail: open an issue, and reply with its number."""
 
-    name = "errand-problem"
+    name = "mail-tracker-problem"
     sites = ("mail", "tracker")
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
@@ -218,7 +217,7 @@ class ProblemByMail(Family):
 class DueDate(Family):
     """The due date of an issue goes into the calendar, with its assignee."""
 
-    name = "errand-due-date"
+    name = "tracker-calendar-due"
     sites = ("tracker", "calendar")
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
@@ -256,7 +255,7 @@ class DueDate(Family):
 class Trip(Family):
     """A booking in the mail becomes an event on the day of arrival or of departure."""
 
-    name = "errand-trip"
+    name = "mail-calendar-trip"
     sites = ("mail", "calendar")
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
@@ -273,8 +272,8 @@ class Trip(Family):
         text = (
             f"My hotel in {town} is booked; the booking is in my mail. Put an event with the title Hotel into my Travel "
             f"calendar on the day that I {when}, from {start} to {finish}, with {town} as the place, only the booking code "
-            f'as notes, and nobody invited. Then forward the mail to {person} with the text "{body}", with the subject as it '
-            "is offered."
+            f'as notes, and nobody invited. Then forward the mail to {person} with the text "{body}", leaving its '
+            "subject as it is offered."
         )
         ask = {"town": town, "leaving": leaving, "start": start, "finish": finish, "person": person, "body": body}
         return text, asked(ask, possible=possible)
@@ -303,49 +302,3 @@ class Trip(Family):
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
         yield Answer(DONE)
-
-
-class MailMilestone(Family):
-    """Tell somebody by mail when a milestone of the tracker is due."""
-
-    name = "errand-milestone"
-    sites = ("tracker", "mail")
-
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        rows = state.rows(
-            "tracker", "SELECT title, due, slug FROM milestone JOIN project ON project.id = project_id ORDER BY milestone.id"
-        )
-        row, possible = pick(rng, rows), is_possible(rng)
-        known = [one["title"] for one in rows if one["slug"] == row["slug"]]
-        title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 10))}.{int(rng.integers(10))}")
-        people = sorted(person.name for person in pick_some(rng, state, 1 + difficulty))
-        text = (
-            f"Write one mail to {', '.join(people)} with the subject {row['slug']} {title}, and as its text nothing but the "
-            f"date on which the milestone {title} of the project {row['slug']} in the tracker is due, such "
-            f"as {day(state.now)}."
-        )
-        return text, asked({"project": row["slug"], "milestone": title, "people": people}, possible=possible)
-
-    def effect(self, state: EpisodeState, ask: Ask) -> None:
-        sql = "SELECT due FROM milestone JOIN project ON project.id = project_id WHERE slug = ? AND title = ?"
-        due = state.one("tracker", sql, ask["project"], ask["milestone"])
-        people = [address_of(state, name) for name in ask["people"]]
-        send(state, people, f"{ask['project']} {ask['milestone']}", day(due))
-
-    def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/milestones")
-        due = next((row["Due"] for row in page.records("Milestone") if row["Milestone"] == ask["milestone"]), None)
-        if due is None:
-            yield Answer(IMPOSSIBLE)
-            return
-        yield Goto("http://mail.test/compose")
-        yield Fill("To", ", ".join(ask["people"]))
-        yield Fill("Subject", f"{ask['project']} {ask['milestone']}")
-        yield Fill("Message", due)
-        yield Click("button", "Send")
-        yield Answer(DONE)
-
-
-def pick_some(rng: np.random.Generator, state: EpisodeState, count: int) -> list[Any]:
-    """Return so many different colleagues."""
-    return [state.setting.others[int(position)] for position in rng.permutation(len(state.setting.others))[:count]]

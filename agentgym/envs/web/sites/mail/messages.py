@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request
+from flask import Blueprint, render_template, request
 
 from agentgym.envs.web.sites.frame import done, field, me, refused
 from agentgym.envs.web.sites.mail.folders import all_folders
@@ -64,12 +64,18 @@ def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
 def act_on_many() -> Any:
     """Do something with the messages that were ticked in a list."""
     verb, target, back = field("verb"), field("folder"), field("back")
-    back = back if back in ("/starred", *(f"/folder/{name}" for name in all_folders())) else "/folder/Inbox"
     verbs = ("star", "unstar", "read", "unread", "archive", "delete", "move")
     ticked = {text for text in request.form.getlist("message") if text.isascii() and text.isdecimal()}
     chosen = [row for row in many(LIST) if str(row["id"]) in ticked]
     if verb not in verbs or (verb == "move" and target not in all_folders()) or not chosen:
-        return redirect(f"{back}?done=nothing", 303)
+        return return_to(back, "nothing")
     for message in chosen:
         carry_out(message, verb, target)
-    return redirect(f"{back}?done=changed", 303)
+    return return_to(back, "changed")
+
+
+def return_to(back: str, notice: str) -> Any:
+    """Go back to the list that the user came from."""
+    if back == "Starred":
+        return done(notice, "lists.starred")
+    return done(notice, "lists.show_folder", name=back if back in all_folders() else "Inbox")

@@ -13,11 +13,11 @@ from agentgym.envs.web.sites.mail.chores import (
 from agentgym.envs.web.sites.mail.errands import (
     AcceptMeeting,
     DueDate,
-    MailMilestone,
     ProblemByMail,
     ReviewByMail,
     Trip,
 )
+from agentgym.envs.web.sites.mail.letters import MilestoneLetter, OrderLetter, TownLetter
 
 FAMILIES: tuple[Family, ...] = (
     MailFact(),
@@ -32,5 +32,7 @@ FAMILIES: tuple[Family, ...] = (
     ProblemByMail(),
     DueDate(),
     Trip(),
-    MailMilestone(),
+    MilestoneLetter(),
+    TownLetter(),
+    OrderLetter(),
 )

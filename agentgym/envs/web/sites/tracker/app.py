@@ -43,7 +43,9 @@ def home() -> Any:
     name = me().username
     return render_template(
         "home.html",
-        assigned=many(f"{issues.LIST} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY issue.id LIMIT 10", name),
+        assigned=many(
+            f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY issue.id LIMIT 10", name
+        ),
         reviews=many(f"{merge_requests.LIST} WHERE m.state = 'open' AND m.reviewer = ? ORDER BY m.id LIMIT 10", name),
         own=many(f"{merge_requests.LIST} WHERE m.state = 'open' AND m.author = ? ORDER BY m.id LIMIT 10", name),
     )
@@ -52,7 +54,7 @@ def home() -> Any:
 @pages.get("/my/issues")
 def my_issues() -> Any:
     """List all open issues assigned to the user."""
-    query = f"{issues.LIST} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
+    query = f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
     return render_template("my_issues.html", found=slice_of(query, [me().username], issues.PAGE))
 
 
@@ -78,7 +80,7 @@ def person(username: str) -> Any:
         "WHERE member.username = ? ORDER BY project.slug",
         username,
     )
-    query = f"{issues.LIST} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
+    query = f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
     return render_template("person.html", person=found, roles=roles, found=slice_of(query, [username], issues.PAGE))
 
 
@@ -91,7 +93,9 @@ def search() -> Any:
         query = f"{merge_requests.LIST} WHERE m.title LIKE ? ESCAPE '\\' OR m.body LIKE ? ESCAPE '\\' ORDER BY m.id DESC"
     else:
         kind = "issues"
-        query = f"{issues.LIST} WHERE issue.title LIKE ? ESCAPE '\\' OR issue.body LIKE ? ESCAPE '\\' ORDER BY issue.id DESC"
+        query = (
+            f"{projects.ISSUES} WHERE issue.title LIKE ? ESCAPE '\\' OR issue.body LIKE ? ESCAPE '\\' ORDER BY issue.id DESC"
+        )
     return render_template("search.html", found=slice_of(query, values, issues.PAGE), phrase=phrase, kind=kind)
 
 

@@ -8,14 +8,8 @@ from flask import Blueprint, render_template, request
 from agentgym.envs.web.sites.frame import done, field, like, me, refused, slice_of, state
 from agentgym.envs.web.sites.people import is_date
 from agentgym.envs.web.sites.queries import many, one, run
-from agentgym.envs.web.sites.tracker.projects import members_of, project_of
+from agentgym.envs.web.sites.tracker.projects import ISSUES, members_of, project_of
 
-LIST = """
-SELECT issue.*, project.slug, milestone.title AS milestone,
-    (SELECT group_concat(name, ', ') FROM (SELECT label.name FROM issue_label JOIN label ON label.id = label_id
-        WHERE issue_id = issue.id ORDER BY label.name)) AS labels,
-    (SELECT COUNT(*) FROM comment WHERE issue_id = issue.id) AS comments
-FROM issue JOIN project ON project.id = issue.project_id LEFT JOIN milestone ON milestone.id = issue.milestone_id"""
 PAGE = 20
 """Rows on a page of a list."""
 SORTS = {
@@ -30,7 +24,7 @@ pages = Blueprint("issues", __name__)
 
 def find(slug: str, number: int) -> sqlite3.Row:
     """Return an issue, or end with 404."""
-    return one(f"{LIST} WHERE project.slug = ? AND issue.number = ?", slug, number)
+    return one(f"{ISSUES} WHERE project.slug = ? AND issue.number = ?", slug, number)
 
 
 @pages.get("/<slug>/issues")
@@ -55,7 +49,7 @@ def index(slug: str) -> Any:
         where.append("(issue.title LIKE ? ESCAPE '\\' OR issue.body LIKE ? ESCAPE '\\')")
         values += [like(chosen["q"].strip())] * 2
     order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
-    found = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
+    found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
     return render_template("issues.html", project=project, found=found, chosen=chosen, sorts=sorts, **options(project))
 

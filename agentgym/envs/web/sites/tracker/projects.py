@@ -12,6 +12,12 @@ LIST = """
 SELECT project.*, (SELECT COUNT(*) FROM issue WHERE project_id = project.id AND state = 'open') AS open_issues,
     (SELECT COUNT(*) FROM merge_request WHERE project_id = project.id AND state = 'open') AS open_requests
 FROM project"""
+ISSUES = """
+SELECT issue.*, project.slug, milestone.title AS milestone,
+    (SELECT group_concat(name, ', ') FROM (SELECT label.name FROM issue_label JOIN label ON label.id = label_id
+        WHERE issue_id = issue.id ORDER BY label.name)) AS labels,
+    (SELECT COUNT(*) FROM comment WHERE issue_id = issue.id) AS comments
+FROM issue JOIN project ON project.id = issue.project_id LEFT JOIN milestone ON milestone.id = issue.milestone_id"""
 PROJECTS = 15
 """Projects on a page of the list."""
 pages = Blueprint("projects", __name__)
@@ -38,4 +44,6 @@ def index() -> Any:
 @pages.get("/<slug>")
 def overview(slug: str) -> Any:
     """Show what the project is, and what is open."""
-    return render_template("project.html", project=one(f"{LIST} WHERE slug = ?", slug))
+    project = one(f"{LIST} WHERE slug = ?", slug)
+    newest = many(f"{ISSUES} WHERE project.id = ? ORDER BY issue.number DESC LIMIT 5", project["id"])
+    return render_template("project.html", project=project, newest=newest)

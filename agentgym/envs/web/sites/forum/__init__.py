@@ -1,0 +1,1 @@
+"""A forum: boards, topics, comments, votes, subscriptions, profiles."""

@@ -1,0 +1,245 @@
+"""The pages of the forum."""
+
+from typing import Any
+
+from flask import abort, redirect, render_template, request, url_for
+
+from agentgym.envs.web.sites.frame import Site, db, done, field, like, me, needs_login, refused, slice_of, state, user
+
+NOTICES = {
+    "posted": "Your topic is posted.",
+    "edited": "Your change is saved.",
+    "deleted": "It is deleted.",
+    "commented": "Your comment is posted.",
+    "voted": "Your vote is counted.",
+    "unvoted": "Your vote is taken back.",
+    "subscribed": "You are subscribed to the board.",
+    "unsubscribed": "You are no longer subscribed to the board.",
+    "profile": "Your profile is saved.",
+}
+NAV = (("Boards", "/"), ("Members", "/members"), ("My profile", "/me"), ("Settings", "/settings"))
+SORTS = {
+    "new": ("Newest", "at DESC, id DESC"),
+    "old": ("Oldest", "at, id"),
+    "votes": ("Most votes", "score DESC, id"),
+    "comments": ("Most comments", "comments DESC, id"),
+}
+TOPICS = """SELECT topic.*, board.slug, board.name AS board_name, votes + (topic.id IN (SELECT topic FROM vote)) AS score,
+    (SELECT count(*) FROM comment WHERE topic = topic.id) AS comments FROM topic JOIN board ON board.id = board"""
+app = Site("forum", "Common Room", NAV, NOTICES)
+
+
+@app.context_processor
+def names() -> dict[str, Any]:
+    """Give templates the names of people."""
+    return {"names": {person.username: person.name for person in state().setting.people}}
+
+
+def _board(slug: str) -> Any:
+    return db().execute("SELECT * FROM board WHERE slug = ?", (slug,)).fetchone() or abort(404, "There is no such board.")
+
+
+def _topic(id: int) -> Any:
+    found = db().execute(f"{TOPICS} WHERE topic.id = ?", (id,)).fetchone()
+    return found or abort(404, "There is no such topic.")
+
+
+def _own(row: Any) -> Any:
+    if row["username"] != me().username:
+        abort(403, "Only its author may change it.")
+    return row
+
+
+def _comment(id: int) -> Any:
+    found = db().execute("SELECT * FROM comment WHERE id = ?", (id,)).fetchone()
+    return found or abort(404, "There is no such comment.")
+
+
+@app.get("/")
+def home() -> str:
+    """List the boards."""
+    sql = """SELECT *, (SELECT count(*) FROM topic WHERE board = board.id) AS topics,
+        id IN (SELECT board FROM subscription) AS subscribed FROM board ORDER BY name"""
+    return render_template("home.html", boards=db().execute(sql).fetchall())
+
+
+@app.post("/b/<slug>/subscribe")
+@needs_login
+def subscribe(slug: str) -> Any:
+    """Subscribe to a board, or no longer."""
+    found = _board(slug)
+    if field("subscribe") == "no":
+        db().execute("DELETE FROM subscription WHERE board = ?", (found["id"],))
+        return done("unsubscribed", "home")
+    db().execute("INSERT OR IGNORE INTO subscription VALUES (?)", (found["id"],))
+    return done("subscribed", "home")
+
+
+@app.get("/b/<slug>")
+def board(slug: str) -> str:
+    """List the topics of a board."""
+    found, sort = _board(slug), request.args.get("sort", "new")
+    order = SORTS.get(sort, SORTS["new"])[1]
+    rows = slice_of(f"{TOPICS} WHERE board = ? ORDER BY {order}", (found["id"],))
+    sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
+    return render_template("board.html", board=found, found=rows, sort=sort, sorts=sorts)
+
+
+@app.get("/search")
+def search() -> str:
+    """Find topics by words of title or text."""
+    sql, values = f"{TOPICS} WHERE 1", list[str]()
+    for word in request.args.get("q", "").split()[:12]:
+        sql += " AND (title LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"
+        values += [like(word)] * 2
+    return render_template("search.html", found=slice_of(f"{sql} ORDER BY at DESC, topic.id DESC", values))
+
+
+@app.route("/b/<slug>/new", methods=["GET", "POST"])
+@needs_login
+def post(slug: str) -> Any:
+    """Start a topic."""
+    found, values = _board(slug), {"title": field("title", 200), "body": field("body")}
+    shown = {"board": found, "heading": f"New topic in {found['name']}", "values": values}
+    if request.method == "GET":
+        return render_template("topic_form.html", errors=[], **shown)
+    errors = _missing(values)
+    if errors:
+        return refused("topic_form.html", errors, **shown)
+    sql = "INSERT INTO topic VALUES (NULL, ?, ?, ?, ?, ?, 0, 0)"
+    row = (found["id"], values["title"], values["body"], me().username, f"{state().now:%Y-%m-%d %H:%M}")
+    return done("posted", "topic", id=db().execute(sql, row).lastrowid)
+
+
+def _missing(values: dict[str, str]) -> list[str]:
+    labels = {"title": "Title", "body": "Text"}
+    return [f"{labels[name]} must not be empty." for name, value in values.items() if not value]
+
+
+@app.get("/t/<int:id>")
+def topic(id: int) -> str:
+    """Show a topic and its comments."""
+    return render_template("topic.html", errors=[], body="", **_shown(id))
+
+
+def _shown(id: int) -> dict[str, Any]:
+    found = slice_of("SELECT * FROM comment WHERE topic = ? ORDER BY at, id", (id,), 20)
+    voted = db().execute("SELECT 1 FROM vote WHERE topic = ?", (id,)).fetchone() is not None
+    return {"topic": _topic(id), "found": found, "voted": voted}
+
+
+@app.post("/t/<int:id>/vote")
+@needs_login
+def vote(id: int) -> Any:
+    """Vote for a topic, or take the vote back."""
+    _topic(id)
+    if field("vote") == "no":
+        db().execute("DELETE FROM vote WHERE topic = ?", (id,))
+        return done("unvoted", "topic", id=id)
+    db().execute("INSERT OR IGNORE INTO vote VALUES (?)", (id,))
+    return done("voted", "topic", id=id)
+
+
+@app.post("/t/<int:id>/comment")
+@needs_login
+def comment(id: int) -> Any:
+    """Comment on a topic."""
+    found, body = _topic(id), field("body")
+    errors = ["This topic is locked."] if found["locked"] else [] if body else ["Comment must not be empty."]
+    if errors:
+        return refused("topic.html", errors, body=body, **_shown(id))
+    values = (id, me().username, body, f"{state().now:%Y-%m-%d %H:%M}")
+    db().execute("INSERT INTO comment VALUES (NULL, ?, ?, ?, ?)", values)
+    return done("commented", "topic", id=id)
+
+
+@app.route("/t/<int:id>/edit", methods=["GET", "POST"])
+@needs_login
+def edit_topic(id: int) -> Any:
+    """Change one's own topic."""
+    found = _own(_topic(id))
+    values = {"title": field("title", 200), "body": field("body")}
+    shown = {"board": {"slug": found["slug"], "name": found["board_name"]}, "heading": "Edit topic"}
+    if request.method == "GET":
+        values = {"title": found["title"], "body": found["body"]}
+        return render_template("topic_form.html", errors=[], values=values, **shown)
+    errors = _missing(values)
+    if errors:
+        return refused("topic_form.html", errors, values=values, **shown)
+    db().execute("UPDATE topic SET title = ?, body = ? WHERE id = ?", (values["title"], values["body"], id))
+    return done("edited", "topic", id=id)
+
+
+@app.post("/t/<int:id>/delete")
+@needs_login
+def delete_topic(id: int) -> Any:
+    """Delete one's own topic with its comments and votes."""
+    found = _own(_topic(id))
+    for table in ("comment", "vote"):
+        db().execute(f"DELETE FROM {table} WHERE topic = ?", (id,))
+    db().execute("DELETE FROM topic WHERE id = ?", (id,))
+    return done("deleted", "board", slug=found["slug"])
+
+
+@app.route("/c/<int:id>/edit", methods=["GET", "POST"])
+@needs_login
+def edit_comment(id: int) -> Any:
+    """Change one's own comment."""
+    found = _own(_comment(id))
+    if request.method == "GET":
+        return render_template("comment_form.html", errors=[], body=found["body"], topic=found["topic"])
+    body = field("body")
+    if not body:
+        return refused("comment_form.html", ["Comment must not be empty."], body=body, topic=found["topic"])
+    db().execute("UPDATE comment SET body = ? WHERE id = ?", (body, id))
+    return done("edited", "topic", id=found["topic"])
+
+
+@app.post("/c/<int:id>/delete")
+@needs_login
+def delete_comment(id: int) -> Any:
+    """Delete one's own comment."""
+    found = _own(_comment(id))
+    db().execute("DELETE FROM comment WHERE id = ?", (id,))
+    return done("deleted", "topic", id=found["topic"])
+
+
+@app.get("/members")
+def members() -> str:
+    """List everyone."""
+    sql = """SELECT username, place,
+        (SELECT count(*) FROM topic WHERE topic.username = profile.username) AS topics,
+        (SELECT count(*) FROM comment WHERE comment.username = profile.username) AS comments
+        FROM profile ORDER BY username"""
+    return render_template("members.html", found=slice_of(sql, size=25))
+
+
+@app.get("/u/<username>")
+def member(username: str) -> str:
+    """Show someone's profile and topics."""
+    found = db().execute("SELECT * FROM profile WHERE username = ?", (username,)).fetchone()
+    if found is None:
+        abort(404, "There is no such member.")
+    rows = slice_of(f"{TOPICS} WHERE username = ? ORDER BY at DESC, topic.id DESC", (username,))
+    return render_template("member.html", profile=found, found=rows)
+
+
+@app.get("/me")
+def own_profile() -> Any:
+    """Go to one's own profile."""
+    found = user()
+    return redirect(url_for("member", username=found.username) if found else url_for("login"))
+
+
+@app.route("/settings", methods=["GET", "POST"])
+@needs_login
+def settings() -> Any:
+    """Change one's own profile."""
+    found = db().execute("SELECT * FROM profile WHERE username = ?", (me().username,)).fetchone()
+    if request.method == "GET":
+        return render_template("settings.html", errors=[], values=found)
+    values = {"place": field("place", 100), "about": field("about", 1000)}
+    if not values["place"]:
+        return refused("settings.html", ["Place must not be empty."], values=values)
+    db().execute("UPDATE profile SET place = ?, about = ? WHERE username = ?", (*values.values(), me().username))
+    return done("profile", "settings")

@@ -1,0 +1,348 @@
+"""Task families of the forum: questions about topics, and posting, commenting, voting, editing and subscribing."""
+
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web import words
+from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, ordinal, question
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Step
+from agentgym.envs.web.sites.forum.data import title
+from agentgym.envs.web.state import EpisodeState, choose
+
+FORUM = "http://forum.test"
+
+
+def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page | None]:
+    """Open a board by its name, sorted; None where there is no such board."""
+    page = yield Goto(f"{FORUM}/")
+    if not page.has("link", name):
+        return None
+    page = yield Click("link", name)
+    return page if order == "new" else (yield Goto(f"{page.url}?sort={order}"))
+
+
+def open_topic(told: str) -> Generator[Step, Page, Page]:
+    """Search for a topic by its title and open it."""
+    yield Goto(f"{FORUM}/")
+    yield Fill("Search topics", told)
+    page = yield Click("button", "Search")
+    while not page.has("link", told):
+        page = yield Click("link", "Next page")
+    return (yield Click("link", told))
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotation marks."""
+    return f'"{text}"'
+
+
+class Commenter(Family):
+    """Who has written the most comments on a topic."""
+
+    name = "forum-commenter"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = {person.username: person.name for person in state.setting.people}
+        sql = "SELECT topic, username FROM comment ORDER BY id"
+        counts: dict[int, Counter[str]] = {}
+        for row in state.rows("forum", sql):
+            counts.setdefault(row["topic"], Counter())[row["username"]] += 1
+        found: list[tuple[int, str]] = []
+        for topic, count in counts.items():
+            best = count.most_common(2)
+            if best[0][1] > 1 and (len(best) == 1 or best[1][1] < best[0][1]):
+                found.append((topic, best[0][0]))
+        topic, username = words.pick(rng, found)
+        told = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
+        text = f"Who has written the most comments on the topic {quoted(told)} in the forum? Answer with the full name."
+        return text, question({"topic": told}, names[username])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_topic(ask["topic"])
+        count: Counter[str] = Counter()
+        while True:
+            for article in page.root.all("article"):
+                count[article.children[0].text.partition(",")[0]] += 1
+            if not page.has("link", "Next page"):
+                break
+            page = yield Click("link", "Next page")
+        yield Answer(count.most_common(1)[0][0])
+
+
+class MostVotes(Family):
+    """Which of someone's topics on a board has the most votes (the second most, …)."""
+
+    name = "forum-votes"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible, place = is_possible(rng), 1 + int(rng.integers(0, 1 + difficulty))
+        boards = state.rows("forum", "SELECT * FROM board ORDER BY id")
+        while True:
+            board, person = words.pick(rng, boards), words.pick(rng, state.setting.people)
+            sql = "SELECT title FROM topic WHERE board = ? AND username = ? ORDER BY votes DESC"
+            rows = state.rows("forum", sql, board["id"], person.username)
+            if (len(rows) >= place) == possible:
+                break
+            place = max(1, place - 1)
+        text = (
+            f"Of the topics that {person.name} started on the board {board['name']} of the forum, which has the "
+            f"{ordinal(place)}most votes? Answer with its title."
+        )
+        answer = rows[place - 1]["title"] if possible else ""
+        ask = {"board": board["name"], "author": person.name, "place": place}
+        return text, question(ask, answer, possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_board(ask["board"], "votes")
+        assert page is not None
+        rows = yield from every_page(page, "Topic")
+        titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
+        place: int = ask["place"]
+        yield Answer(titles[place - 1] if len(titles) >= place else IMPOSSIBLE)
+
+
+class Post(Family):
+    """Start a topic on a board."""
+
+    name = "forum-post"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        boards = [row["name"] for row in state.rows("forum", "SELECT name FROM board ORDER BY id")]
+        board, possible = words.pick(rng, boards), is_possible(rng)
+        if not possible:
+            board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
+        ask = {"board": board, "title": title(rng), "body": words.paragraph(rng, 1 + difficulty)}
+        text = f"Start a topic on the board {board} of the forum, with the title {quoted(ask['title'])} and the text "
+        return text + quoted(ask["body"]), asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "INSERT INTO topic SELECT NULL, id, ?, ?, ?, ?, 0, 0 FROM board WHERE name = ?"
+        at = f"{state.now:%Y-%m-%d %H:%M}"
+        state.change("forum", sql, ask["title"], ask["body"], state.me.username, at, ask["board"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_board(ask["board"])
+        if page is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", "New topic")
+        yield Fill("Title", ask["title"])
+        yield Fill("Text", ask["body"])
+        yield Click("button", "Save topic")
+        yield Answer(DONE)
+
+
+class Comment(Family):
+    """Comment on a topic, or say that it is locked."""
+
+    name = "forum-comment"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng)
+        rows = state.rows("forum", "SELECT title FROM topic WHERE locked <> ? ORDER BY id", possible)
+        if not rows:
+            return self.make(rng, difficulty, state)
+        ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
+        text = f"Comment on the topic {quoted(ask['topic'])} in the forum with the text {quoted(ask['body'])}"
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
+        state.change("forum", sql, state.me.username, ask["body"], f"{state.now:%Y-%m-%d %H:%M}", ask["topic"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_topic(ask["topic"])
+        if not page.has("button", "Post comment"):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Fill("Your comment", ask["body"])
+        yield Click("button", "Post comment")
+        yield Answer(DONE)
+
+
+class Vote(Family):
+    """Vote for all topics that someone started on a board."""
+
+    name = "forum-vote"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = """SELECT board.name AS board, username, count(*) AS n FROM topic JOIN board ON board.id = board
+            GROUP BY board.id, username ORDER BY board.id, username"""
+        rows = [row for row in state.rows("forum", sql) if row["username"] != state.me.username]
+        fewest = min(1 + difficulty, max(row["n"] for row in rows))
+        row = words.pick(rng, [row for row in rows if fewest <= row["n"] <= fewest + 2])
+        author = next(person.name for person in state.setting.people if person.username == row["username"])
+        text = f"Vote for every topic that {author} started on the board {row['board']} of the forum."
+        return text, asked({"board": row["board"], "author": author})
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        username = next(person.username for person in state.setting.people if person.name == ask["author"])
+        sql = "INSERT INTO vote SELECT topic.id FROM topic JOIN board ON board.id = board WHERE name = ? AND username = ?"
+        state.change("forum", sql, ask["board"], username)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_board(ask["board"], "old")
+        assert page is not None
+        board = page.url
+        rows = yield from every_page(page, "Topic")
+        titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
+        for told in titles:
+            page = yield Goto(board)
+            while not page.has("link", told):
+                page = yield Click("link", "Next page")
+            yield Click("link", told)
+            yield Click("button", "Vote for this topic")
+        yield Answer(DONE)
+
+
+class Edit(Family):
+    """Change the text of a topic, or say that it is not one's own."""
+
+    name = "forum-edit"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        possible = is_possible(rng)
+        rows = state.rows("forum", "SELECT title FROM topic WHERE (username = ?) = ?", state.me.username, possible)
+        possible, rows = (possible, rows) if rows else (False, state.rows("forum", "SELECT title FROM topic ORDER BY id"))
+        ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
+        text = f"Replace the text of the topic {quoted(ask['topic'])} in the forum with {quoted(ask['body'])}"
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        state.change("forum", "UPDATE topic SET body = ? WHERE title = ?", ask["body"], ask["topic"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_topic(ask["topic"])
+        if not page.has("link", "Edit topic"):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", "Edit topic")
+        yield Fill("Text", ask["body"])
+        yield Click("button", "Save topic")
+        yield Answer(DONE)
+
+
+class DeleteComments(Family):
+    """Delete one's own comments on some topics."""
+
+    name = "forum-delete"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = "SELECT title FROM topic WHERE id IN (SELECT topic FROM comment WHERE username = ?) ORDER BY id"
+        rows = choose(rng, state.rows("forum", sql, state.me.username), 1 + difficulty)
+        topics = [row["title"] for row in rows]
+        told = ", ".join(quoted(topic) for topic in topics)
+        text = f"Delete all comments that I have written in the forum on the topic{'s' * (len(topics) > 1)} {told}."
+        return text, asked({"topics": topics})
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        sql = "DELETE FROM comment WHERE username = ? AND topic = (SELECT id FROM topic WHERE title = ?)"
+        for topic in ask["topics"]:
+            state.change("forum", sql, state.me.username, topic)
+
+    def solve(self, ask: Ask) -> Plan:
+        for topic in ask["topics"]:
+            page = yield from open_topic(topic)
+            while page.has("button", "Delete comment"):
+                page = yield Click("button", "Delete comment")
+        yield Answer(DONE)
+
+
+class Subscribe(Family):
+    """Be subscribed to the boards with many topics, and to no others."""
+
+    name = "forum-subscribe"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        sql = "SELECT (SELECT count(*) FROM topic WHERE board = board.id) AS n, id FROM board ORDER BY n"
+        rows = state.rows("forum", sql)
+        least = int(words.pick(rng, rows[1:])["n"])
+        wanted = {row["id"] for row in rows if row["n"] >= least}
+        if wanted == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
+            return self.make(rng, difficulty, state)
+        text = (
+            f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
+            "board that has fewer."
+        )
+        return text, asked({"least": least})
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        state.change("forum", "DELETE FROM subscription")
+        sql = "INSERT INTO subscription SELECT id FROM board WHERE (SELECT count(*) FROM topic WHERE board = board.id) >= ?"
+        state.change("forum", sql, ask["least"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{FORUM}/")
+        for row in page.records("Board"):
+            wanted = int(row["Topics"]) >= ask["least"]
+            if wanted != (row["Subscribed"] == "yes"):
+                yield Click("button", "Subscribe" if wanted else "Unsubscribe", row=row["Board"])
+        yield Answer(DONE)
+
+
+class Profile(Family):
+    """Change one's own profile: to what is told, or to the place of another member."""
+
+    name = "forum-profile"
+    sites = ("forum",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        own = state.one("forum", "SELECT place FROM profile WHERE username = ?", state.me.username)
+        others = [
+            (person.name, place)
+            for person in state.setting.others
+            if (place := state.one("forum", "SELECT place FROM profile WHERE username = ?", person.username)) != own
+        ]
+        known = [person.name for person in state.setting.people]
+        name, possible = words.pick(rng, others)[0], is_possible(rng)
+        if not possible:
+            pick = words.pick
+            name = absent(known, lambda: f"{pick(rng, words.FIRST_NAMES)} {pick(rng, words.LAST_NAMES)}")
+        ask = {"like": name, "about": words.paragraph(rng, 1 + difficulty)}
+        text = (
+            f"In my profile in the forum, set the place to the one that {name} has there, and the text about me to "
+            f"{quoted(ask['about'])}"
+        )
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        username = next(person.username for person in state.setting.people if person.name == ask["like"])
+        sql = "UPDATE profile SET about = ?, place = (SELECT place FROM profile WHERE username = ?) WHERE username = ?"
+        state.change("forum", sql, ask["about"], username, state.me.username)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield Goto(f"{FORUM}/members")
+        members = yield from every_page(page, "Name")
+        place = next((row["Place"] for row in members if row["Name"] == ask["like"]), None)
+        if place is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Goto(f"{FORUM}/settings")
+        yield Fill("Place", place)
+        yield Fill("About", ask["about"])
+        yield Click("button", "Save settings")
+        yield Answer(DONE)
+
+
+FAMILIES: tuple[Family, ...] = (
+    Commenter(),
+    MostVotes(),
+    Post(),
+    Comment(),
+    Vote(),
+    Edit(),
+    DeleteComments(),
+    Subscribe(),
+    Profile(),
+)

@@ -1,0 +1,204 @@
+"""The pages of the wiki."""
+
+import re
+from typing import Any
+
+from flask import abort, render_template, request, url_for
+from markupsafe import Markup, escape
+
+from agentgym.envs.web.sites.frame import Site, db, done, field, like, me, needs_login, refused, slice_of, state
+from agentgym.envs.web.sites.wiki.data import CATEGORIES, slug
+
+NOTICES = {
+    "created": "The page is created.",
+    "saved": "The page is saved.",
+    "restored": "The older version is restored.",
+    "watched": "The page is on your watch list.",
+    "unwatched": "The page is no longer on your watch list.",
+}
+NAV = (("Start", "/"), ("All pages", "/all"), ("New page", "/new"), ("Watch list", "/watchlist"))
+SORTS = {"title": ("Title", "title"), "new": ("Latest change", "at DESC, title"), "old": ("Oldest change", "at, title")}
+PAGES = """SELECT page.*, (SELECT max(at) FROM version WHERE version.page = page.id) AS at,
+    (SELECT count(*) FROM version WHERE version.page = page.id) AS versions FROM page"""
+_LINK = re.compile(r"\[\[([^\[\]\n]{1,100})\]\]")
+app = Site("wiki", "Open Almanac", NAV, NOTICES)
+
+
+@app.template_filter("wiki")
+def linked(text: str) -> Markup:
+    """Write a text with its [[links]] as links; all else is escaped."""
+    pieces = _LINK.split(text)
+    shown = [
+        Markup('<a href="{}">{}</a>').format(url_for("page", name=slug(piece)), piece) if at % 2 else escape(piece)
+        for at, piece in enumerate(pieces)
+    ]
+    return Markup("").join(shown)
+
+
+@app.context_processor
+def names() -> dict[str, Any]:
+    """Give templates the names of people."""
+    return {"names": {person.username: person.name for person in state().setting.people}}
+
+
+def pairs(facts: str) -> list[tuple[str, str]]:
+    """Return the facts of a page, one for each line `Name: value`."""
+    split = [line.partition(":") for line in facts.split("\n") if line.strip()]
+    return [(name.strip(), value.strip()) for name, _, value in split]
+
+
+def _page(name: str) -> Any:
+    rows = db().execute("SELECT * FROM page ORDER BY id").fetchall()
+    return next((row for row in rows if slug(row["title"]) == name), None) or abort(404, "There is no such page yet.")
+
+
+@app.get("/")
+def home() -> str:
+    """Show the categories and the latest changes."""
+    counts = db().execute("SELECT category, count(*) AS n FROM page GROUP BY category ORDER BY category").fetchall()
+    sql = "SELECT version.*, title FROM version JOIN page ON page.id = page ORDER BY at DESC, version.id DESC LIMIT 8"
+    return render_template("home.html", counts=counts, changes=db().execute(sql).fetchall(), slug=slug)
+
+
+@app.get("/all")
+def everything() -> str:
+    """List and search the pages."""
+    asked = {key: request.args.get(key, "") for key in ("q", "category", "sort")}
+    sql, values = f"{PAGES} WHERE 1", list[str]()
+    if asked["category"]:
+        sql += " AND category = ?"
+        values.append(asked["category"])
+    for word in asked["q"].split()[:8]:
+        sql += " AND (title LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\' OR facts LIKE ? ESCAPE '\\')"
+        values += [like(word)] * 3
+    sql += f" ORDER BY {SORTS.get(asked['sort'], SORTS['title'])[1]}"
+    return render_template(
+        "all.html",
+        found=slice_of(sql, values, 15),
+        asked=asked,
+        categories=[("", "All categories"), *((name, name) for name in CATEGORIES)],
+        sorts=[(key, shown) for key, (shown, _) in SORTS.items()],
+        slug=slug,
+    )
+
+
+@app.get("/wiki/<name>")
+def page(name: str) -> str:
+    """Show a page."""
+    found = _page(name)
+    watched = db().execute("SELECT 1 FROM watch WHERE page = ?", (found["id"],)).fetchone() is not None
+    last = db().execute("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (found["id"],)).fetchone()
+    return render_template("page.html", page=found, facts=pairs(found["facts"]), name=name, watched=watched, last=last)
+
+
+@app.get("/wiki/<name>/links")
+def links(name: str) -> str:
+    """List the pages that link to a page."""
+    found = _page(name)
+    rows = db().execute("SELECT * FROM page ORDER BY title").fetchall()
+    here = [row for row in rows if any(slug(to) == name for to in _LINK.findall(f"{row['facts']}\n{row['body']}"))]
+    return render_template("links.html", page=found, name=name, rows=here, slug=slug)
+
+
+def _facts_wrong(facts: str) -> list[str]:
+    lines = [line for line in facts.split("\n") if line.strip()]
+    return [
+        f'Facts: the line "{line[:60]}" is not of the form "Name: value".'
+        for line in lines
+        if not re.match(r"[^:]+:.*\S", line)
+    ]
+
+
+def _write(id: int, facts: str, body: str, summary: str) -> None:
+    db().execute("UPDATE page SET facts = ?, body = ? WHERE id = ?", (facts, body, id))
+    values = (id, me().username, f"{state().now:%Y-%m-%d %H:%M}", summary, facts, body)
+    db().execute("INSERT INTO version VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
+
+
+@app.route("/wiki/<name>/edit", methods=["GET", "POST"])
+@needs_login
+def edit(name: str) -> Any:
+    """Change a page."""
+    found = _page(name)
+    if request.method == "GET":
+        values = {"facts": found["facts"], "body": found["body"], "summary": ""}
+        return render_template("edit.html", page=found, name=name, errors=[], values=values)
+    values = {"facts": field("facts"), "body": field("body"), "summary": field("summary", 200)}
+    errors = _facts_wrong(values["facts"])
+    errors += [f"{label} must not be empty." for key, label in (("body", "Text"), ("summary", "Summary")) if not values[key]]
+    if errors:
+        return refused("edit.html", errors, page=found, name=name, values=values)
+    _write(found["id"], values["facts"], values["body"], values["summary"])
+    return done("saved", "page", name=name)
+
+
+@app.route("/new", methods=["GET", "POST"])
+@needs_login
+def new() -> Any:
+    """Create a page."""
+    keys = ("title", "category", "facts", "body")
+    values = {key: field(key, 100 if key == "title" else 5000) for key in keys}
+    shown = {"categories": [("", "Choose"), *((name, name) for name in CATEGORIES)], "values": values}
+    if request.method == "GET":
+        return render_template("new.html", errors=[], **shown)
+    errors = [f"{label} must not be empty." for key, label in (("title", "Title"), ("body", "Text")) if not values[key]]
+    errors += [] if values["category"] in CATEGORIES else ["Choose a category."]
+    errors += _facts_wrong(values["facts"])
+    titles = [slug(row["title"]) for row in db().execute("SELECT title FROM page")]
+    if slug(values["title"]) in titles:
+        errors.append("There is a page with this title already.")
+    if errors:
+        return refused("new.html", errors, **shown)
+    row = (values["title"], values["category"], values["facts"], values["body"])
+    id = db().execute("INSERT INTO page VALUES (NULL, ?, ?, ?, ?)", row).lastrowid
+    _write(id or 0, values["facts"], values["body"], "New page")
+    return done("created", "page", name=slug(values["title"]))
+
+
+@app.get("/wiki/<name>/history")
+def history(name: str) -> str:
+    """List the versions of a page, the latest first."""
+    found = _page(name)
+    rows = slice_of("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (found["id"],), 15)
+    return render_template("history.html", page=found, name=name, found=rows)
+
+
+def _version(id: int) -> Any:
+    sql = "SELECT version.*, title FROM version JOIN page ON page.id = page WHERE version.id = ?"
+    return db().execute(sql, (id,)).fetchone() or abort(404, "There is no such version.")
+
+
+@app.get("/version/<int:id>")
+def version(id: int) -> str:
+    """Show one version of a page."""
+    found = _version(id)
+    return render_template("version.html", version=found, facts=pairs(found["facts"]), name=slug(found["title"]))
+
+
+@app.post("/version/<int:id>/restore")
+@needs_login
+def take_back(id: int) -> Any:
+    """Make an older version the page again, as a new version."""
+    found = _version(id)
+    _write(found["page"], found["facts"], found["body"], f"Restored the version of {names()['names'][found['username']]}")
+    return done("restored", "page", name=slug(found["title"]))
+
+
+@app.post("/wiki/<name>/watch")
+@needs_login
+def watch(name: str) -> Any:
+    """Put a page on the watch list, or take it off."""
+    found = _page(name)
+    if field("watch") == "no":
+        db().execute("DELETE FROM watch WHERE page = ?", (found["id"],))
+        return done("unwatched", "watchlist") if field("from") == "list" else done("unwatched", "page", name=name)
+    db().execute("INSERT OR IGNORE INTO watch VALUES (?)", (found["id"],))
+    return done("watched", "page", name=name)
+
+
+@app.get("/watchlist")
+@needs_login
+def watchlist() -> str:
+    """Show the watch list."""
+    rows = db().execute("SELECT page.* FROM watch JOIN page ON page.id = watch.page ORDER BY title").fetchall()
+    return render_template("watchlist.html", rows=rows, slug=slug)

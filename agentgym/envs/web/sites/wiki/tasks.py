@@ -1,0 +1,345 @@
+"""Task families of the wiki: facts that lie some links away, and editing, restoring, creating and watching pages."""
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from agentgym.envs.web import words
+from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, question
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
+from agentgym.envs.web.state import EpisodeState
+
+WIKI = "http://wiki.test"
+NUMBERS = ("Population", "Founded", "Mayor", "Postcode")
+
+
+def facts_of(state: EpisodeState, title: str) -> dict[str, str]:
+    """Return the facts of a page, links as their titles."""
+    text: str = state.one("wiki", "SELECT facts FROM page WHERE title = ?", title)
+    pairs = (line.partition(": ") for line in text.split("\n"))
+    return {name: value.replace("[[", "").replace("]]", "") for name, _, value in pairs}
+
+
+def titles_of(state: EpisodeState, category: str) -> list[str]:
+    """Return the titles of a category's pages."""
+    return [row["title"] for row in state.rows("wiki", "SELECT title FROM page WHERE category = ? ORDER BY id", category)]
+
+
+def open_page(title: str) -> Generator[Step, Page, Page | None]:
+    """Search for a page and open it; None where there is no such page."""
+    yield Goto(f"{WIKI}/all")
+    yield Fill("Contains", title)
+    page = yield Click("button", "Apply filters")
+    while not page.has("link", title):
+        if not page.has("link", "Next page"):
+            return None
+        page = yield Click("link", "Next page")
+    return (yield Click("link", title))
+
+
+def save(summary: str) -> Generator[Step, Page, Page]:
+    """Save an edited page."""
+    yield Fill("Summary", summary)
+    return (yield Click("button", "Save page"))
+
+
+def write(state: EpisodeState, title: str, facts: str, body: str, summary: str) -> None:
+    """Make a new version of a page, written by the user."""
+    state.change("wiki", "UPDATE page SET facts = ?, body = ? WHERE title = ?", facts, body, title)
+    sql = "INSERT INTO version SELECT NULL, id, ?, ?, ?, facts, body FROM page WHERE title = ?"
+    state.change("wiki", sql, state.me.username, f"{state.now:%Y-%m-%d %H:%M}", summary, title)
+
+
+class Fact(Family):
+    """A fact about the twin town (of the twin town, …) of a town."""
+
+    name = "wiki-fact"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        towns, possible, fact = titles_of(state, "Towns"), is_possible(rng), words.pick(rng, NUMBERS)
+        hops = int(rng.integers(0, 2 + difficulty))
+        start = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
+        at = start
+        for _ in range(hops if possible else 0):
+            at = facts_of(state, at)["Twin town"]
+        told = "the twin town of " * hops + start
+        text = f'What does the wiki say as "{fact}" about {told}? Answer with just that.'
+        answer = facts_of(state, at)[fact] if possible else ""
+        return text, question({"town": start, "hops": hops, "fact": fact}, answer, possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_page(ask["town"])
+        if page is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        for _ in range(ask["hops"]):
+            page = yield Click("link", page.fact("Twin town"))
+        yield Answer(page.fact(ask["fact"]))
+
+
+class Largest(Family):
+    """Which town of a town's region has the most (or fewest) people, or is oldest (or youngest)."""
+
+    name = "wiki-region"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        start, most = words.pick(rng, titles_of(state, "Towns")), bool(rng.random() < 0.5)
+        region = facts_of(state, start)["Region"]
+        fact = words.pick(rng, NUMBERS[:2])
+        values = {town: int(facts_of(state, town)[fact]) for town in facts_of(state, region)["Towns"].split(", ")}
+        best = (max if most else min)(values.values())
+        answers = [town for town, value in values.items() if value == best]
+        if len(answers) > 1 or answers == [start]:
+            return self.make(rng, difficulty, state)
+        what = {
+            ("Population", True): "has the largest population",
+            ("Population", False): "has the smallest population",
+            ("Founded", True): "was founded last",
+            ("Founded", False): "was founded first",
+        }[fact, most]
+        text = f"According to the wiki, which town in the region of {start} {what}? Answer with its name."
+        return text, question({"town": start, "fact": fact, "most": most}, answers[0])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_page(ask["town"])
+        assert page is not None
+        page = yield Click("link", page.fact("Region"))
+        region, values = page.url, dict[str, int]()
+        row = next(row for row in page.root.all("row") if row.children[0].text == "Towns")
+        for link in row.all("link"):
+            yield Goto(region)
+            page = yield Click("link", link.name)
+            values[link.name] = int(page.fact(ask["fact"]))
+        yield Answer((max if ask["most"] else min)(values, key=lambda town: values[town]))
+
+
+class Editor(Family):
+    """Who made the change of a page that has a summary."""
+
+    name = "wiki-editor"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = {person.username: person.name for person in state.setting.people}
+        possible = is_possible(rng)
+        sql = """SELECT title, summary, username FROM version JOIN page ON page.id = page
+            GROUP BY page, summary HAVING count(*) = 1 AND summary <> 'New page' ORDER BY version.id"""
+        rows = state.rows("wiki", sql)
+        row = words.pick(rng, rows)
+        summary = row["summary"]
+        if not possible:
+            sql = "SELECT summary FROM version JOIN page ON page.id = page WHERE title = ?"
+            own = [one["summary"] for one in state.rows("wiki", sql, row["title"])]
+            others = sorted({one["summary"] for one in rows} - set(own))
+            summary = words.pick(rng, others)
+        text = f'Who changed the page {row["title"]} of the wiki with the summary "{summary}"? Answer with the full name.'
+        return text, question({"page": row["title"], "summary": summary}, names[row["username"]], possible=possible)
+
+    def solve(self, ask: Ask) -> Plan:
+        yield from open_page(ask["page"])
+        page = yield Click("link", "History")
+        rows = yield from every_page(page, "Version")
+        yield Answer(next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), IMPOSSIBLE))
+
+
+class EditFact(Family):
+    """Change facts of a page."""
+
+    name = "wiki-edit"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+        town = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
+        news = {
+            "Population": str(int(rng.integers(1000, 90_000))),
+            "Founded": str(int(rng.integers(900, 1900))),
+            "Mayor": f"{words.pick(rng, words.FIRST_NAMES)} {words.pick(rng, words.LAST_NAMES)}",
+            "Postcode": f"{int(rng.integers(10000, 100000))}",
+        }
+        some = [NUMBERS[int(i)] for i in rng.permutation(4)[: min(1 + difficulty, 4)]]
+        change = {name: news[name] for name in sorted(some)}
+        told = " and ".join(f"{name} to {value}" for name, value in change.items())
+        summary = words.sentence(rng).removesuffix(".")
+        text = f'On the page {town} of the wiki, change {told}, in one edit with the summary "{summary}".'
+        return text, asked({"page": town, "change": change, "summary": summary}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
+        write(state, ask["page"], changed(row["facts"], ask["change"]), row["body"], ask["summary"])
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_page(ask["page"])
+        if page is None:
+            yield Answer(IMPOSSIBLE)
+            return
+        page = yield Click("link", "Edit page")
+        field = page.find("textbox", "Facts")
+        assert field is not None
+        yield Fill("Facts", changed(field.value, ask["change"]))
+        yield from save(ask["summary"])
+        yield Answer(DONE)
+
+
+def changed(facts: str, change: dict[str, str]) -> str:
+    """Return the lines of facts with other values for some."""
+    lines = [line.partition(":") for line in facts.split("\n")]
+    return "\n".join(f"{name}: {change.get(name, value.strip())}" for name, _, value in lines)
+
+
+class Append(Family):
+    """Add a sentence to the end of a page's text."""
+
+    name = "wiki-append"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        title = words.pick(rng, titles_of(state, words.pick(rng, CATEGORIES)))
+        ask = {"page": title, "more": words.paragraph(rng, 1 + difficulty), "summary": words.sentence(rng).removesuffix(".")}
+        text = (
+            f'Add this at the end of the text of the page {title} in the wiki, after a space: "{ask["more"]}" '
+            f'Give the summary "{ask["summary"]}".'
+        )
+        return text, asked(ask)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
+        write(state, ask["page"], row["facts"], f"{row['body']} {ask['more']}", ask["summary"])
+
+    def solve(self, ask: Ask) -> Plan:
+        yield from open_page(ask["page"])
+        page = yield Click("link", "Edit page")
+        field = page.find("textbox", "Text")
+        assert field is not None
+        yield Fill("Text", f"{field.value} {ask['more']}")
+        yield from save(ask["summary"])
+        yield Answer(DONE)
+
+
+class Revert(Family):
+    """Restore the version before someone's change."""
+
+    name = "wiki-revert"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        names = {person.username: person.name for person in state.setting.people}
+        sql = """SELECT title, (SELECT username FROM version WHERE page = page.id ORDER BY id DESC LIMIT 1) AS editor
+            FROM page WHERE (SELECT count(*) FROM version WHERE page = page.id) > 1 ORDER BY page.id"""
+        row, possible = words.pick(rng, state.rows("wiki", sql)), is_possible(rng, 0.2)
+        editor = names[row["editor"]]
+        if not possible:
+            sql = "SELECT username FROM version JOIN page ON page.id = page WHERE title = ?"
+            own = [names[one["username"]] for one in state.rows("wiki", sql, row["title"])]
+            editor = absent(own, lambda: words.pick(rng, state.setting.others).name)
+        text = (
+            f"{editor} has spoilt the page {row['title']} of the wiki. Restore the version that was there just before "
+            f"{editor}'s change."
+        )
+        return text, asked({"page": row["title"], "editor": editor}, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        names = {person.username: person.name for person in state.setting.people}
+        sql = "SELECT version.* FROM version JOIN page ON page.id = page WHERE title = ? ORDER BY version.id DESC"
+        old = state.rows("wiki", sql, ask["page"])[1]
+        write(state, ask["page"], old["facts"], old["body"], f"Restored the version of {names[old['username']]}")
+
+    def solve(self, ask: Ask) -> Plan:
+        yield from open_page(ask["page"])
+        page = yield Click("link", "History")
+        rows = page.records("Version")
+        place = next((at for at, row in enumerate(rows) if row["Editor"] == ask["editor"]), None)
+        if place is None or place + 1 == len(rows):
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Click("link", rows[place + 1]["Version"])
+        yield Click("button", "Restore this version")
+        yield Answer(DONE)
+
+
+class Create(Family):
+    """Create a page, or say that there is one already."""
+
+    name = "wiki-create"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+        title = absent(towns, lambda: town_name(rng)) if possible else words.pick(rng, towns)
+        facts = {"Population": str(int(rng.integers(1000, 90_000))), "Founded": str(int(rng.integers(900, 1900)))}
+        ask = {"title": title, "facts": facts, "body": words.paragraph(rng, 1 + difficulty)}
+        told = " and ".join(f"{name} {value}" for name, value in facts.items())
+        text = (
+            f'Create a page {title} in the category Towns of the wiki, with the facts {told} (in this order) and the text "'
+            f'{ask["body"]}"'
+        )
+        return text, asked(ask, possible=possible)
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        state.change("wiki", "INSERT INTO page VALUES (NULL, ?, 'Towns', '', '')", ask["title"])
+        write(state, ask["title"], _lines(ask["facts"]), ask["body"], "New page")
+
+    def solve(self, ask: Ask) -> Plan:
+        if (yield from open_page(ask["title"])) is not None:
+            yield Answer(IMPOSSIBLE)
+            return
+        yield Goto(f"{WIKI}/new")
+        yield Fill("Title", ask["title"])
+        yield Select("Category", "Towns")
+        yield Fill("Facts", _lines(ask["facts"]))
+        yield Fill("Text", ask["body"])
+        yield Click("button", "Create page")
+        yield Answer(DONE)
+
+
+def _lines(facts: dict[str, str]) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in facts.items())
+
+
+class Watch(Family):
+    """Watch every page that links to a page."""
+
+    name = "wiki-watch"
+    sites = ("wiki",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+        title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
+        if not self._pages(state, title):
+            return self.make(rng, difficulty, state)
+        return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
+
+    def _pages(self, state: EpisodeState, title: str) -> list[int]:
+        """Return the pages to be watched that are not yet."""
+        sql = "SELECT id FROM page WHERE instr(facts, ?) AND id NOT IN (SELECT page FROM watch)"
+        return [row["id"] for row in state.rows("wiki", sql, f"[[{title}]]")]
+
+    def effect(self, state: EpisodeState, ask: Ask) -> None:
+        for id in self._pages(state, ask["page"]):
+            state.change("wiki", "INSERT INTO watch VALUES (?)", id)
+
+    def solve(self, ask: Ask) -> Plan:
+        yield from open_page(ask["page"])
+        page = yield Click("link", "What links here")
+        here = page.url
+        for row in page.records("Page"):
+            yield Goto(here)
+            page = yield Click("link", row["Page"])
+            if page.has("button", "Watch this page"):
+                yield Click("button", "Watch this page")
+        yield Answer(DONE)
+
+
+FAMILIES: tuple[Family, ...] = (
+    Fact(),
+    Largest(),
+    Editor(),
+    EditFact(),
+    Append(),
+    Revert(),
+    Create(),
+    Watch(),
+)
