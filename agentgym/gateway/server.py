@@ -23,7 +23,7 @@ async def serve(app: Any, host: str, port: int, ready: Callable[[str], None], st
     except ImportError as error:
         raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'") from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as bound:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # named, or asyncio leaves Nagle's delay on
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.listen(_WAITING)  # so that whoever is told the address may connect at once

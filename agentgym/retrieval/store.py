@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from agentgym.errors import BadData
-from agentgym.retrieval.documents import Document, title_key
+from agentgym.retrieval.documents import Document, plain_text, title_key
 
 _COLUMNS = "id, title, text, quoted"
 _BATCH = 10_000  # documents between two reports of progress, and to a read of all
@@ -33,13 +33,13 @@ class Store:
 
     def titled(self, name: str) -> list[Document]:
         """Return the documents with that title, capitals and quotes aside, in the order of the corpus."""
-        key = title_key(name)
+        key = title_key(plain_text(name))  # what a model wrote may hold half a character, which SQLite does not take
         rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE title_hash = ? ORDER BY number", _hash(key))
         return [document for document in map(_document, rows) if title_key(document.title) == key]
 
     def find(self, id: str) -> Document | None:
         """Return the document with that id, or None."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE id = ?", id)
+        rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE id = ?", plain_text(id))
         return _document(rows[0]) if rows else None
 
     def unique(self, document: Document) -> bool:

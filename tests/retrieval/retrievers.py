@@ -40,7 +40,8 @@ def ids(retriever: Retriever, query: str, count: int) -> list[str]:
 def make_encoder(folder: Path, texts: Sequence[str], seed: int = 0) -> str:
     """Save a BERT of random weights, two layers of 32 dimensions, with a word for every word of the texts."""
     import torch
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
     from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
     from tokenizers.models import WordLevel
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -63,8 +64,8 @@ def make_encoder(folder: Path, texts: Sequence[str], seed: int = 0) -> str:
     model = BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, **shape))
     model.save_pretrained(folder / "plain")
     fast.save_pretrained(folder / "plain")
-    word = models.Transformer(str(folder / "plain"), max_seq_length=128)
-    whole = SentenceTransformer(modules=[word, models.Pooling(32, pooling_mode="mean")], device="cpu")
+    word = modules.Transformer(str(folder / "plain"), max_seq_length=128)
+    whole = SentenceTransformer(modules=[word, modules.Pooling(32, pooling_mode="mean")], device="cpu")
     whole.save(str(folder / "encoder"))
     return str(folder / "encoder")
 

@@ -118,6 +118,9 @@ def test_documents_by_title_and_id_on_disk(tmp_path: Path) -> None:
     for retriever in (disk, memory):
         assert retriever.size == 3 and retriever.titled('"same"') == [documents[0], documents[2]]
         assert retriever.titled("b") == [] and retriever.find("b") == documents[1] and retriever.find("x") is None
+        assert (
+            retriever.titled("\ud83d") == [] and retriever.find("\ud83d") is None and ids(retriever, "\ud83d x", 1) == ["c"]
+        )
         assert [retriever.unique(document) for document in documents] == [False, True, False]
     assert [document.contents for document in documents] == ['"Same"\none', '"same "so" "\ntwo\nlines', "SAME\nx"]
     assert DiskIndex(tmp_path / "index", corpus).find("c") == documents[2]

@@ -289,6 +289,10 @@ class Search(TextEnv):
                     yield spell("open", document.title)
                 elif not self._documents.titled(id):
                     yield spell("open", id)
+        for title in self.task.data.get("titles", ()):
+            known = {title_key(document.title) for document in self._shown.values()}
+            if title_key(title) not in known and self._documents.titled(title):
+                yield spell("open", title)
         yield spell("answer", self.task.data["answers"][0])
 
     def expert(self) -> Iterator[str]:

@@ -1,0 +1,355 @@
+"""The HTTP form: a real server in a process of its own, and servers that are dead, slow or talk nonsense."""
+
+import asyncio
+import http.server
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from retrievers import DOCUMENTS, serving, world_documents, write_corpus
+
+from agentgym.cli import main
+from agentgym.errors import BadConfig, Fault
+from agentgym.retrieval.app import App
+from agentgym.retrieval.batching import Batches, Busy
+from agentgym.retrieval.client import Client
+from agentgym.retrieval.memory import Corpus
+from agentgym.retrieval.opening import open_retriever
+from agentgym.retrieval.protocol import Hit
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, Path]]:
+    """The address of a server over an index that it made itself, and the folder of its corpus."""
+    folder = tmp_path_factory.mktemp("served")
+    corpus = write_corpus(folder / "c.jsonl", [*DOCUMENTS, *world_documents(0)])
+    with serving("--corpus", corpus, "--index", str(folder / "index"), "--body-mib", "1") as (url, _):
+        yield url, folder
+
+
+def post(url: str, body: object) -> Any:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return httpx2.post(url, content=content, timeout=30, trust_env=False)
+
+
+def test_the_shape_is_that_of_search_r1(place: tuple[str, Path]) -> None:
+    """As its retrieval_server.py answers, and as its generation.py reads it."""
+    url, _ = place
+    body = {"queries": ["red sea", "nowhere"], "topk": 2, "return_scores": True}
+    answer = post(url, body)
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
+    found = answer.json()
+    assert list(found) == ["result"] and len(found["result"]) == 2 and found["result"][1] == []
+    first = found["result"][0][0]
+    assert first["document"] == {"id": "c", "contents": '"Green"\nsea sea sea red boat'} and first["score"] > 0
+    title, _, text = first["document"]["contents"].partition("\n")
+    assert f"Doc 1(Title: {title}) {text}\n" == 'Doc 1(Title: "Green") sea sea sea red boat\n'
+    bare = post(url, {**body, "return_scores": False}).json()["result"]
+    assert bare == [[entry["document"] for entry in entries] for entries in found["result"]]
+    assert len(post(url, {"queries": ["town"]}).json()["result"][0]) == 3  # its default
+    assert post(url, {"queries": [], "topk": 3, "return_scores": True}).json() == {
+        "result": []
+    }  # asked when nobody searches
+    assert httpx2.get(url.replace("retrieve", "health"), trust_env=False).json() == {"status": "ok", "documents": 64}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 422, "no JSON"),
+        (b"[" * 100_000, 422, "no JSON"),
+        ([], 422, "queries"),
+        ({"queries": "red"}, 422, "queries"),
+        ({"queries": [1]}, 422, "queries"),
+        ({"queries": ["red"], "topk": -1}, 422, "topk is -1"),
+        ({"queries": ["red"], "topk": True}, 422, "topk is True"),
+        ({"queries": ["red"], "topk": 10**6}, 422, "1 to 1000"),
+        ({"queries": ["red"], "return_scores": "yes"}, 422, "return_scores"),
+        ({"queries": ["red"] * 5000}, 422, "at most 4096"),
+        ({"queries": ["x" * (1 << 20)]}, 413, "at most 1048576 bytes"),
+    ],
+)
+def test_bad_requests_are_refused_and_nothing_else_suffers(
+    place: tuple[str, Path], body: object, status: int, words: str
+) -> None:
+    answer = post(place[0], body)
+    assert answer.status_code == status and words in answer.json()["detail"]
+    assert Client(place[0]).search(["red"], 1)[0]
+
+
+def test_wrong_paths_and_methods(place: tuple[str, Path]) -> None:
+    url, _ = place
+    assert httpx2.get(url, trust_env=False).status_code == 405
+    assert post(url.replace("retrieve", "v1/models"), {}).status_code == 404
+
+
+def test_the_client_finds_what_the_index_finds(place: tuple[str, Path]) -> None:
+    url, folder = place
+    client, index = Client(url), open_retriever(f"tantivy:{folder / 'index'}")
+    queries = ["red sea", "town festival founder", "nowhere", "\ud800 é \x00", "x " * 9000]
+    assert client.search(queries, 7) == index.search(queries, 7)
+    assert client.titled("green") == index.titled("green") == [DOCUMENTS[2]] and client.titled("sea") == []
+    assert client.size is None and client.blocking and not client.unique(DOCUMENTS[2])
+    assert open_retriever(url.removesuffix("/retrieve")) is open_retriever(url.removesuffix("/retrieve"))
+
+
+def test_an_index_in_memory_and_clear_errors_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = write_corpus(tmp_path / "c.jsonl", DOCUMENTS)
+    with serving("--corpus", corpus) as (url, _):
+        assert Client(url).search(["red sea"], 3) == Corpus(DOCUMENTS).search(["red sea"], 3)
+    for flags, words in (
+        ([], "say what to serve"),
+        (["--index", str(tmp_path / "no")], "say what to make it from"),
+        (["--port", "70000"], "expected 0 to 65535"),
+        (["--indx", "x"], "Did you mean '--index'"),
+    ):
+        assert main(["serve", "retriever", *flags]) == 2
+        assert words in capsys.readouterr().err
+
+
+class Slow:
+    """A retriever that waits for a sign, and notes what it was asked together."""
+
+    size, blocking = 1, False
+
+    def __init__(self) -> None:
+        self.go, self.batches = threading.Event(), list[list[str]]()
+
+    def search(self, queries: list[str], count: int) -> list[list[Hit]]:
+        self.batches.append(list(queries))
+        assert self.go.wait(30)
+        if "bad" in queries:
+            raise ValueError("bad query")
+        return [[Hit(DOCUMENTS[0], float(len(query)))] * count for query in queries]
+
+
+def test_what_arrives_together_is_answered_by_one_batch() -> None:
+    async def play() -> None:
+        slow = Slow()
+        batches = Batches(slow, most=8, cached=5)  # pyright: ignore[reportArgumentType]
+        asked = [asyncio.ensure_future(batches.search([f"q{i % 10}"], 1)) for i in range(40)]
+        await asyncio.sleep(0.05)
+        asked += [
+            asyncio.ensure_future(batches.search(["other", "q0"], 2)),
+            asyncio.ensure_future(batches.search(["q9"], 1)),
+        ]
+        await asyncio.sleep(0.05)
+        slow.go.set()
+        found = await asyncio.gather(*asked)
+        assert [hit.score for hits in found[:10] for hit in hits[0]] == [2.0] * 10 and len(found[40][0]) == 2
+        assert slow.batches == [[f"q{i}" for i in range(8)], ["q8", "q9"], ["other", "q0"]]
+        assert (batches.searched, batches.batches, batches.remembered) == (12, 3, 0)
+        await batches.search(["q9"], 1)
+        assert batches.remembered == 1
+        await batches.search(["q1"], 1)  # forgotten: five answers are kept
+        assert batches.searched == 13
+        batches.close()
+
+    asyncio.run(play())
+
+
+def test_a_failure_is_that_of_each_who_asked_and_of_no_other() -> None:
+    async def play() -> None:
+        slow = Slow()
+        slow.go.set()
+        batches = Batches(slow, most=1)  # pyright: ignore[reportArgumentType]
+        found = await asyncio.gather(*(batches.search([q], 1) for q in ("bad", "good")), return_exceptions=True)
+        assert isinstance(found[0], ValueError) and found[1] == [[Hit(DOCUMENTS[0], 4.0)]]
+        batches.close()
+
+    asyncio.run(play())
+
+
+def test_time_and_waiting_are_limited() -> None:
+    async def ask(app: App, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        sent = list[dict[str, Any]]()
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": json.dumps(body).encode()}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await app({"type": "http", "path": "/retrieve", "method": "POST"}, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    async def play() -> None:
+        slow = Slow()
+        batches = Batches(slow, waiting=2)  # pyright: ignore[reportArgumentType]
+        app = App(batches, seconds=0.2)
+        status, said = await ask(app, {"queries": ["first"]})
+        assert status == 504 and "longer than 0.2 seconds" in said["detail"]
+        waiting = [asyncio.ensure_future(ask(app, {"queries": [name]})) for name in ("a", "b", "c")]
+        assert [status for status, _ in await asyncio.gather(*waiting)] == [504, 504, 503]
+        with pytest.raises(Busy, match="2 queries wait already"):
+            await batches.search(["c"], 3)
+        slow.go.set()
+        while batches.batches < 2:
+            await asyncio.sleep(0.01)
+        patient = App(batches, seconds=30)
+        assert (await ask(patient, {"queries": ["first", "a", "d"]}))[0] == 200  # what was late is remembered
+        assert slow.batches == [["first"], ["a", "b"], ["d"]]
+        batches.close()
+
+    asyncio.run(play())
+
+
+@contextmanager
+def answering(answer: Callable[[Any], None]) -> Generator[str]:
+    """Serve POSTs by a function of the handler; give the address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.body = self.rfile.read(int(self.headers["content-length"]))
+            answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def say(handler: Any, content: bytes, status: int = 200) -> None:
+    handler.send_response(status)
+    handler.send_header("content-length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+GARBAGE: list[tuple[object, str]] = [
+    (b"<html>", "no JSON"),
+    (b"[" * 100_000, "no JSON"),
+    ([], "with 1 list"),
+    ({"results": [[]]}, "with 1 list"),
+    ({"result": []}, "with 1 list"),
+    ({"result": [{}]}, "not a list of documents"),
+    ({"result": [["text"]]}, "not a document"),
+    ({"result": [[{"document": {"id": "1"}, "score": 1}]]}, "not a document of id and contents"),
+    ({"result": [[{"document": {"id": [], "contents": "x"}, "score": 1}]]}, "not a document of id"),
+    ({"result": [[{"document": {"id": "1", "contents": "x"}, "score": "high"}]]}, "number"),
+    (b'{"result": [[{"document": {"id": "1", "contents": "x"}, "score": NaN}]]}', "the score nan"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), GARBAGE)
+def test_garbage_is_refused_at_the_start_and_a_fault_later(content: object, words: str) -> None:
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with answering(lambda handler: say(handler, raw)) as url:
+        with pytest.raises(BadConfig, match=f"is no retriever .*{words}"):
+            open_retriever(url)
+        with pytest.raises(Fault, match=f"in 3 attempts: .*{words}") as fault:
+            Client(url, retries=2, backoff=0.001).search(["red"], 3)
+        assert fault.value.reason == "engine"
+
+
+def test_forms_of_documents_that_genuine_servers_send() -> None:
+    """Search-R1's BM25 sends title, text and contents without an id; without scores, a document stands by itself."""
+    bm25 = {"title": "Ada", "text": "wrote", "contents": '"Ada"\nwrote'}
+    body = {
+        "result": [
+            [{"document": bm25, "score": 2}, {"id": 7, "contents": '""Heroes" (album)"\nx'}, {"title": "T", "text": "y"}]
+        ]
+    }
+    with answering(lambda handler: say(handler, json.dumps(body).encode())) as url:
+        client = Client(url)
+        client.check()
+        [hits] = client.search(["ada"], 3)
+        assert [(hit.document.contents, hit.score) for hit in hits] == [
+            ('"Ada"\nwrote', 2.0),
+            ('""Heroes" (album)"\nx', 0.0),
+            ('"T"\ny', 0.0),
+        ]
+        assert hits[1].document.id == "7" and hits[1].document.title == '"Heroes" (album)'
+        assert hits[0].document.id == client.search(["ada"], 1)[0][0].document.id and len(hits[0].document.id) == 16
+
+
+def test_failures_are_retried_with_back_off_and_refusals_are_not() -> None:
+    said, times = [503, 429, 500, 200, 404], list[float]()
+    good = json.dumps({"result": [[{"document": {"id": "1", "contents": "x\ny"}, "score": 1}]]}).encode()
+
+    def answer(handler: Any) -> None:
+        times.append(time.monotonic())
+        say(handler, good, said[len(times) - 1])
+
+    with answering(answer) as url:
+        client = Client(url, backoff=0.05)
+        assert client.search(["red"], 3)[0][0].document.title == "x"
+        pauses = [after - before for before, after in itertools.pairwise(times)]
+        assert len(pauses) == 3 and all(pause >= 0.05 * 2**n for n, pause in enumerate(pauses))
+        with pytest.raises(Fault, match="refused: status 404") as fault:
+            client.search(["red"], 3)
+        assert fault.value.reason == "engine" and len(times) == 5
+
+
+def test_servers_that_are_late_or_drip_are_a_timeout() -> None:
+    stop = threading.Event()
+
+    def hang(handler: Any) -> None:
+        stop.wait(20)
+
+    def drip(handler: Any) -> None:
+        handler.send_response(200)
+        handler.send_header("content-length", "100000")
+        handler.end_headers()
+        while not stop.wait(0.05):
+            try:
+                handler.wfile.write(b" ")
+            except OSError:
+                return
+
+    for answer in (hang, drip):
+        with answering(answer) as url, pytest.raises(Fault, match="no answer in time") as fault:
+            try:
+                Client(url, timeout=0.3, retries=1, backoff=0.01).search(["red"], 3)
+            finally:
+                stop.set()
+        stop.clear()
+        assert fault.value.reason == "timeout"
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(BadConfig, match=rf"nothing answers at {url}/retrieve .*start the retriever first"):
+            open_retriever(url)
+        with pytest.raises(Fault, match="in 3 attempts") as fault:
+            Client(url, retries=2, backoff=0.01).search(["red"], 3)
+        assert fault.value.reason == "engine"
+    for bad in ("http://[", "http://a b"):
+        with pytest.raises(BadConfig, match=r"is no retriever|nothing answers"):
+            open_retriever(bad)
+
+
+def test_a_server_that_comes_back_is_used_again(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "c.jsonl", DOCUMENTS)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with serving("--corpus", corpus, "--port", port) as (url, process):
+        client = Client(url, retries=30, backoff=0.5, seconds=60)
+        before = client.search(["red sea"], 3)
+        process.kill()
+        process.wait()
+    found = list[Any]()
+    asking = threading.Thread(target=lambda: found.extend(client.search(["red sea"], 3)))
+    asking.start()
+    with serving("--corpus", corpus, "--port", port):
+        asking.join(60)
+    assert found == before
