@@ -40,7 +40,7 @@ def _kind() -> Any:
         def _breadth_first_search(self, *arguments: Any, **options: Any) -> Any:
             if self.bfs_counter > self.allowed:
                 raise Lost("it goes round in circles")
-            return super()._breadth_first_search(*arguments, **options)
+            return module.BabyAIBot._breadth_first_search(self, *arguments, **options)
 
         def says(self, taken: int | None) -> int:
             """Return what to do now, given what was done last."""

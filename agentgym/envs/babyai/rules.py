@@ -25,10 +25,14 @@ def hindrance(game: Any, command: str) -> str:
         return f"You cannot drop anything there: in front of you is {what}."
     if command == "toggle" and (cell is None or cell.type not in ("door", "box")):
         return f"You cannot toggle that: in front of you is {what}."
-    fits = held is not None and held.type == "key" and cell is not None and held.color == cell.color
-    if command == "toggle" and cell.type == "door" and cell.is_locked and not fits:
-        return f"The door is locked: it needs a {cell.color} key."
-    return ""
+    return _lock(cell, held) if command == "toggle" else ""
+
+
+def _lock(cell: Any, held: Any) -> str:
+    """Return why a door or box does not open, or an empty text."""
+    if cell.type != "door" or not cell.is_locked or (held is not None and (held.type, held.color) == ("key", cell.color)):
+        return ""
+    return f"The door is locked: it needs a {cell.color} key."
 
 
 def clauses(instr: Any) -> list[Any]:

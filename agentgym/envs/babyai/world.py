@@ -8,7 +8,6 @@ import numpy as np
 from agentgym.core import Outcome, TextEnv
 from agentgym.envs.babyai import bot, levels, rules, view
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
-from agentgym.errors import BadConfig
 from agentgym.tasks import Task
 
 
@@ -28,12 +27,10 @@ class BabyAI(TextEnv):
     expert_bound = 0.9
 
     def _check_options(self) -> None:
-        if not isinstance(self.difficulty, int) or self.difficulty < 0:
-            raise BadConfig(f"difficulty of BabyAI is {self.difficulty!r}; expected an integer from 0")
-        self.names = levels.names(self.level, self.difficulty)
         if "horizon" not in self.__dict__:
-            self.horizon = levels.horizon(self.level, self.difficulty)
+            self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
         super()._check_options()
+        levels.names(self.level, self.difficulty)  # which says what is wrong with a level
 
     def setup(self) -> None:
         self._onlooker: tuple[object, bot.Onlooker] | None = None
@@ -45,11 +42,12 @@ class BabyAI(TextEnv):
         """Draw a layout that turning on the spot does not solve."""
         names = levels.names(self.level, difficulty)
         while True:
-            name, seed = names[int(rng.integers(len(names)))], int(rng.integers(2**31))
+            name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(2**31))
             level = levels.layout(name, seed)
-            data = {"level": name, "seed": seed, "mission": level.mission, "rooms": level.pprint_grid()}
+            mission = str(level.mission)
+            data: dict[str, Any] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
             if not any(level.step(rules.LEFT)[2] for _ in range(4)):
-                return Task(instruction=data["mission"], data=data)
+                return Task(mission, data)
 
     def split_key(self, task: Task) -> object:
         return task.data["mission"], task.data["rooms"]
@@ -153,5 +151,5 @@ def _progress(instr: Any, mark: Any) -> tuple[Any, ...]:
     """Return how far the verifier is: which parts are done, and what it believes was carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
-    held = vars(instr).get("preCarrying")
+    held: Any = vars(instr).get("preCarrying")
     return (mark(held) if held is not None else None,)

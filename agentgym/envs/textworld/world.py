@@ -16,8 +16,8 @@ from agentgym.tasks import Task
 
 SHOWN = 30
 """Possible commands that are named after one that is not possible."""
-_SHORT = {"n": "go north", "s": "go south", "e": "go east", "w": "go west", "l": "look", "i": "inventory"}
-_SHORT |= {way: f"go {way}" for way in ("north", "south", "east", "west")}
+_WAYS = {letter: f"go {way}" for way in ("north", "south", "east", "west") for letter in (way, way[0])}
+_SHORT = {**_WAYS, "l": "look", "i": "inventory"}
 _WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine "), (r"\b(?:the|a|an) ", ""))
 _END = re.compile(r"\s*\*\*\*.*", re.DOTALL)
 _STATUS = re.compile(r"\n>[^\n]*$")
@@ -59,7 +59,7 @@ class TextWorld(TextEnv):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a game."""
-        challenge = self.challenge[int(rng.integers(len(self.challenge)))]
+        challenge = str(self.challenge[int(rng.integers(len(self.challenge)))])
         level = json.dumps(games.settings(challenge, difficulty))
         while True:
             seed = int(rng.integers(1, 2**31))
