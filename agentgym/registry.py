@@ -41,6 +41,8 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "rlvr/Sokoban-v0": ("agentgym.envs.sokoban:Sokoban", "push boxes onto targets", {}),
     "rlvr/BabyAI-v0": ("agentgym.envs.babyai:BabyAI", "carry out an instruction in rooms (BabyAI's levels in text)", {}),
+    "rlvr/TextWorld-v0": ("agentgym.envs.textworld:TextWorld", "win games of rooms, things and doors (TextWorld)", {}),
+    "rlvr/ScienceWorld-v0": ("agentgym.envs.scienceworld:ScienceWorld", "do tasks of elementary science (ScienceWorld)", {}),
     "rlvr/TextCraft-v0": ("agentgym.envs.textcraft:TextCraft", "craft a thing out of things, by a tree of recipes", {}),
     "rlvr/TwentyQuestions-v0": (
         "agentgym.envs.twenty_questions:TwentyQuestions",

@@ -1,6 +1,7 @@
 """Every registered world is held to the contract."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def options(id, request):
         pytest.skip("it plays in containers: tests/with_docker/test_docker_swe.py holds it to the contract")
     if id == "rlvr/Harbor-v0":
         pytest.skip("it plays in containers: tests/with_docker/test_harbor.py holds it to the contract")
+    if id == "rlvr/BabyAI-v0":
+        pytest.importorskip("minigrid", reason="needs the extra `babyai`")
+    if id == "rlvr/TextWorld-v0":
+        pytest.importorskip("textworld", reason="needs the extra `textworld`")
+        return {"challenge": "coin_collector"}  # tests/envs/test_textworld.py has the others
+    if id == "rlvr/ScienceWorld-v0":
+        pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
+        if shutil.which("java") is None:
+            pytest.skip("needs Java: apt install default-jre-headless")
+        return {"tasks_of": ("find-animal", "find-plant")}  # quick ones; all thirty: tests/envs/test_scienceworld.py
     if id == "rlvr/Terminal-v0":  # quick families; tests/envs/test_terminal_families.py has them all
         return {"families": "rename,csv,ini,links", "difficulty": 0}
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from agentgym.envs.babyai.levels import copied
+from agentgym.envs.babyai.rules import COMMANDS, DONE, DROP, FORWARD, LEFT, RIGHT, TOGGLE, hindrance
 from agentgym.errors import Fault
 from agentgym.seeding import generator
 
-LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 SEARCHES = 300
 """Searches for a way within one turn; a bot that makes more goes round in circles."""
 TRIES = 60
@@ -40,7 +40,7 @@ def _kind() -> Any:
         def _breadth_first_search(self, *arguments: Any, **options: Any) -> Any:
             if self.bfs_counter > self.allowed:
                 raise Lost("it goes round in circles")
-            return super()._breadth_first_search(*arguments, **options)
+            return module.BabyAIBot._breadth_first_search(self, *arguments, **options)
 
         def says(self, taken: int | None) -> int:
             """Return what to do now, given what was done last."""
@@ -102,9 +102,9 @@ class Trial:
         self.won = False
 
     def move(self, action: int) -> None:
-        """Make a move; Lost where it loses the level, or ends it."""
-        if self.won:
-            raise Lost("it is won already")
+        """Make a move; Lost where it would change nothing, which the world does not let the verifier see, or loses."""
+        if self.won or hindrance(self.level, COMMANDS[action]):
+            raise Lost("it is won already, or nothing can come of it")
         _, reward, over, _, _ = self.level.step(action)
         self.moves.append(action)
         self.won = over and reward > 0
@@ -125,8 +125,7 @@ class Trial:
         """Bring the level into a state that the bot can begin from."""
         rng = generator("prepare", attempt)
         for _ in range(0 if attempt < 3 else 2 * attempt):
-            action = (LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))]
-            self.move(action)
+            self._step((LEFT, RIGHT, FORWARD, FORWARD, FORWARD)[int(rng.integers(5))])
         self._empty_hands(rng)
         if attempt % 2 == 0:
             self._open_boxes()
@@ -138,7 +137,11 @@ class Trial:
             if self.level.grid.get(*self.level.front_pos) is None and not (turn < 20 and _by_a_door(self.level)):
                 self.move(DROP)
             else:
-                self.move((LEFT, FORWARD, FORWARD, RIGHT)[int(rng.integers(4))])
+                self._step((LEFT, FORWARD, FORWARD, RIGHT)[int(rng.integers(4))])
+
+    def _step(self, action: int) -> None:
+        if not hindrance(self.level, COMMANDS[action]):
+            self.move(action)
 
     def _open_boxes(self) -> None:
         boxes = [cell for cell in self.level.grid.grid if cell is not None and cell.type == "box" and cell.contains]

@@ -42,10 +42,14 @@ def known() -> dict[str, str]:
     finally:
         if before is None:
             del os.environ["PYGAME_HIDE_SUPPORT_PROMPT"]
-    vars(rooms)["print"] = lambda *_: None  # that module prints every layout it throws away
+    vars(rooms)["print"] = _silent  # that module prints every layout it throws away
     if "BabyAI-GoTo-v0" not in gymnasium.registry:
         package.register_minigrid_envs()
     return {id.split("-")[1]: id for id in gymnasium.registry if id.startswith("BabyAI-")}
+
+
+def _silent(*_: object) -> None:
+    """Print nothing."""
 
 
 def names(level: str, difficulty: int) -> tuple[str, ...]:

@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core import Outcome, TextEnv
-from agentgym.envs.babyai import bot, levels, view
-from agentgym.errors import BadConfig
+from agentgym.envs.babyai import bot, levels, rules, view
+from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
 from agentgym.tasks import Task
-
-COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 
 
 class BabyAI(TextEnv):
@@ -29,12 +27,10 @@ class BabyAI(TextEnv):
     expert_bound = 0.9
 
     def _check_options(self) -> None:
-        if not isinstance(self.difficulty, int) or self.difficulty < 0:
-            raise BadConfig(f"difficulty of BabyAI is {self.difficulty!r}; expected an integer from 0")
-        self.names = levels.names(self.level, self.difficulty)
         if "horizon" not in self.__dict__:
-            self.horizon = levels.horizon(self.level, self.difficulty)
+            self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
         super()._check_options()
+        levels.names(self.level, self.difficulty)  # which says what is wrong with a level
 
     def setup(self) -> None:
         self._onlooker: tuple[object, bot.Onlooker] | None = None
@@ -46,11 +42,12 @@ class BabyAI(TextEnv):
         """Draw a layout that turning on the spot does not solve."""
         names = levels.names(self.level, difficulty)
         while True:
-            name, seed = names[int(rng.integers(len(names)))], int(rng.integers(2**31))
+            name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(2**31))
             level = levels.layout(name, seed)
-            data = {"level": name, "seed": seed, "mission": level.mission, "rooms": level.pprint_grid()}
-            if not any(level.step(bot.LEFT)[2] for _ in range(4)):
-                return Task(instruction=data["mission"], data=data)
+            mission = str(level.mission)
+            data: dict[str, Any] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
+            if not any(level.step(rules.LEFT)[2] for _ in range(4)):
+                return Task(mission, data)
 
     def split_key(self, task: Task) -> object:
         return task.data["mission"], task.data["rooms"]
@@ -71,36 +68,14 @@ class BabyAI(TextEnv):
         command = " ".join(action.split()).lower()
         if command not in COMMANDS:
             return self.invalid(f"{command[:40]!r} is no command. Say {', '.join(COMMANDS[:-1])} or done.")
-        hindrance = self._hindrance(command)
+        hindrance = rules.hindrance(self.game, command)
         if hindrance:
             return self.invalid(f"{hindrance}\n\n{view.told(self.game)}")
         return self._moved(COMMANDS.index(command))
 
-    def _hindrance(self, command: str) -> str:
-        """Return why a command would change nothing, or an empty text."""
-        game = self.game
-        cell, held = game.grid.get(*game.front_pos), game.carrying
-        what = "nothing" if cell is None else "a wall" if cell.type == "wall" else f"a {view.thing(cell)}"
-        if command == "go forward" and cell is not None and not cell.can_overlap():
-            return f"You cannot go forward: {what} is in the way."
-        if command == "pick up" and held is not None:
-            return f"You cannot pick up anything: you carry a {view.thing(held)}."
-        if command == "pick up" and (cell is None or not cell.can_pickup()):
-            return f"You cannot pick that up: in front of you is {what}."
-        if command == "drop" and held is None:
-            return "You carry nothing to drop."
-        if command == "drop" and cell is not None:
-            return f"You cannot drop anything there: in front of you is {what}."
-        if command == "toggle" and (cell is None or cell.type not in ("door", "box")):
-            return f"You cannot toggle that: in front of you is {what}."
-        if command == "toggle" and cell.type == "door" and cell.is_locked:
-            if held is None or held.type != "key" or held.color != cell.color:
-                return f"The door is locked: it needs a {cell.color} key."
-        return ""
-
     def _moved(self, action: int) -> str | Outcome:
         game = self.game
-        box = game.grid.get(*game.front_pos) if action == bot.TOGGLE else None
+        box = game.grid.get(*game.front_pos) if action == TOGGLE else None
         _, reward, over, _, _ = game.step(action)
         self.log.append(action)
         if box is not None and box.type == "box":
@@ -108,21 +83,21 @@ class BabyAI(TextEnv):
         text = view.told(game)
         if over:
             return self.win(f"Done.\n\n{text}") if reward > 0 else self.lose(f"That was the wrong thing.\n\n{text}")
-        if box is not None and box.type == "box" and not _possible(game):
+        if box is not None and box.type == "box" and not rules.possible(game):
             return self.lose(f"The box is gone, and the mission needed it.\n\n{text}")
         return text
 
     def admissible(self) -> list[str]:
-        return [command for command in COMMANDS if not self._hindrance(command)]
+        return [command for command in COMMANDS if not rules.hindrance(self.game, command)]
 
     def state(self) -> tuple[Any, ...]:
         game = self.game
-        parts = [(desc, sorted(map(_ints, desc.obj_poss))) for instr in _clauses(game.instrs) for desc in _descs(instr)]
+        meanings = [desc for instr in rules.clauses(game.instrs) for desc in rules.descs(instr)]
         grid = game.grid
 
         def mark(cell: Any) -> tuple[Any, ...]:
             """Return what a thing looks like, what it hides, and which parts of the mission mean it."""
-            meant = tuple(n for n, (desc, _) in enumerate(parts) if any(cell is one for one in desc.obj_set))
+            meant = tuple(n for n, desc in enumerate(meanings) if any(cell is one for one in desc.obj_set))
             return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
 
         things = [
@@ -130,8 +105,9 @@ class BabyAI(TextEnv):
             for n, cell in enumerate(grid.grid)
             if cell is not None and cell.type != "wall"
         ]
+        places = [sorted(map(_ints, desc.obj_poss)) for desc in meanings]
         held = mark(game.carrying) if game.carrying else None
-        return _ints(game.agent_pos), int(game.agent_dir), held, things, [p for _, p in parts], _progress(game.instrs, mark)
+        return _ints(game.agent_pos), int(game.agent_dir), held, things, places, _progress(game.instrs, mark)
 
     def save(self) -> tuple[Any, list[int]]:
         return levels.copied(self.game), list(self.log)
@@ -171,35 +147,9 @@ def _ints(place: Any) -> tuple[int, int]:
     return int(place[0]), int(place[1])
 
 
-def _clauses(instr: Any) -> list[Any]:
-    """Return the simple instructions that an instruction is made of."""
-    return [*_clauses(instr.instr_a), *_clauses(instr.instr_b)] if hasattr(instr, "instr_a") else [instr]
-
-
-def _descs(instr: Any) -> list[Any]:
-    """Return the descriptions of things in a simple instruction."""
-    return [vars(instr)[name] for name in ("desc", "desc_move", "desc_fixed") if name in vars(instr)]
-
-
 def _progress(instr: Any, mark: Any) -> tuple[Any, ...]:
     """Return how far the verifier is: which parts are done, and what it believes was carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
-    held = vars(instr).get("preCarrying")
+    held: Any = vars(instr).get("preCarrying")
     return (mark(held) if held is not None else None,)
-
-
-def _unfinished(instr: Any) -> list[Any]:
-    """Return the simple instructions that are still to be carried out."""
-    if not hasattr(instr, "instr_a"):
-        return [instr]
-    rest = [] if instr.a_done == "success" else _unfinished(instr.instr_a)
-    return rest if instr.b_done == "success" else rest + _unfinished(instr.instr_b)
-
-
-def _possible(game: Any) -> bool:
-    """Return whether every description that is still needed means something that is still there."""
-    there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
-    hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}
-    needed = (desc for instr in _unfinished(game.instrs) for desc in _descs(instr))
-    return all(any(id(one) in there | hidden for one in desc.obj_set) for desc in needed)

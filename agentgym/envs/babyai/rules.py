@@ -1,0 +1,61 @@
+"""What the package leaves to be seen: which commands would change nothing, and whether a mission can still be done."""
+
+from typing import Any
+
+from agentgym.envs.babyai.view import thing
+
+COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
+LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
+"""The package's numbers for them."""
+
+
+def hindrance(game: Any, command: str) -> str:
+    """Return why a command would change nothing, or an empty text."""
+    cell, held = game.grid.get(*game.front_pos), game.carrying
+    what = "nothing" if cell is None else "a wall" if cell.type == "wall" else f"a {thing(cell)}"
+    if command == "go forward" and cell is not None and not cell.can_overlap():
+        return f"You cannot go forward: {what} is in the way."
+    if command == "pick up" and held is not None:
+        return f"You cannot pick up anything: you carry a {thing(held)}."
+    if command == "pick up" and (cell is None or not cell.can_pickup()):
+        return f"You cannot pick that up: in front of you is {what}."
+    if command == "drop" and held is None:
+        return "You carry nothing to drop."
+    if command == "drop" and cell is not None:
+        return f"You cannot drop anything there: in front of you is {what}."
+    if command == "toggle" and (cell is None or cell.type not in ("door", "box")):
+        return f"You cannot toggle that: in front of you is {what}."
+    return _lock(cell, held) if command == "toggle" else ""
+
+
+def _lock(cell: Any, held: Any) -> str:
+    """Return why a door or box does not open, or an empty text."""
+    if cell.type != "door" or not cell.is_locked or (held is not None and (held.type, held.color) == ("key", cell.color)):
+        return ""
+    return f"The door is locked: it needs a {cell.color} key."
+
+
+def clauses(instr: Any) -> list[Any]:
+    """Return the simple instructions that an instruction is made of."""
+    return [*clauses(instr.instr_a), *clauses(instr.instr_b)] if hasattr(instr, "instr_a") else [instr]
+
+
+def descs(instr: Any) -> list[Any]:
+    """Return the descriptions of things in a simple instruction."""
+    return [vars(instr)[name] for name in ("desc", "desc_move", "desc_fixed") if name in vars(instr)]
+
+
+def _unfinished(instr: Any) -> list[Any]:
+    """Return the simple instructions that are still to be carried out."""
+    if not hasattr(instr, "instr_a"):
+        return [instr]
+    rest = [] if instr.a_done == "success" else _unfinished(instr.instr_a)
+    return rest if instr.b_done == "success" else rest + _unfinished(instr.instr_b)
+
+
+def possible(game: Any) -> bool:
+    """Return whether every description that is still needed means something that is still there."""
+    there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
+    hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}
+    needed = (desc for instr in _unfinished(game.instrs) for desc in descs(instr))
+    return all(any(id(one) in there | hidden for one in desc.obj_set) for desc in needed)

@@ -1,0 +1,152 @@
+"""Virtual machines that run the simulator: a few per process, lent to the worlds that are being played."""
+
+import atexit
+import importlib
+import importlib.util
+import shutil
+import threading
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from agentgym.errors import Fault, MissingExtra
+
+MOST = 4
+"""Machines per process. A world more, and one that has been idle gives its machine up and plays its actions again."""
+MEMORY = "512m"
+"""Heap of one machine."""
+START = 120.0
+"""Seconds that a machine may take to start."""
+
+
+def check_installed() -> None:
+    """Raise MissingExtra where the package or Java is missing."""
+    if importlib.util.find_spec("scienceworld") is None:
+        raise MissingExtra("rlvr/ScienceWorld-v0 plays the tasks of a package: pip install 'agentgym[scienceworld]'")
+    if shutil.which("java") is None:
+        raise MissingExtra("rlvr/ScienceWorld-v0 needs Java (1.8 or newer) and found none: apt install default-jre-headless")
+
+
+class Simulator:
+    """One virtual machine with one simulator; it has chance that is common to all it does, so it plays one episode."""
+
+    def __init__(self) -> None:
+        gateway = importlib.import_module("py4j.java_gateway")
+        package = importlib.import_module("scienceworld.constants")
+        self.lock = threading.Lock()
+        self.owner: weakref.ref[object] | None = None
+        self.used = 0
+        options = [f"-Xmx{MEMORY}", "-XX:+UseSerialGC", "-Xss8m"]
+        port, token, self.process = gateway.launch_gateway(
+            classpath=package.JAR_PATH,
+            cwd=package.BASEPATH,
+            javaopts=options,
+            die_on_exit=True,
+            return_proc=True,
+            enable_auth=True,
+        )
+        parameters = gateway.GatewayParameters(port=port, auth_token=token, auto_field=True)
+        self._gateway = gateway.JavaGateway(gateway_parameters=parameters, java_process=self.process)
+        self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
+
+    def call(self, seconds: float, ask: Any) -> Any:
+        """Return what the machine answers; where it takes longer or breaks down it is ended, and that is a Fault."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self.process.kill()
+
+        watch = threading.Timer(seconds, give_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            return ask()
+        except Exception as error:  # py4j raises its own, Java's and the socket's
+            self.end()
+            if late.is_set():
+                raise Fault(f"ScienceWorld took longer than {seconds:g} s", reason="timeout") from None
+            raise Fault(f"ScienceWorld broke down: {str(error)[:300]}", reason="crash") from error
+        finally:
+            watch.cancel()
+
+    def ask(self, seconds: float, name: str, *arguments: Any) -> Any:
+        """Return what a method of the simulator returns."""
+        return self.call(seconds, lambda: getattr(self._api, name)(*arguments))
+
+    def alive(self) -> bool:
+        """Whether the machine runs."""
+        return self.process.poll() is None
+
+    def free(self) -> bool:
+        """Whether no world holds it."""
+        return self.owner is None or self.owner() is None
+
+    def end(self) -> None:
+        """End the machine."""
+        self.process.kill()
+        self.process.wait()
+        with suppress(Exception):
+            self._gateway.close()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with suppress(Exception):
+                pipe.close()
+
+
+_machines: list[Simulator] = []
+_lock = threading.Lock()
+_clock = iter(range(1, 2**62))
+
+
+@contextmanager
+def lent(world: object) -> Generator[tuple[Simulator, bool]]:
+    """Lend a machine for one step; the second value is False where it has what the world left in it."""
+    machine, kept = _found(world)
+    try:
+        yield machine, not kept
+    finally:
+        machine.used = next(_clock)
+        machine.lock.release()
+
+
+def _found(world: object) -> tuple[Simulator, bool]:
+    """Return a machine whose lock is held: the world's own, a free one, a new one, or the one idle for longest."""
+    while True:
+        with _lock:
+            _machines[:] = [machine for machine in _machines if machine.alive()]
+            own = next((m for m in _machines if m.owner is not None and m.owner() is world), None)
+            free = [m for m in _machines if m.free() and not m.lock.locked()]
+            if own is None and not free and len(_machines) < MOST:
+                free = [Simulator()]
+                _machines.extend(free)
+            idle = sorted((m for m in _machines if not m.lock.locked()), key=lambda m: m.used)
+            machine = own or next(iter(free or idle), None)
+            if machine is not None and machine.lock.acquire(blocking=False):
+                machine.owner = weakref.ref(world)
+                return machine, machine is own
+        with (machine or _machines[0]).lock:  # all are at work: wait for one
+            pass
+
+
+def give_back(world: object) -> None:
+    """Take a world's machine from it; of those that nobody holds one is kept for the next world."""
+    with _lock:
+        for machine in _machines:
+            if machine.owner is not None and machine.owner() is world:
+                machine.owner = None
+        free = [m for m in _machines if m.free() and not m.lock.locked()]
+        for machine in free[1:]:
+            _machines.remove(machine)
+            machine.end()
+
+
+def end_all() -> None:
+    """End all machines of this process."""
+    with _lock:
+        for machine in _machines:
+            machine.end()
+        _machines.clear()
+
+
+atexit.register(end_all)

@@ -1,0 +1,46 @@
+"""Tasks, variations and published splits, known without starting the simulator."""
+
+VARIATIONS = {
+    "boil": 30,
+    "melt": 30,
+    "freeze": 30,
+    "change-the-state-of-matter-of": 30,
+    "use-thermometer": 540,
+    "measure-melting-point-known-substance": 436,
+    "measure-melting-point-unknown-substance": 300,
+    "power-component": 20,
+    "power-component-renewable-vs-nonrenewable-energy": 20,
+    "test-conductivity": 900,
+    "test-conductivity-of-unknown-substances": 600,
+    "find-living-thing": 300,
+    "find-non-living-thing": 300,
+    "find-plant": 300,
+    "find-animal": 300,
+    "grow-plant": 126,
+    "grow-fruit": 126,
+    "chemistry-mix": 32,
+    "chemistry-mix-paint-secondary-color": 36,
+    "chemistry-mix-paint-tertiary-color": 36,
+    "lifespan-longest-lived": 125,
+    "lifespan-shortest-lived": 125,
+    "lifespan-longest-lived-then-shortest-lived": 125,
+    "identify-life-stages-1": 14,
+    "identify-life-stages-2": 10,
+    "inclined-plane-determine-angle": 168,
+    "inclined-plane-friction-named-surfaces": 1386,
+    "inclined-plane-friction-unnamed-surfaces": 162,
+    "mendelian-genetics-known-plant": 120,
+    "mendelian-genetics-unknown-plant": 480,
+}
+"""How many variations each task has, in the order of the package's list (scienceworld 1.2.3)."""
+
+
+def split_of(name: str, variation: int) -> str:
+    """Return the published split: of groups of a quarter each, two are train, the third dev, the rest test."""
+    group = variation // (VARIATIONS[name] // 4)
+    return "train" if group < 2 else "dev" if group == 2 else "test"
+
+
+def variations(name: str, split: str) -> list[int]:
+    """Return the variations of a task that are in a split."""
+    return [number for number in range(VARIATIONS[name]) if split_of(name, number) == split]

@@ -1,0 +1,183 @@
+"""The world: a task of ScienceWorld, in the words of its simulator."""
+
+import functools
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from agentgym.core import Outcome, TextEnv
+from agentgym.envs.scienceworld import simulator
+from agentgym.envs.scienceworld import tasks as published
+from agentgym.envs.scienceworld.simulator import Simulator
+from agentgym.envs.scienceworld.solve import LOAD, STEP, plan
+from agentgym.errors import BadConfig, Fault, UnknownName, unknown
+from agentgym.tasks import Task
+
+LONGEST = 200  # characters of an action
+REFUSED = ("No known action matches that input.", "Unknown action.")
+"""How the simulator begins where it did not understand; such an action takes no time in it."""
+
+
+class ScienceWorld(TextEnv):
+    """Do a task of elementary science in a house with a kitchen, a workshop and a greenhouse.
+
+    The tasks, variations, splits and simulator of the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
+    its thirty tasks; `simplifications` are the package's. Reward: 1 at the score 100, else 0; `shaping={"score": 0.9}`
+    pays the score as well, which is published as the reward.
+    """
+
+    splits = {"train": 0.5, "dev": 0.25, "test": 0.25}  # noqa: RUF012  # as published
+    horizon = 100
+    blocking = True
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications")
+    tasks_of: str | Sequence[str] = ()
+    """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
+    simplifications: str = ""
+    """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
+    random_bound = 0.02
+
+    def _check_options(self) -> None:
+        self.tasks_of = (self.tasks_of,) if isinstance(self.tasks_of, str) else tuple(self.tasks_of)
+        super()._check_options()
+        for name in self.tasks_of:
+            if name not in published.VARIATIONS:
+                raise unknown("task of ScienceWorld", name, published.VARIATIONS)
+        if self.difficulty:
+            raise BadConfig(
+                f"difficulty of ScienceWorld is {self.difficulty}; its tasks have none but 0: see simplifications"
+            )
+        simulator.check_installed()
+        known = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
+        for name in filter(None, self.simplifications.split(",")):
+            if name not in known:
+                raise unknown("simplification of ScienceWorld", name, known)
+
+    # Tasks
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks that variations are taken from."""
+        return tuple(self.tasks_of) or tuple(published.VARIATIONS)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return a variation: the numbers go through the tasks first, then through each one's variations of the split."""
+        split, names = self._split_for(number, split), self.names
+        name = names[number % len(names)]
+        some = published.variations(name, split)
+        return _task(name, some[number // len(names) % len(some)])
+
+    def find(self, task_id: str) -> Task:
+        name, _, number = task_id.rpartition("/")
+        if name not in published.VARIATIONS:
+            raise unknown("task of ScienceWorld", name or task_id, published.VARIATIONS, "An id is NAME/VARIATION.")
+        if not number.isdecimal() or int(number) >= published.VARIATIONS[name]:
+            raise UnknownName(f"no variation {number!r} of {name}: it has 0 to {published.VARIATIONS[name] - 1}")
+        return _task(name, int(number))
+
+    def split_of(self, task: Task) -> str:
+        return published.split_of(task.data["name"], task.data["variation"])
+
+    def split_key(self, task: Task) -> object:
+        return task.id
+
+    def size(self, split: str | None = None) -> int:
+        return sum(len(published.variations(name, split or self.split)) for name in self.names)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.log: list[str] = []
+        self.score = 0
+        self._plan: tuple[list[str], tuple[str, ...]] = ([], ())
+        with simulator.lent(self) as (machine, _):
+            self._set_up(machine)
+            description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
+            look = str(machine.ask(STEP, "freeActionLook")).strip()
+        self.last = f"{description}\n\n{look}"
+        return self.last
+
+    def _set_up(self, machine: Simulator) -> None:
+        data = self.task.data
+        machine.ask(LOAD, "load", data["name"], data["variation"], self.simplifications, False)
+
+    def act(self, action: str) -> str | Outcome:
+        command = " ".join(action.split()).lower()
+        if not command or len(command) > LONGEST or not command.isascii() or not command.isprintable():
+            return self.invalid(f"{command[:40]!r} is no action: say one in at most {LONGEST} letters, as help explains.")
+        if command == "help":
+            return _HELP
+        with simulator.lent(self) as (machine, fresh):
+            if fresh:
+                self._repeat(machine)
+            text = str(machine.ask(STEP, "step", command)).strip()
+            self.score = round(100 * float(machine.ask(STEP, "getScore")))
+            over = bool(machine.ask(STEP, "getCompleted"))
+        asked = self.last.startswith("Ambiguous request")  # then any answer may change what is asked
+        if text.startswith(REFUSED) and not asked:
+            return self.invalid(f"{text} Say help for the actions that there are.")
+        self.log, self.last = [*self.log, command], text
+        if self.score >= 100:
+            return self.win(text)
+        return self.lose(text) if over or self.score < 0 else text
+
+    def _repeat(self, machine: Simulator) -> None:
+        """Bring a machine to where the episode stands."""
+        self._set_up(machine)
+        text = self.last
+        for command in self.log:
+            text = str(machine.ask(STEP, "step", command)).strip()
+        if self.log and text != self.last:
+            raise Fault("the simulator took another course when its actions were repeated")
+
+    def state(self) -> tuple[str, ...]:
+        """Return what was done: the simulator shows its state nowhere whole, and time passes in it at every action."""
+        return tuple(self.log)
+
+    def measures(self) -> dict[str, float]:
+        """The package's score, from 0 to 1; what it has below 0 is lost."""
+        return {"score": min(max(self.score, 0), 100) / 100}
+
+    def save(self) -> tuple[list[str], int, str]:
+        return list(self.log), self.score, self.last
+
+    def load(self, payload: tuple[list[str], int, str]) -> None:
+        simulator.give_back(self)  # what the machine has is another course of events
+        self._forget()
+        self.log, self.score, self.last = list(payload[0]), payload[1], payload[2]
+        self._plan = ([], ())
+
+    def close(self) -> None:
+        simulator.give_back(self)
+        super().close()
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the simulator's own solution; after a deviation one that leads back to it, where one is found."""
+        base, way = self._plan
+        done = len(self.log) - len(base)
+        if done < 0 or done >= len(way) or self.log != [*base, *way[:done]]:
+            data = self.task.data
+            self._plan = (list(self.log), plan((data["name"], data["variation"], self.simplifications), self.log))
+            way, done = self._plan[1], 0
+        yield from way[done:]
+
+
+@functools.lru_cache(maxsize=1)
+def _titles() -> dict[str, str]:
+    listed: list[dict[str, Any]] = importlib.import_module("scienceworld.constants").TASKS
+    return {one["task_name"]: f"{one['topic']}: {one['task']}" for one in listed}
+
+
+def _task(name: str, variation: int) -> Task:
+    data = {"name": name, "variation": variation}
+    return Task(_titles()[name], data, f"{name}/{variation}", published.split_of(name, variation))
+
+
+_HELP = (
+    "Actions: look around, look at THING, look in THING, inventory, task, open THING, close THING, activate THING, "
+    "deactivate THING, go PLACE, pick up THING, put down THING, move THING to THING, pour THING in THING, dunk THING in "
+    "THING, mix THING, connect THING to THING, disconnect THING, use THING on THING, read THING, eat THING, flush THING, "
+    "focus on THING, wait (ten turns), wait1 (one turn), reset task. Where a name fits several things, a number is asked."
+)

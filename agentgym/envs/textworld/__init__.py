@@ -1,0 +1,5 @@
+"""Games of the `textworld` package, made on the spot (extra `textworld`)."""
+
+from agentgym.envs.textworld.world import TextWorld
+
+__all__ = ["TextWorld"]

@@ -1,0 +1,140 @@
+"""Games of the package: what is made at each difficulty, making one, and compiling it once for all processes."""
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig, Fault, MissingExtra, unknown
+
+CHALLENGES = {
+    "coin_collector": "coin_collector",
+    "treasure_hunter": "treasure_hunter",
+    "cooking": "cooking",
+    "simple": "simple",
+}
+"""Names of the package's challenges, without their `tw-`."""
+KEPT = 400
+"""Compiled games that are kept in the folder; each takes about 400 kB."""
+_ROOMS = (1, 6, 9, 12)
+
+
+def settings(challenge: str, difficulty: int) -> dict[str, Any]:
+    """Return what the package's own `make` of a challenge is given."""
+    if challenge == "coin_collector":  # its games have 100 rooms at most
+        return {"level": min(3 + 2 * difficulty, 100)}
+    if challenge == "treasure_hunter":  # from level 21 on a game takes seconds to make
+        return {"level": min(2 + 2 * difficulty, 20)}
+    if challenge == "cooking":
+        count, skilled = min(1 + difficulty // 2, 5), difficulty > 0
+        rooms = _ROOMS[min(difficulty, 3)]
+        return {
+            "recipe": count,
+            "take": count if skilled else 0,
+            "cook": skilled,
+            "cut": difficulty > 1,
+            "open": skilled,
+            "drop": False,
+            "go": rooms,
+            "recipe_seed": 0,
+            "split": "",
+        }
+    return {"rewards": "sparse", "goal": "detailed" if difficulty == 0 else "brief", "test": False}
+
+
+def check_installed() -> None:
+    """Raise MissingExtra where the package is missing, BadConfig where its compiler cannot run."""
+    if importlib.util.find_spec("textworld") is None:
+        raise MissingExtra("rlvr/TextWorld-v0 makes games with a package: pip install 'agentgym[textworld]'")
+
+
+@functools.lru_cache(maxsize=1)
+def _package() -> Any:
+    """Return the package, made to read its rules once and not for each game."""
+    package = importlib.import_module("textworld")
+    data = importlib.import_module("textworld.generator.data")
+    data.KnowledgeBase.load = staticmethod(functools.cache(data.KnowledgeBase.load))
+    return package
+
+
+@functools.lru_cache(maxsize=32)
+def made(challenge: str, level: str, seed: int) -> Any:
+    """Return the game of a challenge with those settings (JSON) and that seed."""
+    if challenge not in CHALLENGES:
+        raise unknown("challenge of TextWorld", challenge, CHALLENGES)
+    package = _package()
+    name = CHALLENGES[challenge]
+    options = package.GameOptions()
+    options.seeds = seed
+    package.g_rng.set_seed(seed)  # what draws from no generator of the game's own draws from this one
+    game = importlib.import_module(f"textworld.challenges.tw_{name}.{name}").make(json.loads(level), options)
+    for quest in game.quests:
+        quest.fail_events = sorted(quest.fail_events, key=_written)  # they come out of a set
+    return game
+
+
+def _written(event: Any) -> str:
+    """Return what an event consists of, as text that does not change from process to process."""
+    return json.dumps(event.serialize(), sort_keys=True, default=str)
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """Return what the package raises where a seed gives no game."""
+    return (importlib.import_module("textworld.generator.chaining").QuestGenerationError,)
+
+
+def content(game: Any) -> str:
+    """Return the hash of what a game consists of: its map, things, words and quests, but neither seed nor name."""
+    parts: Mapping[str, Any] = game.serialize()
+    text = json.dumps({k: parts[k] for k in ("world", "quests", "infos", "objective")}, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def folder() -> Path:
+    """Return where compiled games are kept: AGENTGYM_CACHE, or the user's cache."""
+    base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
+    return Path(base) / "textworld"
+
+
+def compiled(game: Any, name: str) -> Path:
+    """Return the compiled story of a game, made where there is none yet; a Fault where the compiler fails.
+
+    Several processes may do the same at once: each compiles in a folder of its own and moves the result into place.
+    """
+    place = folder() / f"{name}.z8"
+    if place.is_file() and place.with_suffix(".json").is_file():
+        return place
+    package = _package()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
+    try:
+        options = package.GameOptions()
+        options.path = str(work / place.name)
+        package.generator.compile_game(game, options)
+        for suffix in (".json", ".z8"):  # the story last: where it is, all is there
+            (work / place.name).with_suffix(suffix).replace(place.with_suffix(suffix))
+    except OSError as error:
+        raise BadConfig(
+            f"games cannot be compiled in {place.parent} ({error}): name another folder in AGENTGYM_CACHE"
+        ) from error
+    except Exception as error:
+        raise Fault(f"TextWorld could not compile a game: {str(error)[:300]}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _forget_oldest(place.parent)
+    return place
+
+
+def _forget_oldest(place: Path) -> None:
+    """Delete the games beyond KEPT that were compiled first."""
+    stories = sorted(place.glob("*.z8"), key=lambda path: path.stat().st_mtime)
+    for path in stories[: max(len(stories) - KEPT, 0)]:
+        path.unlink(missing_ok=True)
+        path.with_suffix(".json").unlink(missing_ok=True)

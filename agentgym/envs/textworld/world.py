@@ -1,0 +1,193 @@
+"""The world: a game of the package, played in its own interpreter by the commands that are possible."""
+
+import importlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core import Outcome, TextEnv
+from agentgym.envs.textworld import games
+from agentgym.envs.textworld.policy import Policy
+from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.tasks import Task
+
+SHOWN = 30
+"""Possible commands that are named after one that is not possible."""
+_WAYS = {letter: f"go {way}" for way in ("north", "south", "east", "west") for letter in (way, way[0])}
+_SHORT = {**_WAYS, "l": "look", "i": "inventory"}
+_WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine "), (r"\b(?:the|a|an) ", ""))
+_END = re.compile(r"\s*\*\*\*.*", re.DOTALL)
+_STATUS = re.compile(r"\n>[^\n]*$")
+
+
+class TextWorld(TextEnv):
+    """Win a game of rooms, things and doors: collect a coin, find a treasure, cook a meal.
+
+    Games are made by the `textworld` package (arXiv 1806.11532) and played in its interpreter. `challenge` names one of
+    its challenges or several; difficulty is translated into their settings. Reward: 1 when the game is won; the share of
+    its score is the measure `score`. Only possible commands reach the game: a model's text does not.
+    """
+
+    horizon = 60
+    blocking = True  # the interpreter is a library written in C
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("challenge",)
+    challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
+    """Challenges of the package that games are made from."""
+    random_bound = 0.4
+
+    def _check_options(self) -> None:
+        self.challenge = (self.challenge,) if isinstance(self.challenge, str) else tuple(self.challenge)
+        super()._check_options()
+        if not self.challenge:
+            raise BadConfig(f"challenge of TextWorld is empty; expected some of {', '.join(games.CHALLENGES)}")
+        for name in self.challenge:
+            if name not in games.CHALLENGES:
+                raise unknown("challenge of TextWorld", name, games.CHALLENGES)
+        games.check_installed()
+
+    def setup(self) -> None:
+        self._game: Any = None
+        self._played: tuple[str, list[str]] = ("", [])
+        self._now: Any = None
+        self._policy: Policy | None = None
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a game."""
+        challenge = str(self.challenge[int(rng.integers(len(self.challenge)))])
+        level = json.dumps(games.settings(challenge, difficulty))
+        while True:
+            seed = int(rng.integers(1, 2**31))
+            try:
+                game = games.made(challenge, level, seed)
+            except games.failures():  # not every map has a quest of every length
+                continue
+            data = {"challenge": challenge, "settings": level, "seed": seed, "content": games.content(game)}
+            return Task(str(game.objective), data)
+
+    def split_key(self, task: Task) -> object:
+        return task.data["content"]
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.log: list[str] = []
+        self._start(task)
+        text = _plain(self._now.feedback)
+        place = text.find("\n-=")
+        return f"{task.instruction}\n\n{text[place:].strip() if place >= 0 else text}"
+
+    def _start(self, task: Task) -> None:
+        """Load the task's game into the interpreter, at its beginning."""
+        data = task.data
+        game = games.made(data["challenge"], data["settings"], data["seed"])
+        core = importlib.import_module("textworld.core")
+        infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
+        self._close_game()
+        path = games.compiled(game, data["content"])
+        self._game = importlib.import_module("textworld").start(str(path), infos)
+        self._game.seed(0)
+        self._now, self._played = self._game.reset(), (task.id, [])
+
+    def act(self, action: str) -> str | Outcome:
+        command = understood(action)
+        possible = self.admissible()
+        if command not in possible:
+            some = ", ".join(possible[:SHOWN]) + (", …" if len(possible) > SHOWN else "")
+            return self.invalid(f"{command[:60]!r} cannot be done here. Possible is: {some}.")
+        self._play(command)
+        self.log.append(command)
+        text = _plain(self._now.feedback)
+        if self._now.won:
+            return self.win(text)
+        return self.lose(text) if self._now.lost else text
+
+    def _play(self, command: str) -> None:
+        self._now, _, _ = self._game.step(command)
+        self._played[1].append(command)
+
+    def admissible(self) -> list[str]:
+        return list(self._now.admissible_commands)
+
+    def measures(self) -> dict[str, float]:
+        """The share of the game's score."""
+        most = self._now.max_score or 1
+        return {"score": max(0.0, min(1.0, (self._now.score or 0) / most))}
+
+    def state(self) -> Any:
+        """Return what holds in the game, its score, and the interpreter's table of things: their order decides texts."""
+        facts = sorted(str(fact) for fact in self._now["_facts"])
+        return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())
+
+    def save(self) -> tuple[list[str], str]:
+        return list(self.log), self._now.feedback
+
+    def load(self, payload: tuple[list[str], str]) -> None:
+        self._forget()
+        self.log = list(payload[0])
+        known, played = self._played
+        if known != self.task.id or played != self.log[: len(played)] or self._game is None:
+            self._start(self.task)
+        for command in self.log[len(self._played[1]) :]:
+            self._play(command)
+        if self._now.feedback != payload[1]:
+            raise Fault("the game took another course when its commands were repeated")
+
+    def close(self) -> None:
+        self._close_game()
+        super().close()
+
+    def _close_game(self) -> None:
+        if self._game is not None:
+            self._game.close()
+            self._game = None
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the package's own winning policy, which takes back what leads away from it."""
+        data = self.task.data
+        policy = self._policy
+        if policy is None or policy.key != self.task.id or policy.log != self.log[: len(policy.log)]:
+            policy = Policy(self.task.id, games.made(data["challenge"], data["settings"], data["seed"]))
+        for command in self.log[len(policy.log) :]:
+            policy.follow(command)
+        self._policy = policy
+        yield from policy.commands()
+
+
+def understood(action: str) -> str:
+    """Return an action in the words of the game: short forms and articles are understood."""
+    command = " ".join(action[:200].lower().split())
+    for pattern, words in _WORDS:
+        command = re.sub(pattern, words, command)
+    return _SHORT.get(command, command)
+
+
+def _plain(text: str) -> str:
+    """Return what a game says without its status line, closing menu and count of turns."""
+    text = _STATUS.sub("", text.rstrip())
+    end = _END.search(text)
+    if end:
+        text = text[: end.start()] + ("\n\nYou lost." if "You lost" in end[0] else "\n\nThe End.")
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def things_of(memory: bytes) -> bytes:
+    """Return a story's object table: of each thing its marks, parent, sibling and child (Z-Machine Standard 1.1, 12.3).
+
+    The mark 31 is left out: it says that the last text mentioned the thing, and decides nothing.
+    """
+    start = int.from_bytes(memory[10:12], "big") + 126
+    end, found = len(memory), bytearray()
+    place = start
+    while place + 14 <= end:
+        found += memory[place : place + 3] + bytes([memory[place + 3] & 0xFE]) + memory[place + 4 : place + 12]
+        end = min(end, int.from_bytes(memory[place + 12 : place + 14], "big"))  # the first thing's properties follow it
+        place += 14
+    return bytes(found)

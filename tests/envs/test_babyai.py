@@ -1,0 +1,111 @@
+"""BabyAI: what is seen, what commands do, and that every level is solved from anywhere."""
+
+import random
+
+import pytest
+
+import agentgym
+from agentgym.errors import BadConfig, MissingExtra, UnknownName
+
+pytest.importorskip("minigrid", reason="needs the extra `babyai`")
+
+from agentgym.envs.babyai import bot, levels, view
+
+
+def world(**options):
+    return agentgym.make("rlvr/BabyAI-v0", **options)
+
+
+def test_the_view_is_told_as_it_is():
+    level = levels.copied(levels.layout("OpenRedDoor", 3))
+    core = __import__("minigrid.core.world_object", fromlist=["Key"])
+    for i in range(1, 4):
+        for j in range(1, 4):
+            level.grid.set(i, j, None)
+    level.agent_pos, level.agent_dir = (2, 3), 3  # looking up
+    level.grid.set(1, 2, core.Key("blue"))
+    level.grid.set(2, 1, core.Ball("red"))
+    text = view.told(level)
+    assert text.startswith(
+        "You see a closed red door 2 to the right; a blue key 1 ahead and 1 to the left; a red ball 2 ahead."
+    )
+    rows = text.split("\n")[2:]
+    assert len(rows) == 7 and rows[6][3] == "^" and rows[5][2] == "k" and rows[4][3] == "b" and rows[3][3] == "#"
+
+
+def test_what_changes_nothing_is_invalid_and_explained():
+    env = world(level="UnlockLocal")
+    env.reset(seed=1)
+    for command, reason in (("drop", "carry nothing"), ("fly", "no command")):
+        _, _, _, _, info = env.step(command)
+        assert not info["valid"] and reason in info["error"]
+    assert env.log == []
+
+
+def test_a_box_that_was_needed_is_the_end():
+    env = world(level="PickupDistDebug")
+    for number in range(40):
+        task = env.numbered(number)
+        if "box" in task.data["mission"] and task.data["mission"].startswith("pick up the"):
+            break
+    env.reset(options={"task": task})
+    while env._running:
+        command = next(env.oracle())
+        _, reward, over, _, info = env.step("toggle" if command == "pick up" else command)
+    assert over and reward == 0 and info["reason"] == "failure"
+
+
+def test_levels_that_no_play_can_win_and_unknown_ones_are_refused():
+    with pytest.raises(BadConfig, match="wrong second one"):
+        world(level="OpenDoorsOrderN2Debug")
+    with pytest.raises(UnknownName, match="GoToLocal"):
+        world(level="GoToLocl")
+    known = levels.known()
+    assert {name for _, group in levels.LADDER for name in group} <= set(known)
+    assert len(known) == 96
+
+
+@pytest.mark.parametrize("level", ["KeyInBox", "PutNextS5N2Carrying", "PutNextS4N1", "UnlockPickupDist"])
+def test_the_oracle_solves_what_the_bot_does_not(level):
+    env = world(level=level, horizon=2000)
+    env.reset(seed=0, options={"task": 0})
+    rng = random.Random(0)
+    for _ in range(15):
+        if env._running:
+            env.step(rng.choice(env.admissible()))
+    while env._running:
+        env.step(next(env.oracle()))
+    assert env.success
+
+
+def test_difficulty_goes_on_above_the_ladder():
+    top = len(levels.LADDER)
+    task = world(difficulty=top).numbered(0)
+    assert task.data["level"] == "Boss+1" and task.data["rooms"].count("\n") + 1 == 4 * 7 + 1
+    assert levels.horizon("", top + 1) > levels.horizon("", top) > levels.horizon("", top - 1)
+
+
+def test_the_expert_does_not_look_behind_things():
+    level = levels.copied(levels.layout("GoToLocal", 5))
+    robot = bot.new_bot(level, all_seen=False)
+    robot.vis_mask[:] = False
+    assert robot._closest_wall_or_door_given_dir(level.agent_pos, level.right_vec) == 0
+
+
+def test_without_the_package_one_sentence(monkeypatch):
+    levels.known.cache_clear()
+    monkeypatch.setattr(levels.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"agentgym\[babyai\]"):
+        world(level="GoTo")
+    levels.known.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("difficulty", range(8))
+def test_the_oracle_solves_two_hundred_tasks(difficulty):
+    env = world(difficulty=difficulty, split="test")
+    for task in env.tasks(25):
+        env.reset(seed=0, options={"task": task, "horizon": 5000})
+        while env._running:
+            env.step(next(env.oracle()))
+        assert env.success, task.id

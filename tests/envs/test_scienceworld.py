@@ -1,0 +1,119 @@
+"""ScienceWorld: the published tasks and splits, machines that are shared, and the way back after a deviation."""
+
+import shutil
+
+import pytest
+
+import agentgym
+from agentgym.envs.scienceworld import simulator, tasks
+from agentgym.envs.scienceworld.solve import way_between
+from agentgym.errors import BadConfig, MissingExtra, UnknownName
+
+pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java: apt install default-jre-headless")
+QUICK = "find-animal"
+
+
+@pytest.fixture(autouse=True)
+def no_machines_left():
+    yield
+    simulator.end_all()
+
+
+def world(**options):
+    return agentgym.make("rlvr/ScienceWorld-v0", **{"tasks_of": QUICK, **options})
+
+
+@needs_java
+def test_variations_and_splits_are_those_of_the_package():
+    assert sum(tasks.VARIATIONS.values()) == 7207
+    with simulator.lent(tasks) as (machine, _):
+        assert sorted(machine.ask(30, "getTaskNames")) == sorted(tasks.VARIATIONS)
+        for name in tasks.VARIATIONS:
+            assert machine.ask(30, "getTaskMaxVariations", name) == tasks.VARIATIONS[name]
+        for name in ("boil", "grow-plant", "identify-life-stages-1", "lifespan-longest-lived"):
+            machine.ask(120, "load", name, 0, "", False)
+            for split, method in (("train", "Train"), ("dev", "Dev"), ("test", "Test")):
+                assert list(machine.ask(30, f"getVariations{method}")) == tasks.variations(name, split)
+
+
+def test_the_way_through_the_house():
+    assert way_between("bedroom", "kitchen") == [
+        "open door to hallway",
+        "go to hallway",
+        "open door to kitchen",
+        "go to kitchen",
+    ]
+    assert way_between("kitchen", "kitchen") == [] == way_between("moon", "kitchen")
+
+
+@needs_java
+def test_the_oracle_finds_back_and_the_score_is_a_measure():
+    env = world()
+    env.reset(seed=0, options={"task": 3})
+    gold = list(env.oracle())
+    away = "bedroom" if "hallway" in gold[0] else "hallway"
+    for command in (*gold[:2], "pick up nothing", f"open door to {away}", f"go to {away}", "wait1"):
+        env.step(command)
+    state = env.snapshot()
+    while env._running:
+        _, reward, *_, info = env.step(next(env.oracle()))
+    assert reward == 1 and info["metrics"]["score"] == 1
+    with_score = world(shaping={"score": 0.5})
+    with_score.restore(state)
+    assert with_score.measures()["score"] == state.payload[1] / 100
+    for one in (env, with_score):
+        one.close()
+
+
+@needs_java
+def test_worlds_share_machines_and_a_dead_one_ends_one_episode(monkeypatch):
+    monkeypatch.setattr(simulator, "MOST", 1)
+    one, two = world(), world()
+    first = one.reset(seed=0, options={"task": 1})[0]
+    two.reset(seed=0, options={"task": 2})
+    assert one.step("look around")[0] in first  # its machine was lent to the other in between
+    simulator._machines[0].process.kill()
+    simulator._machines[0].process.wait()
+    assert two.step("look around")[4]["valid"]  # it was not in it: a new one repeats what was done
+    machine = simulator._machines[0]
+    monkeypatch.setattr(
+        machine, "ask", lambda *_: machine.call(1, lambda: machine.process.kill() or machine._api.getScore())
+    )
+    _, _, over, cut, info = two.step("inventory")
+    assert (over, cut, info["success"], info["reason"]) == (False, True, None, "crash")
+    assert two.reset(seed=0, options={"task": 1})[0] == first
+    for env in (one, two):
+        env.close()
+
+
+@needs_java
+def test_a_machine_that_hangs_is_ended():
+    with pytest.raises(agentgym.Fault, match="took longer than"), simulator.lent(tasks) as (machine, _):
+        machine.call(0.2, lambda: machine._gateway.jvm.java.lang.Thread.sleep(60_000))
+    assert not machine.alive()
+
+
+def test_options_are_checked(monkeypatch):
+    with pytest.raises(UnknownName, match="boil"):
+        world(tasks_of="boill")
+    with pytest.raises(BadConfig, match="none but 0"):
+        world(difficulty=1)
+    with pytest.raises(UnknownName, match="has 0 to 29"):
+        world().find("boil/30")
+    monkeypatch.setattr(simulator.shutil, "which", lambda _: None)
+    with pytest.raises(MissingExtra, match="needs Java"):
+        world()
+
+
+@pytest.mark.slow
+@needs_java
+@pytest.mark.parametrize("name", [name for name in tasks.VARIATIONS if not name.startswith("mendelian")])
+def test_the_oracle_solves_every_task(name):
+    env = world(tasks_of=name, split="test")
+    for task in env.tasks(min(7, env.size())):
+        env.reset(seed=0, options={"task": task, "horizon": 1000})
+        while env._running:
+            env.step(next(env.oracle()))
+        assert env.success, task.id
+    env.close()

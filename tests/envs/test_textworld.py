@@ -1,0 +1,103 @@
+"""TextWorld: games that are made the same everywhere, played only by what is possible."""
+
+import random
+
+import pytest
+
+import agentgym
+from agentgym.errors import BadConfig, MissingExtra, UnknownName
+
+pytest.importorskip("textworld", reason="needs the extra `textworld`")
+
+from agentgym.envs.textworld import games
+from agentgym.envs.textworld import world as play
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENTGYM_CACHE", str(tmp_path_factory.mktemp("games")))
+        yield
+
+
+def world(**options):
+    return agentgym.make("rlvr/TextWorld-v0", **options)
+
+
+def test_commands_are_understood_in_short():
+    words = {
+        "N": "go north",
+        "get the red key": "take red key",
+        "x lamp": "examine lamp",
+        "go  East": "go east",
+        "i": "inventory",
+    }
+    assert {said: play.understood(said) for said in words} == words
+
+
+def test_texts_lose_their_frame_and_their_count_of_turns():
+    text = "You win.\n\n\n  *** The End ***\n\nYou scored 1 out of a possible 1, in 6 turns.\n\nUNDO?\n>   -= Pantry =-0/5"
+    assert play._plain(text) == "You win.\n\nThe End."
+    assert play._plain("A room.\n\n>    -= Pantry =-0/5") == "A room."
+
+
+def test_a_cooking_game_is_won_by_the_oracle_after_wandering_and_remembered_by_a_snapshot():
+    env = world(challenge="cooking", difficulty=1)
+    text, info = env.reset(seed=0, options={"task": 0, "horizon": 200})
+    assert text.startswith("You are hungry!") and "-=" in text and "TextWorld" not in text
+    rng = random.Random(1)
+    for _ in range(6):
+        env.step(rng.choice([c for c in info["admissible"] if c.startswith(("go", "open", "look", "inventory", "examine"))]))
+        info = env.info()
+    state, key = env.snapshot(), env.state_key()
+    while env._running:
+        _, reward, *_, info = env.step(next(env.oracle()))
+    assert reward == 1 and info["metrics"]["score"] == 1 and env.success
+    other = world(challenge="cooking", difficulty=1)
+    assert other.restore(state).state_key() == key != env.state_key()
+    for one in (env, other):
+        one.close()
+
+
+def test_nothing_but_possible_commands_reaches_the_game():
+    env = world(challenge="coin_collector")
+    env.reset(seed=0, options={"task": 0})
+    key = env.state_key()
+    for command in ("save", "restart", "tw-print state", "quit", "take coin; quit", "undo"):
+        _, _, over, _, info = env.step(command)
+        assert not info["valid"] and "Possible is: " in info["error"] and not over
+    assert env.log == [] and env.state_key() == key
+    env.close()
+
+
+def test_oldest_games_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(games, "KEPT", 2)
+    for number in range(4):
+        for suffix in (".z8", ".json"):
+            (tmp_path / f"{number}{suffix}").write_text("")
+            __import__("os").utime(tmp_path / f"{number}{suffix}", (number, number))
+    games._forget_oldest(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2.json", "2.z8", "3.json", "3.z8"]
+
+
+def test_options_are_checked(monkeypatch):
+    with pytest.raises(UnknownName, match="cooking"):
+        world(challenge="cookin")
+    with pytest.raises(BadConfig, match="empty"):
+        world(challenge=())
+    monkeypatch.setattr(games.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"agentgym\[textworld\]"):
+        world()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("challenge", ["coin_collector", "treasure_hunter", "cooking"])
+@pytest.mark.parametrize("difficulty", [0, 2])
+def test_the_oracle_solves_two_hundred_tasks(challenge, difficulty):
+    env = world(challenge=challenge, difficulty=difficulty, split="test")
+    for task in env.tasks(34):
+        env.reset(seed=0, options={"task": task})
+        while env._running:
+            env.step(next(env.oracle()))
+        assert env.success, task.id
+    env.close()
