@@ -148,6 +148,73 @@ def test_nothing_is_volunteered_and_what_is_not_understood_is_said():
     assert say(env, "a" * 3000) == "Customer: That is too long for me. Please be brief."
 
 
+WHO = "My name is Ada Moreau. I was born on 1980-12-31. My postcode is 12345."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Could you please confirm your full name, date of birth, and postal code so I can verify your identity?", WHO),
+        ("Before I look, I need your name\nyour DOB\nand your ZIP code.", WHO),
+        ("May I have your postcode?", "My postcode is 12345."),
+        ("Who am I speaking with?", "My name is Ada Moreau."),
+        ("Do you have the order's number at hand?", "The order is R-10003."),
+        ("Please provide the reference.", "The order is R-10003."),
+        ("Which item is it about?", "The order is R-10003."),
+        ("What address shall I send it to?", "Please send it to 9 Ivy Street."),
+        ("Order ID and new street please", "The order is R-10003. Please send it to 9 Ivy Street."),
+        ("What is your e-mail?", "That I cannot tell you."),
+        ("Your name is on the list and the address is fine.", "Thank you."),
+        ("How may I assist you today?", "I need a parcel to go to another address."),
+        ("Thanks! Is there anything else I can help you with today?", "No, that is all."),
+    ],
+)
+def test_questions_in_many_wordings(text, answer):
+    assert say(verified(MOVE), text) == f"Customer: {answer}"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Shall I go ahead?",
+        "Would you like me to proceed?",
+        "Please confirm (yes/no).",
+        "Is that OK with you?",
+        "Does that work for you?",
+        "If you are happy with that, say yes.",
+        "Do I have your approval?",
+        "Is this acceptable?",
+        "Can I do that?",
+        "okay?",
+    ],
+)
+def test_consent_in_many_wordings(question):
+    env = verified(MOVE)
+    assert say(env, f"Order #R-10003 would go to 9 Ivy Street for a fee of $4.99. {question}") == "Customer: Yes, please do."
+    env = verified(MOVE)
+    assert say(env, "The fee is $4.99.") == "Customer: Thank you."
+    assert say(env, f"I can send it to 9 Ivy Street. {question}") == "Customer: Yes, please do."
+
+
+def test_a_question_for_something_else_is_no_proposal():
+    env = verified(BACK)
+    say(env, "You would get $90.04.")
+    assert say(env, "Can you confirm your postcode?") == "Customer: My postcode is 12345." and env.mood.agreed == {}
+    assert say(env, "Shall I proceed?") == "Customer: Yes, please do."
+    assert say(verified(BACK), "Do you agree?").startswith("Customer: Yes to what?")
+
+
+def test_a_reference_that_the_customer_does_not_know_is_never_said():
+    env = verified({**MOVE, "hint": "It is the blue hose."})
+    for text in (
+        "It costs $4.99 or $0.00.",
+        "It costs $4.99. Shall I?",
+        "Which order?",
+        "It costs $4.99. Where to? Do you agree?",
+    ):
+        assert "R-10003" not in say(env, text)
+
+
 def test_a_customer_without_the_number_describes_it():
     env = begun({**BACK, "hint": "I do not have the number. It is the red kettle."})
     assert say(env, "Please give me the order number.") == "Customer: I do not have the number. It is the red kettle."

@@ -25,7 +25,7 @@ that change nothing and tell nothing about a matter.
 2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what was chosen, the \
 amount) and ask for agreement. Only handing over needs no agreement.
 3. When you tell something, name the {noun}, and besides what the customer chose one amount, one date or one number only: \
-several at once say nothing. Your last word on a matter counts.
+several at once say nothing. Write amounts as $12.50 and dates as 2026-03-10. Your last word on a matter counts.
 4. Do what the customer asks and the policy allows, and nothing else. What the policy does not allow is refused.
 5. Before you end, ask whether there is anything else."""
 
