@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym import Task
+from agentgym.engines import Completion
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
 
@@ -336,6 +337,36 @@ def test_values_and_matters_of_a_text():
         "R-10002": {"money": ["$3.00"]},
     }
     assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
+
+
+class Customer:
+    """A chat engine that says what it was asked, and keeps what it was sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def chat(self, messages, tools, sampling, session):
+        self.sent.append(messages)
+        return Completion([], [], "stop", text=f"You said:\n{messages[-1]['content']}")
+
+
+def test_a_customer_that_a_model_plays():
+    engine = Customer()
+    env = agentgym.make("rlvr/Desk-v0", user=engine)
+    env.reset(seed=0, options={"task": begun(MOVE, LATE).task})
+    assert env.observation.endswith("Customer: Hello. I need a parcel to go to another address.")
+    assert say(env, "Which order?") == "Customer: You said: Which order?"
+    system, *talk = engine.sent[0]
+    assert "The order is R-10003. Please send it to 9 Ivy Street." in system["content"] and "$4.99" not in system["content"]
+    assert [one["role"] for one in talk] == ["assistant", "user"]
+    use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")
+    say(env, "R-10003 costs $4.99. R-10002 was possible until 2026-03-09.")
+    assert [one["role"] for one in engine.sent[1][1:]] == ["assistant", "user", "assistant", "user"]
+    assert use(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99)[4]["valid"]
+    assert ended(env) is True
+    assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
+    with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
+        agentgym.make("rlvr/Desk-v0", user="hf:model")
 
 
 @pytest.mark.parametrize("name", DOMAINS)

@@ -41,8 +41,8 @@ def _transfer(seen: list[str]) -> str:
 
 def _other_rules(case: Case) -> dict[str, object]:
     """Return the numbers of another day's policy; the date is today's."""
-    kind = DOMAINS[case.data["domain"]]
-    return {**kind.rules(generator("stale")), "today": case.data["rules"]["today"]}
+    kind = DOMAINS[case.given["domain"]]
+    return {**kind.rules(generator("stale")), "today": case.given["rules"]["today"]}
 
 
 def _flood(action: str, seen: list[str]) -> str:

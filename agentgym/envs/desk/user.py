@@ -137,6 +137,10 @@ class User:
 
     # Being told
 
+    def listen(self, text: str, verified: bool) -> None:
+        """Take in what a message tells, and answer nothing."""
+        self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
+
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
         """Take the agent at its word: the last value of a kind that was stated alone; several at once are no word."""
         said: list[str] = []
