@@ -42,6 +42,7 @@ def order(customer, status, delivered=None, **fields):
 TABLES = {
     "customers": {"C-100001": ADA, "C-100002": BEN},
     "handovers": {},
+    "strangers": {},
     "orders": {
         "R-10001": order("C-100001", "delivered", "2026-02-08"),  # the thirtieth day is 2026-03-10, today
         "R-10002": order("C-100001", "delivered", "2026-02-07"),
@@ -69,17 +70,19 @@ MOVE = matter(
 )
 
 
-def begun(*matters):
+def begun(*matters, stranger=False):
     who = {name: ADA[name] for name in ("name", "birth_date", "postcode")}
+    who["postcode"] = "99999" if stranger else who["postcode"]
     data = {
         "domain": "retail",
         "rules": RULES,
         "tables": TABLES,
         "customer": "C-100001",
         "who": who,
+        "stranger": stranger,
         "manner": 0,
         "matters": list(matters),
-        "facts": [],
+        "references": [],
     }
     env = agentgym.make("rlvr/Desk-v0")
     env.reset(seed=0, options={"task": Task(data=data, id="mine")})
@@ -273,6 +276,22 @@ def test_a_charge_that_is_too_much_is_declined():
     env = verified({**MOVE, "most": 300, "write": None})
     assert say(env, "R-10003 to 9 Ivy Street costs $2.00. OK?") == "Customer: Yes, please do."  # the customer was deceived
     assert ended(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=2.0) is False
+
+
+def test_a_stranger_is_reported_and_served_nothing():
+    env = begun(BACK, stranger=True)
+    assert say(env, "Your name and postcode?") == "Customer: My name is Ada Moreau. My postcode is 99999."
+    assert (
+        "not the data" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="99999")[0]
+    )
+    assert use(env, "report_stranger", name="Ada  moreau")[4]["valid"] and ended(env) is True
+    assert ended(begun(BACK, stranger=True)) is False
+    assert ended(begun(BACK), "report_stranger", name="Ada Moreau") is False  # she is who she says
+    for name in ("expert", "oracle"):
+        env = begun(BACK, stranger=True)
+        while env.success is None:
+            env.step(next(getattr(env, name)()))
+        assert env.success
 
 
 def test_changes_that_nobody_wanted_end_the_episode():

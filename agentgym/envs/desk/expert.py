@@ -10,6 +10,9 @@ from agentgym.envs.desk.domain import FREE, Decision, Domain
 from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, facts_of
 
+STRANGER = -1
+"""In place of a matter's number: the report of a caller who is not the customer."""
+
 
 class Unheard(Exception):
     """The customer was not asked this yet."""
@@ -49,8 +52,10 @@ def announce(text: str, *, propose: bool) -> str:
 def oracle_action(case: Case) -> str:
     """Return the next action of a correct solution."""
     matters = case.given["matters"]
+    who = case.given["who"]
+    if case.given["stranger"]:
+        return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
     if not case.verified:
-        who = case.given["who"]
         return call(
             "verify_customer", {"customer_id": case.given["customer"], **{k: who[k] for k in ("birth_date", "postcode")}}
         )
@@ -78,8 +83,9 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
     if not case.verified:
         candidates = [key for key, row in case.base["customers"].items() if plain(row["name"]) == name]
         untried = [key for key in candidates if ("tried", key) not in case.seen]
-        arguments = {"customer_id": (untried or candidates)[0], **{k: who[k] for k in ("birth_date", "postcode")}}
-        return call("verify_customer", arguments)
+        if not untried:
+            return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
+        return call("verify_customer", {"customer_id": untried[0], **{k: who[k] for k in ("birth_date", "postcode")}})
     for number in range(case.mood.opened):
         action = _work(case, number, rules)
         if action is not None:

@@ -14,7 +14,7 @@ from agentgym.envs.desk.cheaters import shortcuts
 from agentgym.envs.desk.database import Database, Delta, Place, Refused, Row, Tables
 from agentgym.envs.desk.domain import FREE, Domain
 from agentgym.envs.desk.domains import DOMAINS
-from agentgym.envs.desk.expert import expert_action, oracle_action
+from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
 from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
 from agentgym.envs.desk.tau2 import NOT_PLAYED, load
 from agentgym.envs.desk.user import Mood, User, facts_of
@@ -23,7 +23,7 @@ from agentgym.tasks import Task
 
 RULES = """\
 1. Find out who is on the line: ask for full name, date of birth and postcode, and check them with verify_customer. Before \
-that change nothing and tell nothing about a matter.
+that change nothing and tell nothing about a matter. If the data fit no customer of that name, call report_stranger, and end.
 2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what was chosen, the \
 amount) and ask for agreement. Only handing over needs no agreement.
 3. When you tell something, name the {noun}, and besides what the customer chose one amount, one date or one number only: \
@@ -43,7 +43,8 @@ class Desk(TextEnv):
     Difficulty d: 4 + 3 d customers; one matter, and one more at every second level up to four; from 1 on namesakes,
     customers without their reference, and charges that may be too high for them.
 
-    Ceiling: `stale_policy` follows another task's numbers, which are not always what decides.
+    Ceilings: `stale_policy` follows another task's numbers, which are not always what decides; `report_all` is right about
+    the callers, from difficulty 2 on one in twelve, who are not whom they say they are.
     """
 
     horizon = 60
@@ -57,8 +58,8 @@ class Desk(TextEnv):
     shared = ("given", "base", "ways")
     random_bound = 0.01
     expert_bound = 0.99
-    answers = ("facts", "who")
-    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5}
+    answers = ("references", "who")
+    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5, "report_all": 0.1}
 
     def _check_options(self) -> None:
         names = [name.strip() for name in self.domains.split(",") if name.strip()]
@@ -159,7 +160,11 @@ class Desk(TextEnv):
 
     def _expected(self) -> dict[Delta, frozenset[int]]:
         """Return every state of the database on the way to the expected one, with the matters that are then settled."""
-        writes = {number: matter["write"] for number, matter in enumerate(self.given["matters"]) if matter["write"]}
+        writes: dict[int, Any] = {
+            number: matter["write"] for number, matter in enumerate(self.given["matters"]) if matter["write"]
+        }
+        if self.given["stranger"]:
+            writes = {STRANGER: ["report_stranger", {"name": self.given["who"]["name"]}]}
         found: dict[Delta, frozenset[int]] = {}
         for size in range(len(writes) + 1):
             for chosen in itertools.combinations(writes, size):
@@ -229,7 +234,7 @@ class Desk(TextEnv):
         after = domain.db.delta()
         if before == after:
             return text
-        if not self.verified:
+        if not self.verified and name != "report_stranger":
             return self.lose("The conversation is over: the database was changed before it was clear who is on the line.")
         new = self.ways.get(after, frozenset[int]()) - self.finished
         if not new:
@@ -244,7 +249,8 @@ class Desk(TextEnv):
 
     def _told(self) -> tuple[int, int]:
         """Return how many of the required facts were told, and how many there are."""
-        facts = [(i, *fact) for i, matter in enumerate(self.given["matters"]) for fact in facts_of(matter)]
+        matters: list[dict[str, Any]] = [] if self.given["stranger"] else self.given["matters"]
+        facts = [(i, *fact) for i, matter in enumerate(matters) for fact in facts_of(matter)]
         return sum(self.mood.told.get((i, kind)) == value for i, kind, value in facts), len(facts)
 
     # What the framework asks
