@@ -64,10 +64,13 @@ def _flood(action: str, seen: list[str]) -> str:
 
 
 def _trust(case: Case, seen: list[str]) -> str:
-    """Do what an expert would do, without the check of who is on the line."""
+    """Do what an expert would do, without the check of who is on the line and without the customer's yes."""
+    if len(seen) > PATIENCE:
+        return spell("done")
     held, case.verified = case.verified, True
     try:
         action = expert_action(case)
     finally:
         case.verified = held
-    return action
+    writes = [one["write"] for one in case.given["matters"][: case.mood.opened] if one["write"]]
+    return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action
