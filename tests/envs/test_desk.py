@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym import Task
+from agentgym.engines import Completion
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
 
@@ -41,6 +42,7 @@ def order(customer, status, delivered=None, **fields):
 TABLES = {
     "customers": {"C-100001": ADA, "C-100002": BEN},
     "handovers": {},
+    "strangers": {},
     "orders": {
         "R-10001": order("C-100001", "delivered", "2026-02-08"),  # the thirtieth day is 2026-03-10, today
         "R-10002": order("C-100001", "delivered", "2026-02-07"),
@@ -68,17 +70,19 @@ MOVE = matter(
 )
 
 
-def begun(*matters):
+def begun(*matters, stranger=False):
     who = {name: ADA[name] for name in ("name", "birth_date", "postcode")}
+    who["postcode"] = "99999" if stranger else who["postcode"]
     data = {
         "domain": "retail",
         "rules": RULES,
         "tables": TABLES,
         "customer": "C-100001",
         "who": who,
+        "stranger": stranger,
         "manner": 0,
         "matters": list(matters),
-        "facts": [],
+        "references": [],
     }
     env = agentgym.make("rlvr/Desk-v0")
     env.reset(seed=0, options={"task": Task(data=data, id="mine")})
@@ -103,7 +107,8 @@ def verified(*matters):
 
 def ended(env, name="done", /, **arguments):
     _, reward, terminated, _, info = use(env, name, **arguments)
-    return terminated and reward == float(info["success"]) and info["success"]
+    assert terminated and reward == float(info["success"])
+    return info["success"]
 
 
 def test_the_policy_decides_as_by_hand():
@@ -146,6 +151,73 @@ def test_nothing_is_volunteered_and_what_is_not_understood_is_said():
     assert say(env, "How can I help you?") == "Customer: I need a parcel to go to another address."
     assert say(env, "Where shall it go?") == "Customer: Please send it to 9 Ivy Street."
     assert say(env, "a" * 3000) == "Customer: That is too long for me. Please be brief."
+
+
+WHO = "My name is Ada Moreau. I was born on 1980-12-31. My postcode is 12345."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Could you please confirm your full name, date of birth, and postal code so I can verify your identity?", WHO),
+        ("Before I look, I need your name\nyour DOB\nand your ZIP code.", WHO),
+        ("May I have your postcode?", "My postcode is 12345."),
+        ("Who am I speaking with?", "My name is Ada Moreau."),
+        ("Do you have the order's number at hand?", "The order is R-10003."),
+        ("Please provide the reference.", "The order is R-10003."),
+        ("Which item is it about?", "The order is R-10003."),
+        ("What address shall I send it to?", "Please send it to 9 Ivy Street."),
+        ("Order ID and new street please", "The order is R-10003. Please send it to 9 Ivy Street."),
+        ("What is your e-mail?", "That I cannot tell you."),
+        ("Your name is on the list and the address is fine.", "Thank you."),
+        ("How may I assist you today?", "I need a parcel to go to another address."),
+        ("Thanks! Is there anything else I can help you with today?", "No, that is all."),
+    ],
+)
+def test_questions_in_many_wordings(text, answer):
+    assert say(verified(MOVE), text) == f"Customer: {answer}"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Shall I go ahead?",
+        "Would you like me to proceed?",
+        "Please confirm (yes/no).",
+        "Is that OK with you?",
+        "Does that work for you?",
+        "If you are happy with that, say yes.",
+        "Do I have your approval?",
+        "Is this acceptable?",
+        "Can I do that?",
+        "okay?",
+    ],
+)
+def test_consent_in_many_wordings(question):
+    env = verified(MOVE)
+    assert say(env, f"Order #R-10003 would go to 9 Ivy Street for a fee of $4.99. {question}") == "Customer: Yes, please do."
+    env = verified(MOVE)
+    assert say(env, "The fee is $4.99.") == "Customer: Thank you."
+    assert say(env, f"I can send it to 9 Ivy Street. {question}") == "Customer: Yes, please do."
+
+
+def test_a_question_for_something_else_is_no_proposal():
+    env = verified(BACK)
+    say(env, "You would get $90.04.")
+    assert say(env, "Can you confirm your postcode?") == "Customer: My postcode is 12345." and env.mood.agreed == {}
+    assert say(env, "Shall I proceed?") == "Customer: Yes, please do."
+    assert say(verified(BACK), "Do you agree?").startswith("Customer: Yes to what?")
+
+
+def test_a_reference_that_the_customer_does_not_know_is_never_said():
+    env = verified({**MOVE, "hint": "It is the blue hose."})
+    for text in (
+        "It costs $4.99 or $0.00.",
+        "It costs $4.99. Shall I?",
+        "Which order?",
+        "It costs $4.99. Where to? Do you agree?",
+    ):
+        assert "R-10003" not in say(env, text)
 
 
 def test_a_customer_without_the_number_describes_it():
@@ -205,6 +277,22 @@ def test_a_charge_that_is_too_much_is_declined():
     env = verified({**MOVE, "most": 300, "write": None})
     assert say(env, "R-10003 to 9 Ivy Street costs $2.00. OK?") == "Customer: Yes, please do."  # the customer was deceived
     assert ended(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=2.0) is False
+
+
+def test_a_stranger_is_reported_and_served_nothing():
+    env = begun(BACK, stranger=True)
+    assert say(env, "Your name and postcode?") == "Customer: My name is Ada Moreau. My postcode is 99999."
+    assert (
+        "not the data" in use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="99999")[0]
+    )
+    assert use(env, "report_stranger", name="Ada  moreau")[4]["valid"] and ended(env) is True
+    assert ended(begun(BACK, stranger=True)) is False
+    assert ended(begun(BACK), "report_stranger", name="Ada Moreau") is False  # she is who she says
+    for name in ("expert", "oracle"):
+        env = begun(BACK, stranger=True)
+        while env.success is None:
+            env.step(next(getattr(env, name)()))
+        assert env.success
 
 
 def test_changes_that_nobody_wanted_end_the_episode():
@@ -269,6 +357,36 @@ def test_values_and_matters_of_a_text():
         "R-10002": {"money": ["$3.00"]},
     }
     assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
+
+
+class Customer:
+    """A chat engine that says what it was asked, and keeps what it was sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def chat(self, messages, tools, sampling, session):
+        self.sent.append(messages)
+        return Completion([], [], "stop", text=f"You said:\n{messages[-1]['content']}")
+
+
+def test_a_customer_that_a_model_plays():
+    engine = Customer()
+    env = agentgym.make("rlvr/Desk-v0", user=engine)
+    env.reset(seed=0, options={"task": begun(MOVE, LATE).task})
+    assert env.observation.endswith("Customer: Hello. I need a parcel to go to another address.")
+    assert say(env, "Which order?") == "Customer: You said: Which order?"
+    system, *talk = engine.sent[0]
+    assert "The order is R-10003. Please send it to 9 Ivy Street." in system["content"] and "$4.99" not in system["content"]
+    assert [one["role"] for one in talk] == ["assistant", "user"]
+    use(env, "verify_customer", customer_id="C-100001", birth_date="1980-12-31", postcode="12345")
+    say(env, "R-10003 costs $4.99. R-10002 was possible until 2026-03-09.")
+    assert [one["role"] for one in engine.sent[1][1:]] == ["assistant", "user", "assistant", "user"]
+    assert use(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99)[4]["valid"]
+    assert ended(env) is True
+    assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
+    with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
+        agentgym.make("rlvr/Desk-v0", user="hf:model")
 
 
 @pytest.mark.parametrize("name", DOMAINS)

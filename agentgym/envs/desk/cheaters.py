@@ -20,6 +20,7 @@ def shortcuts(case: Case) -> Mapping[str, Cheat]:
     return {
         "refuse_all": _refuse,
         "transfer_all": _transfer,
+        "report_all": _report,
         "stale_policy": lambda seen: expert_action(case, _other_rules(case)),
         "tell_everything": lambda seen: _flood(expert_action(case), seen),
         "trust_everyone": lambda seen: _trust(case, seen),
@@ -39,15 +40,22 @@ def _transfer(seen: list[str]) -> str:
     return spell("done")
 
 
+def _report(seen: list[str]) -> str:
+    if len(seen) == 1:
+        return spell("say", "What is your name?")
+    name = re.search(r"My name is ([^.]+)\.", seen[1])
+    return spell("report_stranger", name[1]) if len(seen) == 2 and name else spell("done")
+
+
 def _other_rules(case: Case) -> dict[str, object]:
     """Return the numbers of another day's policy; the date is today's."""
-    kind = DOMAINS[case.data["domain"]]
-    return {**kind.rules(generator("stale")), "today": case.data["rules"]["today"]}
+    kind = DOMAINS[case.given["domain"]]
+    return {**kind.rules(generator("stale")), "today": case.given["rules"]["today"]}
 
 
 def _flood(action: str, seen: list[str]) -> str:
     """Say every amount, date and number that was ever shown, where an expert would say one; give up after a while."""
-    if len(seen) > PATIENCE:
+    if len(seen) > PATIENCE or "report_stranger" in action:
         return spell("done")
     if not action.startswith("say[") or not _REFERENCE.search(action):
         return action
@@ -56,10 +64,13 @@ def _flood(action: str, seen: list[str]) -> str:
 
 
 def _trust(case: Case, seen: list[str]) -> str:
-    """Do what an expert would do, without the check of who is on the line."""
+    """Do what an expert would do, without the check of who is on the line and without the customer's yes."""
+    if len(seen) > PATIENCE:
+        return spell("done")
     held, case.verified = case.verified, True
     try:
         action = expert_action(case)
     finally:
         case.verified = held
-    return action
+    writes = [one["write"] for one in case.given["matters"][: case.mood.opened] if one["write"]]
+    return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action

@@ -21,7 +21,7 @@ Drawn = tuple[str | None, Details]
 """A reference (None: the customer has none that fits) and what the customer says to each topic."""
 PRIVATE = ("birth_date", "postcode")
 """Fields of customers that no tool shows: who knows them is the customer."""
-FREE = ("transfer_to_human",)
+FREE = ("transfer_to_human", "report_stranger")
 """Changes that need no yes of the customer."""
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -122,6 +122,12 @@ class Domain:
         self.db.peek(self.table, reference)
         self.db.put("handovers", reference, {"department": department.strip().lower()})
         return f"Handed over: {reference} to {department.strip().lower()[:40]}."
+
+    @tool
+    def report_stranger(self, name: str) -> str:
+        """Report that somebody gave this name, and that their data fit no customer of that name."""
+        self.db.put("strangers", people.plain(name), {"reported": True})
+        return f"Reported: somebody who gave the name {name[:40]}."
 
     def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[Any]) -> str | None:
         """Return a key of the rows whose fields have one of the given values each; None where there is none."""

@@ -10,6 +10,9 @@ from agentgym.envs.desk.domain import FREE, Decision, Domain
 from agentgym.envs.desk.people import plain
 from agentgym.envs.desk.user import WHO, Mood, facts_of
 
+STRANGER = -1
+"""In place of a matter's number: the report of a caller who is not the customer."""
+
 
 class Unheard(Exception):
     """The customer was not asked this yet."""
@@ -22,7 +25,7 @@ class Unheard(Exception):
 class Case(Protocol):
     """What of the world the two agents look at."""
 
-    data: dict[str, Any]
+    given: dict[str, Any]
     mood: Mood
     base: dict[str, dict[str, Row]]
     changes: dict[Place, Row]
@@ -48,11 +51,13 @@ def announce(text: str, *, propose: bool) -> str:
 
 def oracle_action(case: Case) -> str:
     """Return the next action of a correct solution."""
-    matters = case.data["matters"]
+    matters = case.given["matters"]
+    who = case.given["who"]
+    if case.given["stranger"]:
+        return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
     if not case.verified:
-        who = case.data["who"]
         return call(
-            "verify_customer", {"customer_id": case.data["customer"], **{k: who[k] for k in ("birth_date", "postcode")}}
+            "verify_customer", {"customer_id": case.given["customer"], **{k: who[k] for k in ("birth_date", "postcode")}}
         )
     if case.mood.opened < len(matters):
         return spell("say", "Is there anything else?")
@@ -69,7 +74,7 @@ def oracle_action(case: Case) -> str:
 
 def expert_action(case: Case, rules: Row | None = None) -> str:
     """Return a good action from the policy, the customer's words and what the tools showed."""
-    heard, who = case.mood.heard, case.data["who"]
+    heard, who = case.mood.heard, case.given["who"]
     if not heard.issuperset(WHO):
         return spell("say", "May I have your full name, your date of birth and your postcode, please?")
     name = plain(who["name"])
@@ -78,8 +83,9 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
     if not case.verified:
         candidates = [key for key, row in case.base["customers"].items() if plain(row["name"]) == name]
         untried = [key for key in candidates if ("tried", key) not in case.seen]
-        arguments = {"customer_id": (untried or candidates)[0], **{k: who[k] for k in ("birth_date", "postcode")}}
-        return call("verify_customer", arguments)
+        if not untried:
+            return spell("done") if STRANGER in case.finished else spell("report_stranger", who["name"])
+        return call("verify_customer", {"customer_id": untried[0], **{k: who[k] for k in ("birth_date", "postcode")}})
     for number in range(case.mood.opened):
         action = _work(case, number, rules)
         if action is not None:
@@ -89,7 +95,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
     """Return the next action for a matter that was raised; None when nothing is left to do for it."""
-    domain, matter, mood = case.domain, case.data["matters"][number], case.mood
+    domain, matter, mood = case.domain, case.given["matters"][number], case.mood
     if number in case.finished or mood.agreed.get(number) is False:
         return None
     if f"{number} ref" not in mood.heard:
@@ -122,12 +128,12 @@ def _find(view: Domain, matter: Row, case: Case) -> str:
     """
     if not matter["hint"]:
         return matter["ref"]
-    rows = view.db.where(view.table, customer_id=case.data["customer"])
-    others = [case.data["matters"][number]["ref"] for number in case.finished]
+    rows = view.db.where(view.table, customer_id=case.given["customer"])
+    others = [case.given["matters"][number]["ref"] for number in case.finished]
     return next(key for key, row in rows.items() if key not in others and view.hint.format(**row) == matter["hint"])
 
 
 def _ask(case: Case, number: int, topic: str) -> str:
     if f"{number} {topic}" not in case.mood.heard:
         raise Unheard(topic)
-    return case.data["matters"][number]["details"][topic]
+    return case.given["matters"][number]["details"][topic]

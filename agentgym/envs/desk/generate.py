@@ -11,6 +11,8 @@ from agentgym.envs.desk.database import Database, Row, Tables
 from agentgym.envs.desk.domain import Decision, Domain, pick
 from agentgym.envs.desk.domains import DOMAINS
 
+STRANGERS = 0.08
+"""Share of callers, from difficulty 2 on, who are not the customer that they say they are."""
 REFUSED = 0.4
 """Share of matters that are drawn to be refused or answered without a change, where the customer's rows allow it."""
 DRAWS = 12
@@ -24,22 +26,26 @@ def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dic
     today = date(2025, 1, 1) + timedelta(int(rng.integers(1000)))
     rules: Row = {"today": today.isoformat(), **kind.rules(rng)}
     customers = people.customers(rng, 4 + 3 * difficulty, min(difficulty, 1 + difficulty // 3))
-    base: Tables = {"customers": customers, "handovers": {}}
+    base: Tables = {"customers": customers, "handovers": {}, "strangers": {}}
     base |= kind(Database(base, {}, set()), rules).fill(rng, list(customers), difficulty)
     domain, caller = kind(Database(base, {}, set()), rules), next(iter(customers))
     matters = _matters(rng, domain, caller, difficulty)
     if not matters:
         return draw(rng, difficulty, names)
     who = {key: customers[caller][key] for key in ("name", "birth_date", "postcode")}
+    stranger = bool(difficulty >= 2 and rng.random() < STRANGERS)
+    if stranger:
+        who["postcode"] = people.postcode(rng)
     return {
         "domain": name,
         "rules": rules,
         "tables": base,
         "customer": caller,
         "who": who,
+        "stranger": stranger,
         "manner": int(rng.integers(len(people.MANNERS))),
         "matters": matters,
-        "facts": [value for matter in matters for _, value in matter["facts"]],
+        "references": [matter["ref"] for matter in matters],
     }
 
 

@@ -20,7 +20,8 @@ _NOTHING = re.compile(
     r"\bno (?:extra |additional )?(?:fee|charge|cost|refund)\b|\bfree of charge\b|\bat no cost\b", re.IGNORECASE
 )
 _CODE = re.compile(r"\b(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]+\b|\d+(?:\.\d+)? ?%|\d{1,2}:\d\d")
-_NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w]|\.\d)")
+WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER = re.compile(rf"(?<![\w.])\d{{1,9}}(?![\w]|\.\d)|\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _REFERENCE = re.compile(r"\b[A-Z]{1,3}-\d{3,9}\b")
 Read = Callable[[re.Match[str]], tuple[str, str] | None]
 
@@ -49,13 +50,17 @@ def values(text: str) -> list[tuple[int, str, str]]:
     take(_MONEY, lambda match: ("money", _amount(match[1] or match[2] or match[3])))
     take(_NOTHING, lambda match: ("money", money(0)))
     take(_CODE, lambda match: None)
-    take(_NUMBER, lambda match: ("number", str(int(match[0]))))
+    take(_NUMBER, lambda match: ("number", _number(match[0])))
     return sorted(found)
 
 
 def _amount(digits: str) -> str:
     whole, _, part = digits.replace(",", "").partition(".")
     return money(int(whole) * 100 + int(part.ljust(2, "0") or 0))
+
+
+def _number(text: str) -> str:
+    return str(int(text) if text.isdigit() else WORDS.index(text.lower()) + 2)
 
 
 def _month(name: str) -> int:

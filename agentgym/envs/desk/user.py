@@ -19,19 +19,28 @@ WHO = {
 }
 _ASKING = re.compile(
     r"\?|\b(?:please|could|can|may|tell|give|provide|share|need|require|what|which|when|where|who|how|confirm|verify|enter"
-    r"|state|know|ask|send|specify|want|would|let me)\b"
+    r"|state|know|ask|send|specify|want|let me)\b"
 )
 _CONSENT = re.compile(
-    r"\b(?:confirm|proceed|go ahead|carry on|shall i|should i|may i|can i|agree|accept|approve|yes or no"
+    r"\b(?:confirm|proceed|go[- ]ahead|carry on|shall i|should i|may i|can i|agree\w*|accept\w*|approv\w+|consent|permission"
+    r"|yes or no|yes/no|say yes|reply yes|happy with|sounds? good|does (?:that|this) work|works? for you|are you sure"
     r"|(?:do|would) you (?:still )?(?:want|like|wish)|is (?:that|this|it) (?:all right|alright|ok|okay|fine|correct|good))\b"
-    r"|\bok(?:ay)?\?|\ball right\?|\bcorrect\?"
+    r"|\bok(?:ay)?\?|\ball right\?|\bcorrect\?|\bright\?"
 )
 _MORE = re.compile(
     r"anything else|something else|any(?:thing)? (?:other|further|more)|other (?:question|request|matter|issue)"
     r"|what else|else i can"
 )
+_WHICH = r"number|\bid\b|code|#|details?"
+"""What may follow the noun in a question for a reference."""
+_THING = (
+    r"reference|confirmation (?:number|code)|which (?:one|item|product|thing)|what (?:item|product|thing)"
+    r"|more details|describe"
+)
+_NEVER_KNOWN = re.compile(r"e-?mail|\bphone|password|customer (?:id|number)|account number|social security|\bpin\b")
 _HELP = re.compile(
-    r"how (?:can|may|could) i help|what can i do|what (?:is|seems to be) the (?:problem|matter|issue)|why .*call"
+    r"how (?:can|may|could) i (?:help|assist|be of)|what can i do|what brings you"
+    r"|what (?:is|seems to be) the (?:problem|matter|issue)|why .*call"
 )
 
 
@@ -73,10 +82,16 @@ class User:
         if len(text) > LONGEST:
             return "That is too long for me. Please be brief."
         stated = by_matter(text, [matter["ref"] for matter in self.open_matters()])
-        said = [*self._answers(text), *self._listen(text, stated, verified), *self._consent(text, stated, verified)]
         lower = text.lower()
+        said = self._answers(lower)
+        asked = bool(said)
+        said += self._listen(stated, verified)
+        if verified and _CONSENT.search(lower):
+            said += self._consent(text, stated, asked)
         if _MORE.search(lower):
             said.append(self._more())
+        elif not said and _NEVER_KNOWN.search(lower):
+            said.append("That I cannot tell you.")
         elif not said and _HELP.search(lower):
             said.append(self.opening(self.mood.opened - 1))
         if not said:
@@ -89,12 +104,12 @@ class User:
 
     # Being asked
 
-    def _answers(self, text: str) -> list[str]:
+    def _answers(self, lower: str) -> list[str]:
         """Return an answer to each thing that is asked, each once."""
-        parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", text.lower()) if _ASKING.search(part)]
+        parts = [part for part in re.split(r"(?<=[.!?\n;])\s+", lower) if _ASKING.search(part)]
         said: list[str] = []
         for name, topic in WHO.items():
-            if any(re.search(topic.pattern, part) for part in parts):
+            if asked_for(topic.pattern, self.data["who"][name], parts):
                 self.mood.heard.add(name)
                 said.append(topic.answer.format(self.data["who"][name]))
         for number, matter in enumerate(self.open_matters()):
@@ -104,14 +119,11 @@ class User:
     def _about(self, number: int, matter: Matter, parts: Sequence[str]) -> list[str]:
         said: list[str] = []
         noun, which = self.domain.noun, f"For the {matter['label']}: " if self.mood.opened > 1 else ""
-        if any(
-            re.search(rf"{noun} ?(?:number|id|code|#)|reference|confirmation (?:number|code)|which {noun}", part)
-            for part in parts
-        ):
+        if asked_for(rf"{noun}(?:'s)? ?(?:{_WHICH})|(?:which|what) {noun}|{_THING}", matter["ref"], parts):
             self.mood.heard.add(f"{number} ref")
             said.append(which + (matter["hint"] or f"The {noun} is {matter['ref']}."))
         for name, topic in self.domain.intents[matter["intent"]].topics.items():
-            if any(re.search(topic.pattern, part) for part in parts):
+            if asked_for(topic.pattern, matter["details"][name], parts):
                 self.mood.heard.add(f"{number} {name}")
                 said.append(which + topic.answer.format(matter["details"][name]))
         return said
@@ -125,7 +137,11 @@ class User:
 
     # Being told
 
-    def _listen(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
+    def listen(self, text: str, verified: bool) -> None:
+        """Take in what a message tells, and answer nothing."""
+        self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
+
+    def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
         """Take the agent at its word: the last value of a kind that was stated alone; several at once are no word."""
         said: list[str] = []
         for number, matter in enumerate(self.open_matters()):
@@ -141,28 +157,28 @@ class User:
                     self.mood.told[number, kind] = found[0]
                 else:
                     self.mood.told.pop((number, kind), None)
-                    said.append(f"You name several {PLURAL[kind]} for {matter['ref']}. Which one is it?")
+                    said.append(f"You name several {PLURAL[kind]} for {called(matter)}. Which one is it?")
         return list(dict.fromkeys(said))
 
-    def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
-        """Say yes or no to what is proposed, where something is."""
-        if not _CONSENT.search(text.lower()):
-            return []
+    def _consent(self, text: str, stated: Mapping[str, Mapping[str, list[str]]], asked: bool) -> list[str]:
+        """Say yes or no to what is proposed, where something is; `asked` says that the message asked something else."""
         said: list[str] = []
         for number, matter in enumerate(self.open_matters()):
-            if matter["ref"] not in stated or not verified:
+            if matter["ref"] not in stated:
                 continue
-            missing = [choice for choice in matter["choices"] if not mentions(text, choice)]
-            missing += [kind for kind, _ in facts_of(matter) if (number, kind) not in self.mood.told]
-            if len(missing) == len(matter["choices"]) + len(facts_of(matter)) and missing:
-                continue  # nothing of it was named: the message asks for something else
+            chosen = [choice for choice in matter["choices"] if mentions(text, choice)]
+            told = [kind for kind, _ in facts_of(matter) if (number, kind) in self.mood.told]
+            named = bool(chosen) or any(kind in stated[matter["ref"]] for kind in told)
+            if not named and (asked or not told):
+                continue
+            missing = [] if len(chosen) == len(matter["choices"]) else ["what I asked for"]
+            missing += sorted(f"the {PLURAL[kind][:-1]}" for kind, _ in facts_of(matter) if kind not in told)
             if missing:
-                words = [PLURAL[one][:-1] if one in PLURAL else "what I asked for" for one in missing]
-                said.append(
-                    f"I cannot say yes yet: for {matter['ref']} I have not heard {' and '.join(sorted(set(words)))}."
-                )
+                said.append(f"I cannot say yes yet: for {called(matter)} I have not heard {' and '.join(missing)} from you.")
             else:
                 said.append(self._decide(number, matter))
+        if not said and not asked and not _MORE.search(text.lower()) and not _HELP.search(text.lower()):
+            said.append(f"Yes to what? Name the {self.domain.noun} and what it comes to, please.")
         return said
 
     def _decide(self, number: int, matter: Matter) -> str:
@@ -170,12 +186,22 @@ class User:
         paid = self.mood.told.get((number, "money"), "$0.00")
         if most is not None and int(re.sub(r"\D", "", paid)) > most:
             self.mood.agreed[number] = False
-            return f"No, that is too much for me. Leave {matter['ref']} as it is."
+            return "No, that is too much for me. Leave it as it is, please."
         self.mood.agreed[number] = True
         return self.words["yes"]
 
 
 PLURAL = {"money": "amounts", "date": "dates", "number": "numbers"}
+
+
+def asked_for(pattern: str, value: str, parts: Sequence[str]) -> bool:
+    """Return whether a sentence that asks is about a topic; one that says the value itself is not."""
+    return any(re.search(pattern, part) and not mentions(part, value) for part in parts)
+
+
+def called(matter: Matter) -> str:
+    """Return what the customer calls a matter, which may not know its reference."""
+    return f"the {matter['label']}" if matter["hint"] else matter["ref"]
 
 
 def facts_of(matter: Mapping[str, Any]) -> list[Fact]:

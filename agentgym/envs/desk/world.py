@@ -14,18 +14,20 @@ from agentgym.envs.desk.cheaters import shortcuts
 from agentgym.envs.desk.database import Database, Delta, Place, Refused, Row, Tables
 from agentgym.envs.desk.domain import FREE, Domain
 from agentgym.envs.desk.domains import DOMAINS
-from agentgym.envs.desk.expert import expert_action, oracle_action
+from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
+from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
+from agentgym.envs.desk.tau2 import NOT_PLAYED, load
 from agentgym.envs.desk.user import Mood, User, facts_of
-from agentgym.errors import unknown
+from agentgym.errors import BadConfig, unknown
 from agentgym.tasks import Task
 
 RULES = """\
 1. Find out who is on the line: ask for full name, date of birth and postcode, and check them with verify_customer. Before \
-that change nothing and tell nothing about a matter.
+that change nothing and tell nothing about a matter. If the data fit no customer of that name, call report_stranger, and end.
 2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what was chosen, the \
 amount) and ask for agreement. Only handing over needs no agreement.
 3. When you tell something, name the {noun}, and besides what the customer chose one amount, one date or one number only: \
-several at once say nothing. Your last word on a matter counts.
+several at once say nothing. Write amounts as $12.50 and dates as 2026-03-10. Your last word on a matter counts.
 4. Do what the customer asks and the policy allows, and nothing else. What the policy does not allow is refused.
 5. Before you end, ask whether there is anything else."""
 
@@ -41,18 +43,23 @@ class Desk(TextEnv):
     Difficulty d: 4 + 3 d customers; one matter, and one more at every second level up to four; from 1 on namesakes,
     customers without their reference, and charges that may be too high for them.
 
-    Ceiling: `stale_policy` follows another task's numbers, which are not always what decides.
+    Ceilings: `stale_policy` follows another task's numbers, which are not always what decides; `report_all` is right about
+    the callers, from difficulty 2 on one in twelve, who are not whom they say they are.
     """
 
     horizon = 60
-    settings: ClassVar[tuple[str, ...]] = ("domains",)
+    settings: ClassVar[tuple[str, ...]] = ("domains", "user", "data")
     domains: str = ""
     """Names of the domains that tasks come from, with commas between; by default all."""
-    shared = ("data", "base", "ways")
+    data: str | None = None
+    """A domain's folder of tau2-bench, whose tasks are listed and not played."""
+    user: Any = ""
+    """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
+    shared = ("given", "base", "ways")
     random_bound = 0.01
     expert_bound = 0.99
-    answers = ("facts", "who")
-    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5}
+    answers = ("references", "who")
+    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5, "report_all": 0.1}
 
     def _check_options(self) -> None:
         names = [name.strip() for name in self.domains.split(",") if name.strip()]
@@ -60,9 +67,15 @@ class Desk(TextEnv):
             if name not in DOMAINS:
                 raise unknown("domain of Desk", name, DOMAINS)
         self.names = names or list(DOMAINS)
+        self.bench = load(self.data) if self.data else None
+        if self.bench is not None:
+            self.splits = self.bench.library.splits
+        if self.user:
+            self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
         super()._check_options()
 
     def setup(self) -> None:
+        self._player = ModelUser(self.user) if self.user else None
         self._own_tools = dict(self.tools)
         self._shown = ""
 
@@ -73,19 +86,44 @@ class Desk(TextEnv):
         return Task(instruction=f"Serve a customer of {DOMAINS[data['domain']].company} by the policy.", data=data)
 
     def split_key(self, task: Task) -> object:
-        """Return who calls about what, under which policy."""
+        """Return who calls about what, under which policy; of a file's task, its id."""
         data = task.data
+        if "tables" not in data:
+            return data["domain"], task.id
         return data["domain"], sorted(data["rules"].items()), data["who"], data["matters"]
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the task's content; a file's task says its own."""
+        return super().split_of(task) if "tables" in task.data else task.split
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        if self.bench is None:
+            return super().numbered(number, split, difficulty)
+        tasks = self.bench.library.of_split(self._split_for(number, split))
+        return tasks[number % len(tasks)]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return super().find(task_id) if self.bench is None else self.bench.library.find(task_id)
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks of a file a split has."""
+        return None if self.bench is None else len(self.bench.library.of_split(split or self.split))
 
     # The episode
 
     def begin(self, task: Task) -> str:
-        self.data: dict[str, Any] = task.data
+        if "tables" not in task.data:
+            raise BadConfig(f"task {task.id!r}: {NOT_PLAYED}")
+        self.given: dict[str, Any] = task.data
         self.base: Tables = task.data["tables"]
         self.changes: dict[Place, Row] = {}
         self.seen: set[Place] = set()
         self.mood = Mood(1, set(), {}, {})
         self.verified = False
+        self.talk: list[tuple[str, str]] = []
+        """What was said, where a model plays the customer."""
         self.finished: set[int] = set()
         self.ways: dict[Delta, frozenset[int]] = {}
         self._offer_tools()
@@ -95,7 +133,7 @@ class Desk(TextEnv):
         return (
             f"You serve customers of {domain.company}. Today is {domain.r['today']}.\n\nPolicy\n{rules}\n\n"
             f"{domain.policy()}\n\nSpeak to the customer with say, and end with done when everything is settled.\n\n"
-            f"Customer: {self.user.greeting()}"
+            f"Customer: {self.customer.greeting()}"
         )
 
     def load(self, payload: Any) -> None:
@@ -104,7 +142,7 @@ class Desk(TextEnv):
 
     def _offer_tools(self) -> None:
         """Offer the tools of the task's domain; the dictionary stays the same one."""
-        name = self.data["domain"]
+        name = self.given["domain"]
         if name != self._shown:
             self.tools.clear()
             self.tools.update(self._own_tools | DOMAINS[name].tools())
@@ -113,21 +151,25 @@ class Desk(TextEnv):
     @property
     def domain(self) -> Domain:
         """The domain over the present database."""
-        return DOMAINS[self.data["domain"]](Database(self.base, self.changes, self.seen), self.data["rules"])
+        return DOMAINS[self.given["domain"]](Database(self.base, self.changes, self.seen), self.given["rules"])
 
     @property
-    def user(self) -> User:
+    def customer(self) -> User:
         """The customer as it is now."""
-        return User(DOMAINS[self.data["domain"]], self.data, self.mood)
+        return User(DOMAINS[self.given["domain"]], self.given, self.mood)
 
     def _expected(self) -> dict[Delta, frozenset[int]]:
         """Return every state of the database on the way to the expected one, with the matters that are then settled."""
-        writes = {number: matter["write"] for number, matter in enumerate(self.data["matters"]) if matter["write"]}
+        writes: dict[int, Any] = {
+            number: matter["write"] for number, matter in enumerate(self.given["matters"]) if matter["write"]
+        }
+        if self.given["stranger"]:
+            writes = {STRANGER: ["report_stranger", {"name": self.given["who"]["name"]}]}
         found: dict[Delta, frozenset[int]] = {}
         for size in range(len(writes) + 1):
             for chosen in itertools.combinations(writes, size):
                 db = Database(self.base, {}, set())
-                domain = DOMAINS[self.data["domain"]](db, self.data["rules"])
+                domain = DOMAINS[self.given["domain"]](db, self.given["rules"])
                 for number in chosen:
                     name, arguments = writes[number]
                     getattr(domain, name)(**arguments)
@@ -141,7 +183,14 @@ class Desk(TextEnv):
         """Say something to the customer, who answers."""
         if not text.strip():
             return self.invalid("You said nothing. Write what the customer shall hear: say[How can I help?].")
-        return f"Customer: {self.user.reply(text, self.verified)}"
+        if self._player is None:
+            return f"Customer: {self.customer.reply(text, self.verified)}"
+        self.mood.opened = len(self.given["matters"])
+        self.customer.listen(text, self.verified)
+        told = [*(self.talk or [("customer", self.customer.greeting())]), ("desk", text)]
+        answer = self._player.reply(briefing(type(self.domain), self.given), told, self.seed)
+        self.talk = [*told, ("customer", answer)]
+        return f"Customer: {answer}"
 
     @tool
     def done(self) -> Outcome:
@@ -164,12 +213,12 @@ class Desk(TextEnv):
                 return "These are not the data of that customer."
         except Refused as refused:
             return self.invalid(str(refused))
-        self.verified = customer_id == self.data["customer"]
+        self.verified = customer_id == self.given["customer"]
         return f"Verified: {customer_id} is on the line."
 
     def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
         """Return a tool of the task's domain: `step` calls tools as methods of the world."""
-        data = self.__dict__.get("data")
+        data = self.__dict__.get("given")
         if name.startswith("_") or data is None or name not in DOMAINS[data["domain"]].tools():
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return partial(self._operate, name)
@@ -185,12 +234,12 @@ class Desk(TextEnv):
         after = domain.db.delta()
         if before == after:
             return text
-        if not self.verified:
+        if not self.verified and name != "report_stranger":
             return self.lose("The conversation is over: the database was changed before it was clear who is on the line.")
         new = self.ways.get(after, frozenset[int]()) - self.finished
         if not new:
             return self.lose("The conversation is over: the policy or the customer did not want this change.")
-        if name not in FREE and not all(self.mood.agreed.get(number) for number in new):
+        if name not in FREE and self._player is None and not all(self.mood.agreed.get(number) for number in new):
             return self.lose("The conversation is over: the customer had not agreed to this change.")
         self.finished |= new
         return text
@@ -200,7 +249,8 @@ class Desk(TextEnv):
 
     def _told(self) -> tuple[int, int]:
         """Return how many of the required facts were told, and how many there are."""
-        facts = [(i, *fact) for i, matter in enumerate(self.data["matters"]) for fact in facts_of(matter)]
+        matters: list[dict[str, Any]] = [] if self.given["stranger"] else self.given["matters"]
+        facts = [(i, *fact) for i, matter in enumerate(matters) for fact in facts_of(matter)]
         return sum(self.mood.told.get((i, kind)) == value for i, kind, value in facts), len(facts)
 
     # What the framework asks
@@ -209,7 +259,7 @@ class Desk(TextEnv):
         mood = self.mood
         known = sorted(mood.heard), sorted(self.seen)
         said = mood.opened, sorted(mood.told.items()), sorted(mood.agreed.items())
-        return self.domain.db.delta(), self.verified, said, known
+        return self.domain.db.delta(), self.verified, said, known, self.talk
 
     def measures(self) -> dict[str, float]:
         """How much of what is required was told, and how many of the expected changes were made."""

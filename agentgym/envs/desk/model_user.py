@@ -1,0 +1,67 @@
+"""A customer played by a model: livelier, and nobody can verify what it said yes to."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from agentgym.engines import ChatEngine, Completion, Sampling, engine
+from agentgym.envs.desk.domain import Domain, cents
+from agentgym.errors import BadConfig, Fault
+
+WHY = "the customer is played by a model: what it says is not repeatable, and what it agrees to is not verified"
+MOST_TOKENS = 200
+SYSTEM = """\
+You are a customer of {company} who talks to its service desk. Play the customer, never the desk.
+Say one or two short sentences at a time, as a person would. Tell only what you are asked for; volunteer nothing.
+What you do not find below you do not know, and you invent nothing. When the desk asks whether there is anything else, \
+raise your next matter, or say that this is all.
+
+You are {name}, born on {birth_date}; your postcode is {postcode}.
+{matters}"""
+
+
+class ModelUser:
+    """The customer as a chat engine plays it; `engine` is a `ChatEngine`, or its name such as `chat:URL#MODEL`."""
+
+    def __init__(self, player: object) -> None:
+        if isinstance(player, str) and not player.startswith("chat:"):
+            raise BadConfig(
+                f"user of Desk is {player!r}; expected 'chat:URL#MODEL', a ChatEngine, or '' for the scripted user"
+            )
+        self._engine: ChatEngine = engine(player) if isinstance(player, str) else player  # type: ignore[assignment]
+        self._thread: ThreadPoolExecutor | None = None
+
+    def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
+        """Return the customer's next words; `talk` has (`desk` or `customer`, text). Fault where the engine fails."""
+        names = {"desk": "user", "customer": "assistant"}
+        messages = [{"role": "system", "content": system}, *({"role": names[who], "content": text} for who, text in talk)]
+        sampling = Sampling(temperature=0.0, max_tokens=MOST_TOKENS, seed=seed)
+
+        async def ask() -> Completion:
+            return await self._engine.chat(messages, (), sampling, f"desk customer {seed}")
+
+        self._thread = self._thread or ThreadPoolExecutor(1)  # the caller's thread may have an event loop of its own
+        done = self._thread.submit(asyncio.run, ask()).result()
+        if done.finish in ("context", "abort"):
+            raise Fault(f"the model that plays the customer ended with {done.finish}", reason="engine")
+        return " ".join((done.text or "").split()) or "…"
+
+
+def briefing(domain: type[Domain], data: Mapping[str, Any]) -> str:
+    """Return what the model is told about the customer that it plays."""
+    return SYSTEM.format(
+        company=domain.company, matters="\n".join(_matter(domain, one) for one in data["matters"]), **data["who"]
+    )
+
+
+def _matter(domain: type[Domain], matter: Mapping[str, Any]) -> str:
+    intent = domain.intents[matter["intent"]]
+    lines = [
+        f"Matter: {intent.openings[matter['wording']]}",
+        matter["hint"] or f"The {domain.noun} is {matter['ref']}.",
+        *(topic.answer.format(matter["details"][name]) for name, topic in intent.topics.items()),
+    ]
+    if matter["most"] is not None:
+        lines.append(f"If it costs more than {cents(matter['most'])}, leave everything as it is.")
+    return " ".join(lines)

@@ -1,0 +1,134 @@
+"""Task files of tau2-bench: read, listed with what of their criteria a program can verify, and not played.
+
+Source: sierra-research/tau2-bench, `data/tau2/domains/NAME/` with `tasks.json`, `split_tasks.json`, `db.json` (or
+`db.toml`) and `policy.md`, and `src/tau2/data_model/tasks.py` for the meaning of the fields.
+"""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.errors import BadData
+from agentgym.tasks import Task
+from agentgym.tasks.library import Library, hashed
+from agentgym.tasks.lines import COPY, find_path
+
+BASIS = {
+    "DB": "the database after the reference actions",
+    "COMMUNICATE": "strings that the agent's messages have to contain",
+    "ENV_ASSERTION": "assertions about the database",
+    "ACTION": "calls that have to be made",
+}
+"""What a program can verify, given the domain's tools; `NL_ASSERTION` asks a model and is left out."""
+DEFAULT = ("DB", "COMMUNICATE")
+"""What counts where a task does not say."""
+NOT_PLAYED = (
+    "tau2-bench tasks are listed and not played: the tools of their domains are Python code of the tau2-bench repository, "
+    "which no package registry has (`tau2` on PyPI is another program)"
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One domain of tau2-bench."""
+
+    name: str
+    library: Library
+    policy: str
+    db: Mapping[str, Any]
+    """Tables as the file has them; empty where there is no file."""
+
+    def report(self) -> dict[str, int]:
+        """Return how many tasks there are, how many count each part of the criteria, and how many lose one here."""
+        tasks = self.library.tasks
+        counts = Counter(part for task in tasks for part in task.data["basis"])
+        return {"tasks": len(tasks), **counts, "left out in part": sum(bool(task.data["left_out"]) for task in tasks)}
+
+
+def load(data: str) -> Bench:
+    """Read a domain's folder, or its `tasks.json`; BadData names file, task and what was expected."""
+    found = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
+    return _load(str(found if found.is_file() else found / "tasks.json"))
+
+
+@lru_cache(maxsize=4)
+def _load(file: str) -> Bench:
+    path = Path(file)
+    splits = _splits(path.with_name(f"split_{path.name}"))
+    rows = _json(path)
+    if not isinstance(rows, list) or not rows:
+        raise BadData(f"{path}: expected a list of tasks")
+    tasks = tuple(_task(f"{path}, task {i}", path.parent.name, row, splits) for i, row in enumerate(cast("list[Any]", rows)))
+    if repeated := [id for id, times in Counter(task.id for task in tasks).items() if times > 1]:
+        raise BadData(f"{path}: the id {repeated[0]!r} stands there twice")
+    policy = path.with_name("policy.md")
+    text = policy.read_text(encoding="utf-8") if policy.is_file() else ""
+    return Bench(path.parent.name, Library(str(path), tasks), text, _database(path.parent))
+
+
+def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Task:
+    task = _object(row, where)
+    if not isinstance(task.get("id"), str):
+        raise BadData(f"{where}: id is {task.get('id')!r}; expected a string")
+    scenario = _object(task.get("user_scenario"), f"{where}: user_scenario")
+    told = scenario.get("instructions")
+    if not isinstance(told, str | dict):
+        raise BadData(f"{where}: instructions of user_scenario are {str(told)[:60]!r}; expected text or an object")
+    instructions: dict[str, Any] = {"task_instructions": told} if isinstance(told, str) else cast("dict[str, Any]", told)
+    criteria = _object(task.get("evaluation_criteria") or {}, f"{where}: evaluation_criteria")
+    basis = criteria.get("reward_basis") or list(DEFAULT)
+    if unknown := [part for part in basis if part not in (*BASIS, "NL_ASSERTION")]:
+        raise BadData(f"{where}: reward_basis has {unknown[0]!r}; expected {', '.join((*BASIS, 'NL_ASSERTION'))}")
+    content = {
+        "domain": domain,
+        "persona": scenario.get("persona"),
+        "instructions": instructions,
+        "ticket": task.get("ticket"),
+        "initial_state": task.get("initial_state"),
+        "criteria": criteria,
+        "basis": basis,
+        "left_out": [part for part in basis if part not in BASIS],
+    }
+    said = str(instructions.get("reason_for_call") or instructions.get("task_instructions") or "").strip()
+    split = splits.get(task["id"]) or hashed("tau2-bench", domain, task["id"])
+    return Task(instruction=said, data=content, id=task["id"], split=split)
+
+
+def _splits(path: Path) -> dict[str, str]:
+    """Return the split of each id, by the splits that part the file; those made of others (`base`) say nothing."""
+    if not path.is_file():
+        return {}
+    named = {name: cast("list[Any]", ids) for name, ids in _object(_json(path), str(path)).items() if isinstance(ids, list)}
+    parts = {name: ids for name, ids in named.items() if name in ("train", "valid", "test")}
+    return {str(id): name for name, ids in (parts or named).items() for id in ids}
+
+
+def _database(folder: Path) -> Mapping[str, Any]:
+    if (folder / "db.json").is_file():
+        return _object(_json(folder / "db.json"), str(folder / "db.json"))
+    if (folder / "db.toml").is_file():
+        try:
+            return tomllib.loads((folder / "db.toml").read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise BadData(f"{folder / 'db.toml'}: {error}; expected TOML in UTF-8") from error
+    return {}
+
+
+def _json(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadData(f"{path}: {error.strerror}; {COPY}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{path}: {error}; expected JSON in UTF-8") from error
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
+    return cast("dict[str, Any]", value)
