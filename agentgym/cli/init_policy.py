@@ -33,6 +33,8 @@ class Config:
     """Make a mixture of experts: four in each layer, two active for a token, each half as wide."""
     vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
+    pieces: str = "phrases"
+    """What a token may grow to: `phrases` of the world, or `words`."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -56,7 +58,7 @@ def run(config: Config) -> int:
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
-    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0)
+    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pieces=config.pieces)
     folder = init_policy(
         config.env, config.out, env_options=config.env_options, size=size, episodes=config.episodes, seed=config.seed
     )

@@ -26,6 +26,10 @@ class TrainConfig:
     """Options of the world: --env.KEY VALUE."""
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the world's own text."""
+    vocabulary: int = 1000
+    """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where a world has many names."""
+    pieces: str = "phrases"
+    """What its tokens may grow to: `phrases` of the world, or `words`, where what is said is put together anew each time."""
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, Any])
@@ -277,6 +281,7 @@ class TrainConfig:
 
 
 CHOICES = {
+    "pieces": ("phrases", "words"),
     "attention": ("auto", "flash", "flex", "sdpa", "split", "rows", "small"),
     "precision": ("auto", "fp32", "bf16"),
     "optimizer": ("adamw", "adamw8bit"),
@@ -291,6 +296,7 @@ IDLE = {"hf": ("device", "dtype")}
 """Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""
 LEAST = {
     "processes": 1,
+    "vocabulary": 300,
     "lora_rank": 0,
     "warm_episodes": 0,
     "warm_batch": 1,

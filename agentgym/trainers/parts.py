@@ -24,7 +24,7 @@ from agentgym.rollout import acollect
 from agentgym.trainers import sync
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gateway_agent import GatewayAgent
-from agentgym.trainers.policy import init_policy, load_policy, save_policy
+from agentgym.trainers.policy import PolicySize, init_policy, load_policy, save_policy
 from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.record import Record
 from agentgym.trainers.step import BaseScorer, Learner, Scorer
@@ -40,7 +40,8 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
     folder = run / "init"
     with accelerator.main_process_first():
         if accelerator.is_main_process:
-            init_policy(config.env, folder, env_options=config.env_options, seed=config.seed)
+            size = PolicySize(vocabulary=config.vocabulary, pieces=config.pieces)
+            init_policy(config.env, folder, env_options=config.env_options, size=size, seed=config.seed)
     return folder
 
 

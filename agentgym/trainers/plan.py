@@ -99,7 +99,7 @@ def read_architecture(config: TrainConfig) -> Any:
     from transformers import AutoConfig
 
     if config.model == "init":
-        return policy_shape(PolicySize())
+        return policy_shape(PolicySize(vocabulary=config.vocabulary))
     try:
         return AutoConfig.from_pretrained(config.model).get_text_config()
     except Exception as error:  # transformers raises many types for a damaged folder
@@ -118,7 +118,7 @@ def read_subject(config: TrainConfig) -> Subject:
         if folder == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
             text = world_text(config.env, dict(config.env_options), 100, config.seed)
             folder = scratch
-            train_tokenizer(text, PolicySize().vocabulary).save_pretrained(folder)
+            train_tokenizer(text, config.vocabulary, config.pieces).save_pretrained(folder)
         return Subject(architecture, trial_play(config, AutoTokenizer.from_pretrained(folder)) or guess)
 
 

@@ -24,7 +24,7 @@ from transformers import (
 
 from agentgym import registry
 from agentgym.engines import adapters
-from agentgym.errors import BadData
+from agentgym.errors import BadData, unknown
 from agentgym.seeding import generator
 
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
@@ -45,7 +45,7 @@ _NUMBERED = re.compile(r"([^\W\d_]+) \d")
 
 @dataclass(frozen=True)
 class PolicySize:
-    """The shape of a small policy."""
+    """The shape of a small policy and its tokens."""
 
     width: int = 128
     """Hidden size."""
@@ -61,6 +61,8 @@ class PolicySize:
     """Longest sequence in tokens."""
     experts: int = 0
     """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
+    pieces: str = "phrases"
+    """What a token may grow to: `phrases` of a world, or `words`."""
 
 
 def init_policy(
@@ -74,7 +76,8 @@ def init_policy(
 ) -> Path:
     """Write a randomly initialised policy and its tokenizer for a world to the folder `out`; return the folder."""
     size = size or PolicySize()
-    tokenizer = train_tokenizer(world_text(env, dict(env_options or {}), episodes, seed), size.vocabulary)
+    texts = world_text(env, dict(env_options or {}), episodes, seed)
+    tokenizer = train_tokenizer(texts, size.vocabulary, size.pieces)
     torch.manual_seed(seed)
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
 
@@ -157,31 +160,42 @@ def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> I
                 break
 
 
+PIECES = ("phrases", "words")
+_WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
+"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
+a code of letters and digits, whose characters would else be cut in ever other ways."""
+
+
+def words() -> str:
+    """Return a pattern that cuts text into words: where what is said is put together anew each time, each is copied."""
+    return rf"{_WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
+
+
 def phrases(texts: Iterable[str]) -> str:
     """Return a pattern that cuts a world's text into what a token may grow to.
 
     Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
     thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
-    Other words stay together as phrases, so that what a world says over and over becomes one token. A mark in brackets
-    and capitals ("[SEP]") is one piece with the blanks around it, so that what it parts begins as it does in a command;
-    so is a code of letters and digits, whose characters would else be cut in ever other ways.
+    Other words stay together as phrases, so that what a world says over and over becomes one token.
     """
     names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
     thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
     return (
-        r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
-        rf"|[ \n]?{thing}"
+        rf"{_WHOLE}|[ \n]?{thing}"
         r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
         rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
         r"| ?[^\s\p{L}\d]+|\s+"
     )
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with a two-token chat template on texts."""
+def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrases") -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most such `pieces`."""
     texts = list(texts)
     tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(phrases(texts)), behavior="isolated")
+    if pieces not in PIECES:
+        raise unknown("pieces of a tokenizer", pieces, PIECES)
+    pattern = words() if pieces == "words" else phrases(texts)
+    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )  # type: ignore[assignment]

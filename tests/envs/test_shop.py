@@ -376,6 +376,21 @@ def test_the_own_catalogue_has_ten_categories_of_near_alikes():
     assert len({p.category for p in shop.products}) == 10 and all(len(p.asin) == 10 for p in shop.products)
 
 
+def test_a_small_shop_is_split_by_product_too():
+    """Whatever is for sale, no product is wanted in two splits."""
+    wanted = {}
+    for split in ("train", "valid", "test"):
+        env = agentgym.make("rlvr/Shop-v0", preset="tiny", split=split)
+        assert len(env.catalogue(0).products) == 200
+        wanted[split] = {task.data["asin"] for task in env.tasks(60)}
+    assert all(wanted.values()) and not (wanted["train"] & wanted["test"] or wanted["train"] & wanted["valid"])
+    assert not wanted["valid"] & wanted["test"]
+    with pytest.raises(BadConfig, match=r"products of Shop is -1; expected a number from 0"):
+        agentgym.make("rlvr/Shop-v0", products=-1)
+    with pytest.raises(BadConfig, match=r"show_attrs of Shop is 1; expected True or False"):
+        agentgym.make("rlvr/Shop-v0", show_attrs=1)
+
+
 @pytest.mark.parametrize("difficulty", [0, 2, 4])
 def test_the_oracle_buys_what_is_wanted(difficulty):
     env = agentgym.make("rlvr/Shop-v0", difficulty=difficulty, horizon=40)

@@ -107,11 +107,12 @@ def _pick(rng: np.random.Generator, values: Sequence[str], count: int) -> list[s
 def _asin(number: int) -> str:
     """Return a name of ten characters for a product of a catalogue; no two alike.
 
-    Four syllables, which a model's tokens cut less finely than letters and digits in any order, so that it is copied
-    without slips.
+    Four syllables, of which only the last ones differ in a small catalogue: a model's tokens cut such names less finely
+    than letters and digits in any order, so that they are copied without slips.
     """
-    mixed, syllables = (number * 73_687_871 + 1_299_709) % 100**4, ""
+    syllables = ""
     for _ in range(4):
-        mixed, place = divmod(mixed, 100)
-        syllables += CONSONANTS[place // 5] + VOWELS[place % 5]
+        number, place = divmod(number, 100)
+        place = (place * 37 + 11) % 100
+        syllables = f"{CONSONANTS[place // 5]}{VOWELS[place % 5]}{syllables}"
     return f"B0{syllables}"

@@ -23,8 +23,9 @@ class Shop(TextEnv):
     """Search for a product, choose its options and buy it, as in WebShop (Yao et al. 2022, arXiv 2207.01206).
 
     Pages, commands (`search[…]`, `click[…]`) and scoring are those of WebShop in `text` mode; the catalogue is generated:
-    5,000 products in ten categories, always five nearly alike, and from difficulty 3 on 5,000 more at each level. A wish
-    names 1 + difficulty attributes and as many options, where the product has them. `split_key` is the product.
+    5,000 products in ten categories, always five nearly alike, and from difficulty 3 on 5,000 more at each level (or
+    `products`). A wish names 1 + difficulty attributes and as many options, where the product has them. `split_key` is the
+    product.
 
     Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`) are
     measures: `shaping={"score": 0.9}` pays it. An invalid action is answered by the page as it is, as in WebShop, unless
@@ -37,14 +38,18 @@ class Shop(TextEnv):
 
     horizon = 15
     feedback = "genuine"
-    settings: ClassVar[tuple[str, ...]] = ("pages", "per_page", "show_attrs")
+    settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
+    products: int = 0
+    """How many products are for sale, at least; 0: as many as the difficulty says."""
     pages: str = "webshop"
     """How pages and commands are shown: `webshop`, or `verl-agent`."""
     per_page: int = 10
     """Products on a page of results."""
     show_attrs: bool = False
     """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0, "per_page": 5, "horizon": 8}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
+    }
     random_bound = 0.02
     expert_bound = 0.7
     answers = ("asin",)
@@ -54,10 +59,10 @@ class Shop(TextEnv):
     def _check_options(self) -> None:
         if self.pages not in PAGES:
             raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
-        if isinstance(self.per_page, bool) or not isinstance(self.per_page, int) or self.per_page < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadConfig(
-                f"per_page of {type(self).__name__} is {self.per_page!r}; expected a number from 1 (WebShop: 10)"
-            )
+        for name, least in (("products", 0), ("per_page", 1)):
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of {type(self).__name__} is {value!r}; expected a number from {least}")
         if not isinstance(self.show_attrs, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"show_attrs of {type(self).__name__} is {self.show_attrs!r}; expected True or False")
         super()._check_options()
@@ -75,7 +80,7 @@ class Shop(TextEnv):
 
     def catalogue(self, difficulty: int) -> Catalogue:
         """Return what is for sale at a difficulty."""
-        return catalogue(SIZE * max(1, difficulty - 1))
+        return catalogue(self.products or SIZE * max(1, difficulty - 1))
 
     # The episode
 
@@ -249,7 +254,7 @@ class WebShop(Shop):
     """
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
-    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals", "products")
+    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals")
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
@@ -259,8 +264,6 @@ class WebShop(Shop):
     def _check_options(self) -> None:
         if self.goals not in ("synthetic", "human"):
             raise unknown("goals of WebShop", str(self.goals), ("synthetic", "human"))
-        if isinstance(self.products, bool) or not isinstance(self.products, int) or self.products < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadConfig(f"products of WebShop is {self.products!r}; expected a number from 0 (all)")
         super()._check_options()
         self.goods: Goods = load(self.data, self.goals, self.products)
 

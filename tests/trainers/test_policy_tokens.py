@@ -1,0 +1,44 @@
+"""What the tokens of a policy made here may grow to."""
+
+import pytest
+
+from agentgym.errors import BadConfig, UnknownName
+from agentgym.trainers.config import TrainConfig, read_recipe
+from agentgym.trainers.policy import train_tokenizer
+
+TEXTS = [
+    "Instruction: [SEP] i need slip resistant clogs [SEP] Search",
+    "search[slip resistant clogs 9]",
+    "Back to Search [SEP] B0DEDEKAMO [SEP] Zephyra Clogs, Slip Resistant [SEP] $9.50",
+    "click[B0DEDEKAMO]",
+] * 50
+
+
+def cut(tokenizer, text):
+    return [tokenizer.decode([token]) for token in tokenizer.encode(text)]
+
+
+@pytest.mark.parametrize("pieces", ["phrases", "words"])
+def test_marks_and_codes_are_whole(pieces):
+    tokenizer = train_tokenizer(TEXTS, 1000, pieces)
+    assert cut(tokenizer, "to Search [SEP] B0DEDEKAMO [SEP] $9")[-5:-2] == [" [SEP] ", "B0DEDEKAMO", " [SEP] "]
+    assert cut(tokenizer, "click[B0DEDEKAMO]") == ["click", "[", "B0DEDEKAMO", "]"]
+    for text in (*TEXTS[:4], "B0X1 [sep] 12345678 ABCDEFGH [A [B] x\u00e9\n"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_words_are_copied_one_by_one():
+    tokenizer = train_tokenizer(TEXTS, 1000, "words")
+    assert cut(tokenizer, "i need slip resistant clogs") == ["i", " need", " slip", " resistant", " clogs"]
+    assert cut(tokenizer, "search[slip resistant clogs 9]") == ["search", "[", "slip", " resistant", " clogs", " 9", "]"]
+    assert cut(train_tokenizer(TEXTS, 1000), "i need slip resistant clogs") == ["i need slip resistant", " clogs"]
+
+
+def test_what_is_set_wrongly_is_said():
+    with pytest.raises(UnknownName, match="pieces"):
+        train_tokenizer(TEXTS, 1000, "letters")
+    with pytest.raises(UnknownName, match="pieces"):
+        TrainConfig(pieces="letters")
+    with pytest.raises(BadConfig, match="vocabulary is 100; expected at least 300"):
+        TrainConfig(vocabulary=100)
+    assert (read_recipe("shop").pieces, read_recipe("household").pieces) == ("words", "phrases")
