@@ -144,6 +144,8 @@ def identify_shape(page: Page) -> str:
 def _is(e: Element, word: str) -> bool:
     """Return whether a drawn thing is what a word of the goal says."""
     kinds = {"circle": "circle", "rectangle": "rect", "triangle": "polygon"}
+    if e.name and word in (e.name, e.name + "s"):
+        return True
     word = word.rstrip("s")
     if word in kinds:
         return e.role == kinds[word]
