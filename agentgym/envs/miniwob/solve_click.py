@@ -153,7 +153,9 @@ def _is(e: Element, word: str) -> bool:
         return e.role == "text" and e.name.isdecimal() == (word == "digit")
     if word in ("small", "large"):
         return _small(e) == (word == "small")
-    return word in ("item", "shape", "object") or e.fact("fill") == word
+    if word == "shape":
+        return e.role != "text"
+    return word in ("item", "object") or e.fact("fill") == word
 
 
 def _small(e: Element) -> bool:
