@@ -1,6 +1,7 @@
 """The world that every world of pages is: what it defines, and what comes with it."""
 
 import hashlib
+import os
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class _Live:
     seen: dict[str, Any]
     """What the last look showed."""
     log: list[Done] = field(default_factory=list[Done])
+    process: int = field(default_factory=os.getpid)
+    """Whose it is: a forked child leaves its parent's episodes alone."""
 
 
 class BrowserEnv(TextEnv):
@@ -253,7 +256,8 @@ class BrowserEnv(TextEnv):
     def _alive(self) -> _Live:
         """Return the episode in the browser, brought there again where it is not."""
         live = self._held[0] if self._held else None
-        if live and (live.task_id, tuple(live.log)) != (self.task.id, self.log[: len(live.log)]):
+        here = self.task.id, self.log[: len(live.log)] if live else (), os.getpid()
+        if live and (live.task_id, tuple(live.log), live.process) != here:
             self._drop()
             live = None
         live = live or self._open()
@@ -319,6 +323,8 @@ def _drop(held: list[_Live], end: Callable[[Any], None]) -> None:
     """Take an episode out of the browser."""
     while held:
         live = held.pop()
+        if live.process != os.getpid():
+            continue
         server().close(live.token)
         loop().spawn(_leave(live.session))
         end(live.state)

@@ -144,6 +144,8 @@ def identify_shape(page: Page) -> str:
 def _is(e: Element, word: str) -> bool:
     """Return whether a drawn thing is what a word of the goal says."""
     kinds = {"circle": "circle", "rectangle": "rect", "triangle": "polygon"}
+    if e.name and word in (e.name, e.name + "s"):
+        return True
     word = word.rstrip("s")
     if word in kinds:
         return e.role == kinds[word]
@@ -151,7 +153,9 @@ def _is(e: Element, word: str) -> bool:
         return e.role == "text" and e.name.isdecimal() == (word == "digit")
     if word in ("small", "large"):
         return _small(e) == (word == "small")
-    return word in ("item", "shape", "object") or e.fact("fill") == word
+    if word == "shape":
+        return e.role != "text"
+    return word in ("item", "object") or e.fact("fill") == word
 
 
 def _small(e: Element) -> bool:

@@ -16,10 +16,14 @@ def choose_list(page: Page) -> str:
     return submit(page) if field.fact("value") == wanted else call("select", id=field.id, option=wanted)
 
 
+def _list(field: Element, key: str) -> list[str]:
+    """Return a list of texts that is said of a field."""
+    return json.JSONDecoder().raw_decode(field.facts.split(f"{key}=", 1)[1])[0]
+
+
 def scroll_list(page: Page) -> str:
     field = page.one("listbox")
-    options = json.loads(field.facts.split("options=", 1)[1].split(" and ")[0].split(" class=")[0].split(" focused")[0])
-    chosen = json.loads(field.facts.split("value=", 1)[1].split(" options=", 1)[0])
+    options, chosen = _list(field, "options"), _list(field, "value")
     text = page.match(r"Select (.*) from the scroll list")[1]
     wanted = [o for o in options if re.search(rf"(^|, ){re.escape(o)}(, |$)", text)]
     wrong = [o for o in options if (o in wanted) != (o in chosen)]
