@@ -135,8 +135,12 @@ def test_there_is_no_cycle():
 
 
 def pages(name):
-    """The pages of embedded sites: applications of Flask, imported when a browser is about to ask for them."""
-    return name.startswith("agentgym.envs.web.sites.") and name.rpartition(".")[2] in ("app", "frame")
+    """Whether it makes pages of an embedded site with Flask: imported when a browser is about to ask for them."""
+    if not name.startswith("agentgym.envs.web.sites.") or name.endswith((".data", ".tasks")):
+        return False
+    used = imports(MODULES[name], top_only=True)
+    made = any(one.startswith(("flask", "agentgym.envs.web.sites.frame")) for one in used)
+    return made or name.endswith(".app")
 
 
 def torch_allowed(name):

@@ -8,11 +8,12 @@ from agentgym import BadConfig, BadData
 from agentgym.evaluate.suite import Suite, read_suite, resolve, suites, worlds
 from agentgym.registry import WORLDS, make
 
-NEED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0", "rlvr/SWEBench-v0", "rlvr/ReasoningGym-v0", "rlvr/Web-v0"}
+NEED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0", "rlvr/SWEBench-v0", "rlvr/ReasoningGym-v0"}
 """Worlds that need files of others, or an extra."""
 JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+BROWSER = {"rlvr/MiniWoB-v0", "rlvr/Web-v0"}
 OWN = set(WORLDS) - NEED - {"rlvr/SearchR1-v0"}  # which has the tasks of another in other words
-EMBEDDED = {"core": OWN, "smoke": OWN - JAILED}
+EMBEDDED = {"core": OWN, "smoke": OWN - JAILED - BROWSER}
 
 
 def test_names_of_worlds():
