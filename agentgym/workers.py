@@ -182,7 +182,7 @@ class _Process:
         finally:
             self.pending.pop(world, None)
         if not ok:
-            raise Fault(value, reason="crash")
+            raise value if isinstance(value, Fault) else Fault(value, reason="crash")
         return value
 
     def _read(self) -> None:
@@ -305,7 +305,7 @@ def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Call
             env = env or make()
             reply = (True, _answer(env, request))
         except Fault as fault:
-            reply = (False, str(fault))
+            reply = (False, fault)  # with its reason
         except Exception:  # the rollout boundary, seen from the other side
             reply = (False, traceback.format_exc(limit=8))
         with lock:
