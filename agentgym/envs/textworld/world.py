@@ -22,6 +22,9 @@ _WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine ")
 _END = re.compile(r"\s*\*\*\*.*", re.DOTALL)
 _STATUS = re.compile(r"\n>[^\n]*$")
 
+SEEDS = 2**31
+"""Seeds that layouts and games are drawn from."""
+
 
 class TextWorld(TextEnv):
     """Win a game of rooms, things and doors: collect a coin, find a treasure, cook a meal.
@@ -59,10 +62,11 @@ class TextWorld(TextEnv):
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a game."""
-        challenge = str(self.challenge[int(rng.integers(len(self.challenge)))])
+        names = list(map(str, self.challenge))
+        challenge = names[int(rng.integers(len(names)))]
         level = json.dumps(games.settings(challenge, difficulty))
         while True:
-            seed = int(rng.integers(1, 2**31))
+            seed = int(rng.integers(1, SEEDS))
             try:
                 game = games.made(challenge, level, seed)
             except games.failures():  # not every map has a quest of every length
