@@ -41,6 +41,7 @@ def webshop_data(tmp_path_factory):
 DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
+MINUTES = {"rlvr/TextWorld-v0", "rlvr/ScienceWorld-v0"}
 JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 
 
@@ -72,6 +73,8 @@ def options(id, request):
 
 @pytest.mark.parametrize("id", WORLDS)
 def test_world_keeps_the_contract(id, request):
+    if id in MINUTES:
+        pytest.skip("it compiles games or starts virtual machines, which takes minutes of work: see the slow test")
     report = check(id, **options(id, request))
     assert report.ok, str(report)
     assert sum(result.status == "holds" for result in report.results) >= 18, str(report)
