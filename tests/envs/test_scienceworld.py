@@ -8,6 +8,7 @@ import agentgym
 from agentgym.envs.scienceworld import simulator, tasks
 from agentgym.envs.scienceworld.solve import way_between
 from agentgym.errors import BadConfig, MissingExtra, UnknownName
+from agentgym.tasks import Task
 
 pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java: apt install default-jre-headless")
@@ -27,7 +28,7 @@ def world(**options):
 @needs_java
 def test_variations_and_splits_are_those_of_the_package():
     assert sum(tasks.VARIATIONS.values()) == 7207
-    with simulator.lent(tasks) as (machine, _):
+    with simulator.lent(Task()) as machine:
         assert sorted(machine.ask(30, "getTaskNames")) == sorted(tasks.VARIATIONS)
         for name in tasks.VARIATIONS:
             assert machine.ask(30, "getTaskMaxVariations", name) == tasks.VARIATIONS[name]
@@ -89,7 +90,7 @@ def test_worlds_share_machines_and_a_dead_one_ends_one_episode(monkeypatch):
 
 @needs_java
 def test_a_machine_that_hangs_is_ended():
-    with pytest.raises(agentgym.Fault, match="took longer than"), simulator.lent(tasks) as (machine, _):
+    with pytest.raises(agentgym.Fault, match="took longer than"), simulator.lent(Task()) as machine:
         machine.call(0.2, lambda: machine._gateway.jvm.java.lang.Thread.sleep(60_000))
     assert not machine.alive()
 

@@ -1,7 +1,7 @@
 """The world: a level of BabyAI, seen as text, acted in by seven commands."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from agentgym.core import Outcome, TextEnv
 from agentgym.envs.babyai import bot, levels, rules, view
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
 from agentgym.tasks import Task
+
+SEEDS = 2**31
+"""Seeds that layouts and games are drawn from."""
 
 
 class BabyAI(TextEnv):
@@ -42,7 +45,7 @@ class BabyAI(TextEnv):
         """Draw a layout that turning on the spot does not solve."""
         names = levels.names(self.level, difficulty)
         while True:
-            name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(2**31))
+            name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(SEEDS))
             level = levels.layout(name, seed)
             mission = str(level.mission)
             data: dict[str, Any] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
@@ -151,5 +154,5 @@ def _progress(instr: Any, mark: Any) -> tuple[Any, ...]:
     """Return how far the verifier is: which parts are done, and what it believes was carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
-    held: Any = vars(instr).get("preCarrying")
+    held = cast("dict[str, Any]", vars(instr)).get("preCarrying")
     return (mark(held) if held is not None else None,)

@@ -16,8 +16,10 @@ MOST = 4
 """Machines per process. A world more, and one that has been idle gives its machine up and plays its actions again."""
 MEMORY = "512m"
 """Heap of one machine."""
-START = 120.0
-"""Seconds that a machine may take to start."""
+REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+"""The simulator lists things in the order of hash sets, by hashes that are otherwise drawn anew for each object."""
+START, LOAD, STEP = 120.0, 120.0, 30.0
+"""Seconds that a machine may take to start, to set up a task, and for an action."""
 
 
 def check_installed() -> None:
@@ -37,7 +39,9 @@ class Simulator:
         self.lock = threading.Lock()
         self.owner: weakref.ref[object] | None = None
         self.used = 0
-        options = [f"-Xmx{MEMORY}", "-XX:+UseSerialGC", "-Xss8m"]
+        self.played: tuple[Any, list[str]] = (None, [])
+        """What is set up in it, and what was done there since."""
+        options = [f"-Xmx{MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss8m", *REPEATABLE]
         port, token, self.process = gateway.launch_gateway(
             classpath=package.JAR_PATH,
             cwd=package.BASEPATH,
@@ -49,6 +53,19 @@ class Simulator:
         parameters = gateway.GatewayParameters(port=port, auth_token=token, auto_field=True)
         self._gateway = gateway.JavaGateway(gateway_parameters=parameters, java_process=self.process)
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
+
+    def set_up(self, key: tuple[Any, ...], log: list[str]) -> str | None:
+        """Bring it to where a log of a task leads; return what it said last, None where it was there already."""
+        known, played = self.played
+        said: str | None = None
+        if known != key or played != log[: len(played)]:
+            self.played = (None, [])
+            self.ask(LOAD, "load", *key, False)
+            self.played = (key, [])
+        for action in log[len(self.played[1]) :]:
+            said = str(self.ask(STEP, "step", action)).strip()
+            self.played[1].append(action)
+        return said
 
     def call(self, seconds: float, ask: Any) -> Any:
         """Return what the machine answers; where it takes longer or breaks down it is ended, and that is a Fault."""
@@ -100,17 +117,17 @@ _clock = iter(range(1, 2**62))
 
 
 @contextmanager
-def lent(world: object) -> Generator[tuple[Simulator, bool]]:
-    """Lend a machine for one step; the second value is False where it has what the world left in it."""
-    machine, kept = _found(world)
+def lent(world: object) -> Generator[Simulator]:
+    """Lend a machine for one step; `played` says what is in it."""
+    machine = _found(world)
     try:
-        yield machine, not kept
+        yield machine
     finally:
         machine.used = next(_clock)
         machine.lock.release()
 
 
-def _found(world: object) -> tuple[Simulator, bool]:
+def _found(world: object) -> Simulator:
     """Return a machine whose lock is held: the world's own, a free one, a new one, or the one idle for longest."""
     while True:
         with _lock:
@@ -124,7 +141,7 @@ def _found(world: object) -> tuple[Simulator, bool]:
             machine = own or next(iter(free or idle), None)
             if machine is not None and machine.lock.acquire(blocking=False):
                 machine.owner = weakref.ref(world)
-                return machine, machine is own
+                return machine
         with (machine or _machines[0]).lock:  # all are at work: wait for one
             pass
 

@@ -4,11 +4,11 @@ import functools
 import re
 from collections import deque
 
-from agentgym.envs.scienceworld.simulator import Simulator, give_back, lent
+from agentgym.envs.scienceworld.simulator import LOAD, STEP, Simulator, give_back, lent
 from agentgym.tasks import Task
 
-STEP, LOAD, GOLD = 30.0, 120.0, 300.0
-"""Seconds for an action, for setting up a task, and for the simulator to find its own solution."""
+GOLD = 300.0
+"""Seconds that the simulator may take to find its own solution."""
 TRIES = 8
 """Places of a solution at which it is taken up again before the oracle gives up."""
 DOORS = {
@@ -24,7 +24,8 @@ Key = tuple[str, int, str]
 def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the simulator's own solution of a variation, and the room that each of its actions is done in."""
     nobody = Task()  # holds the machine meanwhile
-    with lent(nobody) as (machine, _):
+    with lent(nobody) as machine:
+        machine.played = (None, [])
         machine.ask(GOLD, "load", *key, True)
         gold = tuple(str(action) for action in machine.ask(STEP, "getGoldActionSequence"))
         rooms: list[str] = []
@@ -45,7 +46,8 @@ def plan(key: Key, log: list[str]) -> tuple[str, ...]:
     if list(gold[: len(log)]) == log:
         return gold[len(log) :]
     nobody = Task()
-    with lent(nobody) as (machine, _):
+    with lent(nobody) as machine:
+        machine.played = (None, [])
         found = next((way for start in _starts(gold, log) if (way := _tried(machine, key, log, gold, rooms, start))), ())
     give_back(nobody)
     return found

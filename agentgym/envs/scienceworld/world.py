@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from agentgym.core import Outcome, TextEnv
 from agentgym.envs.scienceworld import simulator
 from agentgym.envs.scienceworld import tasks as published
-from agentgym.envs.scienceworld.simulator import Simulator
-from agentgym.envs.scienceworld.solve import LOAD, STEP, plan
+from agentgym.envs.scienceworld.simulator import STEP, Simulator
+from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, unknown
 from agentgym.tasks import Task
 
@@ -90,16 +90,15 @@ class ScienceWorld(TextEnv):
         self.log: list[str] = []
         self.score = 0
         self._plan: tuple[list[str], tuple[str, ...]] = ([], ())
-        with simulator.lent(self) as (machine, _):
-            self._set_up(machine)
+        with simulator.lent(self) as machine:
+            machine.set_up(self._key(), [])
             description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
             look = str(machine.ask(STEP, "freeActionLook")).strip()
         self.last = f"{description}\n\n{look}"
         return self.last
 
-    def _set_up(self, machine: Simulator) -> None:
-        data = self.task.data
-        machine.ask(LOAD, "load", data["name"], data["variation"], self.simplifications, False)
+    def _key(self) -> Key:
+        return self.task.data["name"], self.task.data["variation"], self.simplifications
 
     def act(self, action: str) -> str | Outcome:
         command = " ".join(action.split()).lower()
@@ -107,15 +106,15 @@ class ScienceWorld(TextEnv):
             return self.invalid(f"{command[:40]!r} is no action: say one in at most {LONGEST} letters, as help explains.")
         if command == "help":
             return _HELP
-        with simulator.lent(self) as (machine, fresh):
-            if fresh:
-                self._repeat(machine)
+        with simulator.lent(self) as machine:
+            self._repeat(machine)
             text = str(machine.ask(STEP, "step", command)).strip()
             self.score = round(100 * float(machine.ask(STEP, "getScore")))
             over = bool(machine.ask(STEP, "getCompleted"))
-        asked = self.last.startswith("Ambiguous request")  # then any answer may change what is asked
-        if text.startswith(REFUSED) and not asked:
-            return self.invalid(f"{text} Say help for the actions that there are.")
+            asked = self.last.startswith("Ambiguous request")  # then any answer may change what is asked
+            if text.startswith(REFUSED) and not asked:
+                return self.invalid(f"{text} Say help for the actions that there are.")
+            machine.played[1].append(command)
         self.log, self.last = [*self.log, command], text
         if self.score >= 100:
             return self.win(text)
@@ -123,11 +122,8 @@ class ScienceWorld(TextEnv):
 
     def _repeat(self, machine: Simulator) -> None:
         """Bring a machine to where the episode stands."""
-        self._set_up(machine)
-        text = self.last
-        for command in self.log:
-            text = str(machine.ask(STEP, "step", command)).strip()
-        if self.log and text != self.last:
+        text = machine.set_up(self._key(), self.log)
+        if text is not None and text != self.last:
             raise Fault("the simulator took another course when its actions were repeated")
 
     def state(self) -> tuple[str, ...]:
@@ -142,7 +138,6 @@ class ScienceWorld(TextEnv):
         return list(self.log), self.score, self.last
 
     def load(self, payload: tuple[list[str], int, str]) -> None:
-        simulator.give_back(self)  # what the machine has is another course of events
         self._forget()
         self.log, self.score, self.last = list(payload[0]), payload[1], payload[2]
         self._plan = ([], ())
@@ -158,8 +153,7 @@ class ScienceWorld(TextEnv):
         base, way = self._plan
         done = len(self.log) - len(base)
         if done < 0 or done >= len(way) or self.log != [*base, *way[:done]]:
-            data = self.task.data
-            self._plan = (list(self.log), plan((data["name"], data["variation"], self.simplifications), self.log))
+            self._plan = (list(self.log), plan(self._key(), self.log))
             way, done = self._plan[1], 0
         yield from way[done:]
 
