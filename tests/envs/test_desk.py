@@ -312,6 +312,18 @@ def test_changes_that_nobody_wanted_end_the_episode():
     assert ended(env, "cancel_order", order_id="R-10003") is False  # too much of a good thing
 
 
+def test_handing_over_needs_no_yes_but_the_check_of_identity():
+    handed = matter(
+        "return", "R-10002", ["transfer_to_human", {"reference": "R-10002", "department": "returns"}], [["number", "3"]]
+    )
+    env = verified(handed)
+    assert use(env, "transfer_to_human", reference="R-10002", department=" Returns")[4]["valid"]
+    say(env, "R-10002: the department returns needs three days.")
+    assert ended(env) is True
+    assert ended(begun(handed), "transfer_to_human", reference="R-10002", department="returns") is False
+    assert ended(verified(handed), "transfer_to_human", reference="R-10002", department="sales") is False
+
+
 def test_calls_that_cannot_be_carried_out_are_answered_and_change_nothing():
     env = verified(BACK)
     for name, arguments, words in (
