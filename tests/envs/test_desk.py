@@ -7,8 +7,6 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.engines import Completion
-from agentgym.envs.desk.domains import DOMAINS
-from agentgym.envs.desk.statements import by_matter, values
 
 RULES = {
     "today": "2026-03-10",
@@ -312,6 +310,18 @@ def test_changes_that_nobody_wanted_end_the_episode():
     assert ended(env, "cancel_order", order_id="R-10003") is False  # too much of a good thing
 
 
+def test_handing_over_needs_no_yes_but_the_check_of_identity():
+    handed = matter(
+        "return", "R-10002", ["transfer_to_human", {"reference": "R-10002", "department": "returns"}], [["number", "3"]]
+    )
+    env = verified(handed)
+    assert use(env, "transfer_to_human", reference="R-10002", department=" Returns")[4]["valid"]
+    say(env, "R-10002: the department returns needs three days.")
+    assert ended(env) is True
+    assert ended(begun(handed), "transfer_to_human", reference="R-10002", department="returns") is False
+    assert ended(verified(handed), "transfer_to_human", reference="R-10002", department="sales") is False
+
+
 def test_calls_that_cannot_be_carried_out_are_answered_and_change_nothing():
     env = verified(BACK)
     for name, arguments, words in (
@@ -337,26 +347,6 @@ def test_tools_are_those_of_the_tasks_domain_also_after_a_restore():
     assert "set_limit" in env.restore(state).tools
     with pytest.raises(LookupError, match="Did you mean 'airline'"):
         agentgym.make("rlvr/Desk-v0", domains="airlin")
-
-
-def test_values_and_matters_of_a_text():
-    text = (
-        "On 3 March 2026 you paid $1,250.5 for 2 bags; USD 7 more, that is 12.00 dollars, 15 % off at 10:30 (B-12345, A4)."
-    )
-    assert [value for _, *value in values(text)] == [
-        ["date", "2026-03-03"],
-        ["money", "$1250.50"],
-        ["number", "2"],
-        ["money", "$7.00"],
-        ["money", "$12.00"],
-    ]
-    odd = "It is free of charge, on Feb 30, 2026 or 2026-2-3."
-    assert [value for _, _, value in values(odd)] == ["$0.00", "2026-02-03"]
-    assert by_matter("$1.00 for R-10001, $2.00 then R-10002: $3.00", ["R-10001", "R-10002"]) == {
-        "R-10001": {"money": ["$1.00", "$2.00"]},
-        "R-10002": {"money": ["$3.00"]},
-    }
-    assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
 
 
 class Customer:
@@ -387,23 +377,3 @@ def test_a_customer_that_a_model_plays():
     assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
     with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
         agentgym.make("rlvr/Desk-v0", user="hf:model")
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-@pytest.mark.parametrize("difficulty", [0, 5])
-def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
-    env = agentgym.make("rlvr/Desk-v0", domains=name, difficulty=difficulty)
-    intents, refused = set(), 0
-    for number in range(12):
-        for player in (env.oracle, env.expert):
-            env.reset(seed=0, options={"task": env.numbered(number)})
-            while env.success is None:
-                env.step(next(player()))
-            assert env.success, (number, player)
-        for one in env.task.data["matters"]:
-            intents.add(one["intent"])
-            refused += one["write"] is None
-            stated = by_matter(one["text"], [one["ref"]])[one["ref"]]
-            for kind, value in one["facts"]:  # the sentence has that value and no other of the kind, but choices
-                assert [said for said in stated[kind] if said not in one["choices"] or said == value] == [value]
-    assert refused and (difficulty == 0 or intents == set(DOMAINS[name].intents))

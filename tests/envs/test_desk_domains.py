@@ -1,0 +1,47 @@
+"""Every domain of the desk: oracle, expert, and sentences that state what they should; and how a text is read."""
+
+import pytest
+
+import agentgym
+from agentgym.envs.desk.domains import DOMAINS
+from agentgym.envs.desk.statements import by_matter, values
+
+
+def test_values_and_matters_of_a_text():
+    text = (
+        "On 3 March 2026 you paid $1,250.5 for 2 bags; USD 7 more, that is 12.00 dollars, 15 % off at 10:30 (B-12345, A4)."
+    )
+    assert [value for _, *value in values(text)] == [
+        ["date", "2026-03-03"],
+        ["money", "$1250.50"],
+        ["number", "2"],
+        ["money", "$7.00"],
+        ["money", "$12.00"],
+    ]
+    odd = "It is free of charge, on Feb 30, 2026 or 2026-2-3."
+    assert [value for _, _, value in values(odd)] == ["$0.00", "2026-02-03"]
+    assert by_matter("$1.00 for R-10001, $2.00 then R-10002: $3.00", ["R-10001", "R-10002"]) == {
+        "R-10001": {"money": ["$1.00", "$2.00"]},
+        "R-10002": {"money": ["$3.00"]},
+    }
+    assert by_matter("$1.00", ["R-10001", "R-10002"]) == {}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("difficulty", [0, 5])
+def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
+    env = agentgym.make("rlvr/Desk-v0", domains=name, difficulty=difficulty)
+    intents, refused = set(), 0
+    for number in range(12):
+        for player in (env.oracle, env.expert):
+            env.reset(seed=0, options={"task": env.numbered(number)})
+            while env.success is None:
+                env.step(next(player()))
+            assert env.success, (number, player)
+        for one in env.task.data["matters"]:
+            intents.add(one["intent"])
+            refused += one["write"] is None
+            stated = by_matter(one["text"], [one["ref"]])[one["ref"]]
+            for kind, value in one["facts"]:  # the sentence has that value and no other of the kind, but choices
+                assert [said for said in stated[kind] if said not in one["choices"] or said == value] == [value]
+    assert refused and (difficulty == 0 or intents == set(DOMAINS[name].intents))
