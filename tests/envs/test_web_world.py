@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym.browser import chromium
+from agentgym.core import Task
 from agentgym.errors import UnknownName
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs a Chromium: see `agentgym doctor`")
@@ -167,3 +168,8 @@ def test_oracle_solves_fifty_tasks(difficulty):
         env.reset(seed=seed, options={"task": task})
         assert play(env, env.oracle)[0] == 1.0, task
     env.close()
+
+
+def test_harder_tasks_have_more_turns():
+    assert [agentgym.make("rlvr/Web-v0").limit_of(Task("", {}, difficulty=difficulty)) for difficulty in (0, 3)] == [50, 125]
+    assert agentgym.make("rlvr/Web-v0", horizon=9).limit_of(Task("", {}, difficulty=3)) == 9

@@ -18,6 +18,9 @@ from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig, unknown
 from agentgym.seeding import generator
 
+MORE_TURNS = 25
+"""How many more turns each step of difficulty gives."""
+
 
 class Web(BrowserEnv):
     """Use a real browser on embedded sites: a shop, a forum, a wiki and others (WebArena's kinds of site).
@@ -63,6 +66,10 @@ class Web(BrowserEnv):
         return self._hosts
 
     # Tasks
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more of them the more parts tasks have."""
+        return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a task of one of the families."""
