@@ -3,13 +3,13 @@
 import asyncio
 import atexit
 import os
-import threading
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any
 
 from agentgym.browser.chromium import arguments, needed
 from agentgym.browser.loop import loop
+from agentgym.browser.process import PerProcess
 from agentgym.browser.server import HEADER, READY, server
 from agentgym.browser.tab import Tab
 from agentgym.errors import Fault
@@ -41,8 +41,8 @@ class Context:
 class Browser:
     """Chromium, started when first needed, and again after it died: then only the episodes that were in it end."""
 
-    def __init__(self, world: str) -> None:
-        self.path = needed(world)
+    def __init__(self) -> None:
+        self.path = needed("A world of pages")
         self.playwright: Any = None
         self.handle: Any = None
         self.starting = asyncio.Lock()
@@ -154,18 +154,14 @@ class Browser:
             await self.playwright.stop()
 
 
-_made: Browser | None = None
-_lock = threading.Lock()
+def _new() -> Browser:
+    made = Browser()
+    atexit.register(_stop, made, os.getpid())
+    return made
 
 
-def browser(world: str = "this world") -> Browser:
-    """Return the browser of this process; MissingExtra where there is none to be had."""
-    global _made
-    with _lock:
-        if _made is None:
-            _made = Browser(world)
-            atexit.register(_stop, _made, os.getpid())
-        return _made
+browser = PerProcess(_new)
+"""Returns the browser of this process; MissingExtra where there is none to be had."""
 
 
 def _stop(made: Browser, process: int) -> None:
@@ -175,13 +171,3 @@ def _stop(made: Browser, process: int) -> None:
         loop().run(made.stop(), 10)
     except Exception:  # the driver ends its browser when our end of its pipe closes
         return
-
-
-def _forget() -> None:
-    """A forked child leaves its parent's browser alone and starts its own."""
-    global _made, _lock
-    _made, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

@@ -1,12 +1,12 @@
 """One private event-loop thread per process, in which everything of the browser happens."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from agentgym.browser.process import PerProcess
 from agentgym.errors import Fault
 
 T = TypeVar("T")
@@ -35,24 +35,5 @@ class Loop:
         asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
 
-_made: Loop | None = None
-_lock = threading.Lock()
-
-
-def loop() -> Loop:
-    """Return the loop of this process."""
-    global _made
-    with _lock:
-        if _made is None:
-            _made = Loop()
-        return _made
-
-
-def _forget() -> None:
-    """A forked child has none of its parent's threads: it makes its own."""
-    global _made, _lock
-    _made, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+loop = PerProcess(Loop)
+"""Returns the loop of this process."""

@@ -5,12 +5,13 @@ token in a header that no page can read, so one application serves all episodes,
 one episode are answered one at a time.
 """
 
-import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
+
+from agentgym.browser.process import PerProcess
 
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 HEADER = "X-Agentgym-Episode"
@@ -108,24 +109,5 @@ def known(url: str) -> bool:
     return parts.scheme == "http" and parts.netloc.lower() in SITES
 
 
-_made: Server | None = None
-_lock = threading.Lock()
-
-
-def server() -> Server:
-    """Return the server of this process."""
-    global _made
-    with _lock:
-        if _made is None:
-            _made = Server()
-        return _made
-
-
-def _forget() -> None:
-    """A forked child has none of its parent's threads: it makes its own."""
-    global _made, _lock
-    _made, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+server = PerProcess(Server)
+"""Returns the server of this process."""

@@ -48,6 +48,8 @@ class Tab:
             "Network.requestWillBeSent": self._request,
             "Network.loadingFinished": self._answered,
             "Network.loadingFailed": self._answered,
+            "Network.webSocketCreated": self._request,  # our server refuses it, which closes it
+            "Network.webSocketClosed": self._answered,
             "Page.frameStartedLoading": self._load,
             "Page.frameStoppedLoading": self._loaded,
             "Page.frameDetached": self._loaded,

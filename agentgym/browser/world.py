@@ -292,7 +292,7 @@ class BrowserEnv(TextEnv):
         return self._held[0]
 
     async def _enter(self, token: str, url: str) -> tuple[Session, dict[str, Any]]:
-        made = browser(f"rlvr/{type(self).__name__}-v0")
+        made = browser()
         kind = Kind(self.clock, *self.viewport)
         context = await made.take(kind, token)
         session = Session(made, context, self.page_options, self.pause)

@@ -1,0 +1,29 @@
+"""Things of which a process has one."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PerProcess(Generic[T]):
+    """Returns the one object of this process, made when first asked for."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.make = make
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def __call__(self) -> T:
+        with self._lock:
+            if self._made is None:
+                self._made = self.make()
+            return self._made
+
+    def _forget(self) -> None:
+        """A forked child has none of its parent's threads and leaves its browser alone: it makes its own."""
+        self._made: T | None = None
+        self._lock = threading.Lock()
