@@ -74,7 +74,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
     done: list[Any] = []
     for number, command in enumerate(commands):
         before = [event.triggered for event in events]
-        done.append(record.follow(command))
+        done.append(record.follow(command) or done[-1])  # the package repeats what it saw last, too
         for event, triggered in zip(events, before, strict=True):
             if event.triggered and not triggered:
                 event.event.actions, event.event.commands = list(done), list(commands[: number + 1])

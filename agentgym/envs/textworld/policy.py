@@ -12,15 +12,16 @@ class Record:
         self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 
     def follow(self, command: str) -> Any:
-        """Take note of a command that was carried out, and return the action that it is.
+        """Take note of a command that was carried out, and return the action that it is, None where there is none.
 
-        A meal of two ingredients is possible where one of three is, by the same command: the game takes all.
+        A meal of fewer ingredients is possible where one of more is, by the same command: the game takes all.
         """
         actions = self.progress.valid_actions
         names = self._words.gen_commands_from_actions(actions)
         same = [action for action, name in zip(actions, names, strict=True) if name == command]
-        action = max(same, key=lambda action: len(action.preconditions))
-        self.progress.update(action)
+        action = max(same, key=lambda action: len(action.preconditions), default=None)
+        if action is not None:
+            self.progress.update(action)
         return action
 
     def commands(self) -> list[str]:

@@ -106,11 +106,11 @@ class TextWorld(TextEnv):
         self._now, self._played = self._game.reset(), (task.id, [])
 
     def act(self, action: str) -> str | Outcome:
-        command = understood(action)
         possible = self.admissible()
-        if command not in possible:
+        command = found(action, possible)
+        if command is None:
             some = ", ".join(possible[:SHOWN]) + (", …" if len(possible) > SHOWN else "")
-            return self.invalid(f"{command[:60]!r} cannot be done here. Possible is: {some}.")
+            return self.invalid(f"{understood(action)[:60]!r} cannot be done here. Possible is: {some}.")
         self._play(command)
         self.log.append(command)
         text = _plain(self._now.feedback)
@@ -170,6 +170,12 @@ class TextWorld(TextEnv):
             policy.follow(command)
         self._policy = policy
         yield from policy.commands()
+
+
+def found(action: str, possible: Sequence[str]) -> str | None:
+    """Return the possible command that an action means, in whatever case: some things are written with capitals."""
+    words = understood(action)
+    return next((command for command in possible if command.lower() == words), None)
 
 
 def understood(action: str) -> str:
