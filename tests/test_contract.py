@@ -48,7 +48,7 @@ JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 
 LONG = {
     "rlvr/Web-v0": ("equal keys", "snapshots here", "splits are disjoint", "oracle recovers"),
-    "rlvr/TextWorld-v0": ("splits are disjoint", "oracle recovers", "cheaters fail", "chance is poor"),
+    "rlvr/TextWorld-v0": ("splits are disjoint", "cheaters fail"),
     "rlvr/ScienceWorld-v0": (
         "equal keys",
         "failure never wins",
