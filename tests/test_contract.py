@@ -44,7 +44,17 @@ DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 
 
-LONG: dict[str, tuple[str, ...]] = {}
+LONG = {
+    "rlvr/TextWorld-v0": ("splits are disjoint", "cheaters fail"),
+    "rlvr/ScienceWorld-v0": (
+        "equal keys",
+        "failure never wins",
+        "snapshots here",
+        "oracle recovers",
+        "cheaters fail",
+        "chance is poor",
+    ),
+}
 """Laws that take minutes: the test marked slow looks at them."""
 
 
@@ -65,7 +75,6 @@ def options(id, request):
         pytest.importorskip("minigrid", reason="needs the extra `babyai`")
     if id == "rlvr/TextWorld-v0":
         pytest.importorskip("textworld", reason="needs the extra `textworld`")
-        return {"challenge": "coin_collector"}  # tests/envs/test_textworld.py has the others
     if id == "rlvr/ScienceWorld-v0":
         pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
         if shutil.which("java") is None:
@@ -81,7 +90,7 @@ def test_world_keeps_the_contract(id, request):
     laws = [name for name in LAWS if name not in LONG.get(id, ())]
     report = check(id, laws=laws, **options(id, request))
     assert report.ok, str(report)
-    assert sum(result.status == "holds" for result in report.results) >= 18, str(report)
+    assert sum(result.status == "holds" for result in report.results) >= 18 - len(LONG.get(id, ())), str(report)
 
 
 @pytest.mark.slow

@@ -33,6 +33,8 @@ def test_commands_are_understood_in_short():
         "i": "inventory",
     }
     assert {said: play.understood(said) for said in words} == words
+    assert play.found("cook the chop with bbq", ["cook chop with BBQ"]) == "cook chop with BBQ"
+    assert play.found("cook chop with bb", ["cook chop with BBQ"]) is None
 
 
 def test_texts_lose_their_frame_and_their_count_of_turns():
@@ -44,7 +46,7 @@ def test_texts_lose_their_frame_and_their_count_of_turns():
 def test_a_cooking_game_is_won_by_the_oracle_after_wandering_and_remembered_by_a_snapshot():
     env = world(challenge="cooking", difficulty=1)
     text, info = env.reset(seed=0, options={"task": 0, "horizon": 200})
-    assert text.startswith("You are hungry!") and "-=" in text and "TextWorld" not in text
+    assert text.startswith("You are hungry!") and "-=" in text and "$$$" not in text
     rng = random.Random(1)
     for _ in range(6):
         env.step(rng.choice([c for c in info["admissible"] if c.startswith(("go", "open", "look", "inventory", "examine"))]))
@@ -91,11 +93,11 @@ def test_options_are_checked(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("challenge", ["coin_collector", "treasure_hunter", "cooking"])
+@pytest.mark.parametrize("challenge", ["coin_collector", "treasure_hunter", "cooking", "simple"])
 @pytest.mark.parametrize("difficulty", [0, 2])
 def test_the_oracle_solves_two_hundred_tasks(challenge, difficulty):
     env = world(challenge=challenge, difficulty=difficulty, split="test")
-    for task in env.tasks(34):
+    for task in env.tasks(25):
         env.reset(seed=0, options={"task": task})
         while env._running:
             env.step(next(env.oracle()))

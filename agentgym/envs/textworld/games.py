@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,9 @@ _ROOMS = (1, 6, 9, 12)
 def settings(challenge: str, difficulty: int) -> dict[str, Any]:
     """Return what the package's own `make` of a challenge is given."""
     if challenge == "coin_collector":  # its games have 100 rooms at most
-        return {"level": min(3 + 2 * difficulty, 100)}
+        return {"level": min(5 + 2 * difficulty, 100)}
     if challenge == "treasure_hunter":  # from level 21 on a game takes seconds to make
-        return {"level": min(2 + 2 * difficulty, 20)}
+        return {"level": min(6 + 2 * difficulty, 20)}
     if challenge == "cooking":
         count, skilled = min(1 + difficulty // 2, 5), difficulty > 0
         rooms = _ROOMS[min(difficulty, 3)]
@@ -61,7 +61,23 @@ def _package() -> Any:
     package = importlib.import_module("textworld")
     data = importlib.import_module("textworld.generator.data")
     data.KnowledgeBase.load = staticmethod(functools.cache(data.KnowledgeBase.load))
+    importlib.import_module("textworld.generator.maker").GameMaker.set_walkthrough = _walk
     return package
+
+
+def _walk(maker: Any, commands: Sequence[str]) -> None:
+    """Note the solution in the events that it brings about, as the package does, who compiles the game to find out."""
+    from agentgym.envs.textworld.policy import Record
+
+    record = Record(maker.build())
+    events = [event for quest in record.progress.quest_progressions for event in quest.win_events]
+    done: list[Any] = []
+    for number, command in enumerate(commands):
+        before = [event.triggered for event in events]
+        done.append(record.follow(command) or done[-1])  # the package repeats what it saw last, too
+        for event, triggered in zip(events, before, strict=True):
+            if event.triggered and not triggered:
+                event.event.actions, event.event.commands = list(done), list(commands[: number + 1])
 
 
 @functools.lru_cache(maxsize=32)

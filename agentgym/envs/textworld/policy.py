@@ -4,22 +4,39 @@ import importlib
 from typing import Any
 
 
-class Policy:
-    """The package's record of an episode, which knows what is still to be done to win."""
+class Record:
+    """The package's record of an episode, which knows what is possible, what came about, and what is still to be done."""
 
-    def __init__(self, key: str, game: Any) -> None:
-        self.key = key
-        self.log: list[str] = []
+    def __init__(self, game: Any) -> None:
         self._words = importlib.import_module("textworld.generator.inform7").Inform7Game(game)
-        self._progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
+        self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 
-    def follow(self, command: str) -> None:
-        """Take note of a command that was carried out."""
-        actions = self._progress.valid_actions
+    def follow(self, command: str) -> Any:
+        """Take note of a command that was carried out, and return the action that it is, None where there is none.
+
+        A meal of fewer ingredients is possible where one of more is, by the same command: the game takes all.
+        """
+        actions = self.progress.valid_actions
         names = self._words.gen_commands_from_actions(actions)
-        self._progress.update(actions[names.index(command)])
-        self.log.append(command)
+        same = [action for action, name in zip(actions, names, strict=True) if name == command]
+        action = max(same, key=lambda action: len(action.preconditions), default=None)
+        if action is not None:
+            self.progress.update(action)
+        return action
 
     def commands(self) -> list[str]:
         """Return the commands that win the game from here."""
-        return list(self._words.gen_commands_from_actions(self._progress.winning_policy or []))
+        return list(self._words.gen_commands_from_actions(self.progress.winning_policy or []))
+
+
+class Policy(Record):
+    """The record of one task, with what was done in it."""
+
+    def __init__(self, key: str, game: Any) -> None:
+        super().__init__(game)
+        self.key = key
+        self.log: list[str] = []
+
+    def follow(self, command: str) -> Any:
+        self.log.append(command)
+        return super().follow(command)
