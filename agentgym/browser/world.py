@@ -297,15 +297,18 @@ class BrowserEnv(TextEnv):
         context = await made.take(kind, token)
         session = Session(made, context, self.page_options, self.pause)
         try:
-            await session.begin(url)
-            await self.prepare(session)
-            await session.rest()
-            seen = await session.look()  # a look also numbers the elements: no action is possible before it
+            seen = await session.safely(self._first(session, url))
         except BaseException:
             made.give_back(context)
             raise
         made.refill(kind)
         return session, seen
+
+    async def _first(self, session: Session, url: str) -> dict[str, Any]:
+        await session.begin(url)
+        await self.prepare(session)
+        await session.rest()
+        return await session.look()  # a look also numbers the elements: no action is possible before it
 
     def _drop(self) -> None:
         _drop(self._held, self.end)
