@@ -6,14 +6,13 @@ import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
-from urllib.parse import urljoin
 
 from agentgym.actions import tool
 from agentgym.browser.browser import Kind, browser
 from agentgym.browser.chromium import needed
 from agentgym.browser.loop import loop
 from agentgym.browser.observation import Element, elements, written
-from agentgym.browser.server import SITES, known, server
+from agentgym.browser.server import SITES, address, server
 from agentgym.browser.session import Session
 from agentgym.browser.tab import PageError
 from agentgym.core import Outcome, TextEnv
@@ -153,8 +152,8 @@ class BrowserEnv(TextEnv):
     @tool
     def goto(self, path: str) -> Outcome:
         """Load a path of this site such as /cart, or an address such as http://shop.test/cart."""
-        url = urljoin(self.seen["url"], path.strip())
-        if len(url) > 2000 or not known(url):
+        url = address(path, self.seen["url"], self.hosts())
+        if url is None or len(url) > 2000:
             hosts = ", ".join(sorted(f"http://{host}/" for host in self.hosts()))
             return self.refused(f"{path[:80]!r} leads nowhere. There is: {hosts}")
         return self.do("navigate", url)

@@ -78,6 +78,9 @@ def test_forms_and_frames(env):
         ("goto[chrome://crash]", "leads nowhere. There is: http://hostile.test/"),
         ("goto[file:///etc/passwd]", "leads nowhere"),
         ("goto[http://127.0.0.1:22/]", "leads nowhere"),
+        ("goto[http://[]", "leads nowhere"),
+        ("goto[http://[hostile.test]/]", "leads nowhere"),
+        ("goto[http://hostile.test\N{ACCOUNT OF}/]", "leads nowhere"),
     ],
 )
 def test_errors_say_what_is_wrong_and_change_nothing(env, action, error):
