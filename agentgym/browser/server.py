@@ -7,9 +7,9 @@ one episode are answered one at a time.
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from agentgym.browser.process import PerProcess
 
@@ -103,10 +103,14 @@ class Server:
                     close()
 
 
-def known(url: str) -> bool:
-    """Return whether a URL lies on a mounted host."""
-    parts = urlsplit(url)
-    return parts.scheme == "http" and parts.netloc.lower() in SITES
+def address(path: str, page: str, hosts: Collection[str]) -> str | None:
+    """Return the URL that a path or an address means on a page; None where it lies on none of the hosts."""
+    try:
+        url = urljoin(page, path.strip())
+        parts = urlsplit(url)
+    except ValueError:  # brackets or characters that no host has
+        return None
+    return url if parts.scheme == "http" and parts.netloc.lower() in hosts else None
 
 
 server = PerProcess(Server)

@@ -75,13 +75,20 @@ class Session:
             self.notes.append(text)
 
     async def safely(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what a coroutine returns; Fault as soon as the process of a page crashes, for that answers nothing."""
+        """Return what a coroutine returns; Fault as soon as the process of a page crashes, for that answers nothing.
+
+        What Playwright raises and no action has made a sentence of is a Fault too: the browser or the page is gone.
+        """
+        from playwright.async_api import Error
+
         task, crash = asyncio.ensure_future(work), asyncio.ensure_future(self.crash.wait())
         try:
             await asyncio.wait({task, crash}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Fault("the page's process crashed", reason="crash")
             return task.result()
+        except Error as error:
+            raise Fault(f"the browser does not answer: {str(error)[:200]}", reason="crash") from error
         finally:
             task.cancel()
             crash.cancel()

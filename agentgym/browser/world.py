@@ -6,14 +6,13 @@ import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
-from urllib.parse import urljoin
 
 from agentgym.actions import tool
 from agentgym.browser.browser import Kind, browser
 from agentgym.browser.chromium import needed
 from agentgym.browser.loop import loop
 from agentgym.browser.observation import Element, elements, written
-from agentgym.browser.server import SITES, known, server
+from agentgym.browser.server import SITES, address, server
 from agentgym.browser.session import Session
 from agentgym.browser.tab import PageError
 from agentgym.core import Outcome, TextEnv
@@ -153,8 +152,8 @@ class BrowserEnv(TextEnv):
     @tool
     def goto(self, path: str) -> Outcome:
         """Load a path of this site such as /cart, or an address such as http://shop.test/cart."""
-        url = urljoin(self.seen["url"], path.strip())
-        if len(url) > 2000 or not known(url):
+        url = address(path, self.seen["url"], self.hosts())
+        if url is None or len(url) > 2000:
             hosts = ", ".join(sorted(f"http://{host}/" for host in self.hosts()))
             return self.refused(f"{path[:80]!r} leads nowhere. There is: {hosts}")
         return self.do("navigate", url)
@@ -297,15 +296,18 @@ class BrowserEnv(TextEnv):
         context = await made.take(kind, token)
         session = Session(made, context, self.page_options, self.pause)
         try:
-            await session.begin(url)
-            await self.prepare(session)
-            await session.rest()
-            seen = await session.look()  # a look also numbers the elements: no action is possible before it
+            seen = await session.safely(self._first(session, url))
         except BaseException:
             made.give_back(context)
             raise
         made.refill(kind)
         return session, seen
+
+    async def _first(self, session: Session, url: str) -> dict[str, Any]:
+        await session.begin(url)
+        await self.prepare(session)
+        await session.rest()
+        return await session.look()  # a look also numbers the elements: no action is possible before it
 
     def _drop(self) -> None:
         _drop(self._held, self.end)

@@ -10,6 +10,7 @@ from hostile_site import Hostile
 from agentgym.browser.browser import browser
 from agentgym.browser.chromium import chromium
 from agentgym.browser.loop import loop
+from agentgym.errors import Fault
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs a Chromium: apt install chromium")
 
@@ -77,6 +78,9 @@ def test_forms_and_frames(env):
         ("goto[chrome://crash]", "leads nowhere. There is: http://hostile.test/"),
         ("goto[file:///etc/passwd]", "leads nowhere"),
         ("goto[http://127.0.0.1:22/]", "leads nowhere"),
+        ("goto[http://[]", "leads nowhere"),
+        ("goto[http://[hostile.test]/]", "leads nowhere"),
+        ("goto[http://hostile.test\N{ACCOUNT OF}/]", "leads nowhere"),
     ],
 )
 def test_errors_say_what_is_wrong_and_change_nothing(env, action, error):
@@ -191,7 +195,9 @@ def test_a_browser_that_dies_is_started_again(env, calm):
     made = browser()
     os.kill(_pid(made), signal.SIGKILL)
     assert env.step("scroll[down]")[4]["reason"] == "crash"
-    assert calm.step("scroll[down]")[4]["reason"] == "crash"
+    with pytest.raises(Fault, match="does not answer"):
+        calm.screenshot()
+    assert calm.step("back[]")[4]["reason"] == "crash"
     env.reset(seed=1)
     assert env.step("scroll[down]")[3] is False and browser() is made
 

@@ -3,6 +3,7 @@
 import pytest
 from web_pages import TextBrowser, made, solved
 
+from agentgym.envs.web.family import plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
 
@@ -68,3 +69,19 @@ def test_start_pages_are_there():
         state, _, _ = made(family, 0)
         browser = TextBrowser(state)
         assert browser.request("GET", f"http://{family.sites[0]}.test/").has("link", "Restore demo data")
+
+
+@pytest.mark.parametrize(
+    "said", ["5 March 2026", "Thursday, 5 March 2026.", "March 5, 2026", "2026-03-05", " 05 MARCH 2026"]
+)
+def test_a_date_is_right_however_it_is_written(said):
+    assert plain(said) == plain("5 March 2026") != plain("6 March 2026")
+
+
+def test_what_is_no_date_stays_as_it_is():
+    assert [plain(text) for text in ("$1,234.50", '"Done."', "March", "2026-02-30")] == [
+        "1234.50",
+        "done",
+        "march",
+        "2026-02-30",
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 import agentgym
 from agentgym.browser import chromium
+from agentgym.browser.server import SITES
 from agentgym.core import Task
 from agentgym.errors import UnknownName
 
@@ -151,6 +152,18 @@ def test_first_observation_says_what_there_is(env):
     assert all(f"http://{name}.test/" in observation for name in ("shop", "forum", "wiki", "tracker", "calendar", "mail"))
     assert "You are logged in everywhere as" in observation and info["admissible"] is None
     assert not env.step("goto[http://example.org/]")[4]["valid"]
+
+
+def _empty(environ, start_response):
+    start_response("200 OK", [("Content-Length", "0")])
+    return [b""]
+
+
+def test_other_worlds_of_the_process_are_out_of_reach(env, monkeypatch):
+    monkeypatch.setitem(SITES, "other.test", _empty)
+    env.reset(seed=0, options={"task": only("wiki-fact")})
+    observation, *_, info = env.step("goto[http://other.test/]")
+    assert "leads nowhere" in info["error"] and "URL: http://wiki.test/" in observation
 
 
 def test_families_and_sites_are_chosen_by_name():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Generator
+from datetime import datetime
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,11 +66,23 @@ def is_possible(rng: np.random.Generator, share: float = 0.12) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return an answer without what does not matter: case, spaces, quotes, a final stop, $ and commas in numbers."""
+    """Return an answer without what does not matter: case, spaces, quotes, a final stop, $ and commas in numbers, how
+    a date is written.
+    """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
     text = re.sub(r"\s*,\s*", ", ", text)
-    return re.sub(r"\$\s*(?=\d)", "", text)
+    return _dated(re.sub(r"\$\s*(?=\d)", "", text))
+
+
+def _dated(text: str) -> str:
+    """Return a text that is a date, with its weekday or without, as 2026-03-05; every other text as it is."""
+    for form in ("%d %B %Y", "%A, %d %B %Y", "%B %d, %Y", "%A, %B %d, %Y", "%Y-%m-%d"):
+        try:
+            return datetime.strptime(text, form).date().isoformat()
+        except ValueError:
+            continue
+    return text
 
 
 def absent(known: list[str], draw: Callable[[], str]) -> str:

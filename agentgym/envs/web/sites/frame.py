@@ -149,8 +149,8 @@ def to_page(at: int) -> str:
 
 
 def like(text: str) -> str:
-    """Return the pattern of LIKE (with ESCAPE '\\') that finds a text anywhere."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    """Return the pattern of LIKE (with ESCAPE '\\') that finds a text anywhere; SQLite takes no pattern without end."""
+    escaped = text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
