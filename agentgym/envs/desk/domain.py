@@ -183,7 +183,8 @@ def cents(value: int) -> str:
 def to_cents(amount: float) -> int:
     """Return an amount given in dollars in cents; Refused for what is no amount."""
     if not 0 <= amount < 10_000_000:
-        raise Refused(f"{amount:g} is no amount of dollars.")
+        shown = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers know no bounds
+        raise Refused(f"{shown} is no amount of dollars.")
     return round(amount * 100)
 
 
