@@ -268,6 +268,23 @@ def test_consent_is_to_what_was_named():
     assert ended(verified(MOVE), "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99) is False
 
 
+def test_a_yes_to_another_amount_is_none():
+    done = {"order_id": "R-10003", "address": "9 Ivy Street", "fee": 4.99}
+    env = verified(MOVE)
+    assert say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?") == "Customer: Yes, please do."
+    assert ended(env, "change_address", **done) is False
+    env = verified(MOVE)
+    say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?")
+    say(env, "I am wrong: R-10003 costs $4.99.")  # which nobody agreed to
+    assert ended(env, "change_address", **done) is False
+    env = verified(MOVE)
+    say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?")
+    say(env, "I am wrong: R-10003 to 9 Ivy Street for $4.99. Do you agree?")
+    say(env, "Was it $0.00 or $4.99 for R-10003?")  # the yes stands
+    assert use(env, "change_address", **done)[4]["valid"] and not say(env, "R-10003: $4.99.").endswith("?")
+    assert ended(env) is True
+
+
 def test_a_charge_that_is_too_much_is_declined():
     env = verified({**MOVE, "most": 300, "write": None})
     assert "too much" in say(env, "R-10003 to 9 Ivy Street costs $4.99. OK?")

@@ -1,7 +1,7 @@
 """The customer: a program with a goal that answers what it is asked, agrees to what it wants, and volunteers nothing."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,8 @@ class Mood:
     """What was revealed: topics, those of a matter with its number."""
     told: dict[tuple[int, str], str]
     """By matter and kind, the agent's word in force: the last value stated alone."""
-    agreed: dict[int, bool]
-    """By matter, whether the customer said yes or no to it."""
+    agreed: dict[int, dict[str, str] | None]
+    """By matter, what had been told when the customer last said yes; None after a no."""
 
 
 class User:
@@ -185,9 +185,9 @@ class User:
         most = matter["most"]
         paid = self.mood.told.get((number, "money"), "$0.00")
         if most is not None and int(re.sub(r"\D", "", paid)) > most:
-            self.mood.agreed[number] = False
+            self.mood.agreed[number] = None
             return "No, that is too much for me. Leave it as it is, please."
-        self.mood.agreed[number] = True
+        self.mood.agreed[number] = {kind: self.mood.told[number, kind] for kind, _ in facts_of(matter)}
         return self.words["yes"]
 
 
@@ -207,3 +207,8 @@ def called(matter: Matter) -> str:
 def facts_of(matter: Mapping[str, Any]) -> list[Fact]:
     """Return what has to be told about a matter."""
     return [(kind, value) for kind, value in matter["facts"]]
+
+
+def agreed(mood: Mood, number: int, facts: Iterable[Fact]) -> bool:
+    """Return whether the customer said yes to a matter, told these facts; a yes to another amount is none to this."""
+    return mood.agreed.get(number) == dict(facts)
