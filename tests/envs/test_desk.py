@@ -285,6 +285,12 @@ def test_a_yes_to_another_amount_is_none():
     assert ended(env) is True
 
 
+def test_what_the_customer_asked_for_is_no_news_where_it_is_refused():
+    env = verified({**LATE, "details": {"date": "2026-03-20"}})
+    say(env, "R-10002 cannot be moved to 2026-03-20: the last day was 2026-03-09.")
+    assert ended(env) is True
+
+
 def test_a_charge_that_is_too_much_is_declined():
     env = verified({**MOVE, "most": 300, "write": None})
     assert "too much" in say(env, "R-10003 to 9 Ivy Street costs $4.99. OK?")

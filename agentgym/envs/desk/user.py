@@ -147,7 +147,8 @@ class User:
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
                 found = stated.get(matter["ref"], {}).get(kind, ())
-                known = set(matter["choices"]) - {value for _, value in facts_of(matter)}
+                chosen = {*matter["choices"], *matter["details"].values()}
+                known = chosen - {value for _, value in facts_of(matter)}
                 found = [value for value in found if value not in known]  # what the customer chose is no news
                 if not found:
                     continue
