@@ -7,6 +7,8 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.engines import Completion
+from agentgym.envs.desk.statements import values
+from agentgym.envs.desk.user import LONGEST
 
 RULES = {
     "today": "2026-03-10",
@@ -289,6 +291,15 @@ def test_what_the_customer_asked_for_is_no_news_where_it_is_refused():
     env = verified({**LATE, "details": {"date": "2026-03-20"}})
     say(env, "R-10002 cannot be moved to 2026-03-20: the last day was 2026-03-09.")
     assert ended(env) is True
+
+
+def test_hostile_text_is_read_in_one_pass():
+    """Such texts took minutes where each digit was a new beginning."""
+    for text in ("1-", "1", "--a", "1.1", "1,111", "$1.", "1 %"):
+        assert len(values(text * (60_000 // len(text)))) <= 60_000
+    env = begun(LATE)
+    env.customer.listen("R-10002: 2026-03-09." + "a-" * LONGEST, verified=True)
+    assert env.mood.told == {}
 
 
 def test_a_charge_that_is_too_much_is_declined():

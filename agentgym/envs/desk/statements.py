@@ -19,7 +19,10 @@ _MONEY = re.compile(
 _NOTHING = re.compile(
     r"\bno (?:extra |additional )?(?:fee|charge|cost|refund)\b|\bfree of charge\b|\bat no cost\b", re.IGNORECASE
 )
-_CODE = re.compile(r"\b(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]+\b|\d+(?:\.\d+)? ?%|\d{1,2}:\d\d")
+_CODE = re.compile(
+    r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]++"  # each run of characters is looked through once
+    r"|(?<!\d)\d++(?:\.\d++)? ?%|\d{1,2}:\d\d"
+)
 WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = re.compile(rf"(?<![\w.])\d{{1,9}}(?![\w]|\.\d)|\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _REFERENCE = re.compile(r"\b[A-Z]{1,3}-\d{3,9}\b")

@@ -138,7 +138,9 @@ class User:
     # Being told
 
     def listen(self, text: str, verified: bool) -> None:
-        """Take in what a message tells, and answer nothing."""
+        """Take in what a message tells, and answer nothing; one that is too long tells nothing."""
+        if len(text) > LONGEST:
+            return
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
