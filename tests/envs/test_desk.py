@@ -7,7 +7,7 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.engines import Completion
-from agentgym.envs.desk.statements import values
+from agentgym.envs.desk.statements import by_matter, values
 from agentgym.envs.desk.user import LONGEST
 
 RULES = {
@@ -245,6 +245,25 @@ def test_what_counts_as_told(words, told):
     for text in words:
         say(env, text)
     assert ended(env) is told
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("1,234.50", "$1234.50"),
+        ("$1,234.50", "$1234.50"),
+        ("1,234.50 $", "$1234.50"),
+        ("1234.5 Dollars", "$1234.50"),
+        ("50 Dollars", "$50.00"),
+        ("Sept 3, 2026", "2026-09-03"),
+        ("3 Sept. 2026", "2026-09-03"),
+        ("2026\u201103\u201110", "2026-03-10"),
+        ("March\u00a03,\u202f2026", "2026-03-03"),
+    ],
+)
+def test_usual_ways_to_write_one_value(words, value):
+    assert [found for _, _, found in values(f"It is {words}.")] == [value]
+    assert by_matter("R\u201110001: yes", ["R-10001", "R-10002"]) == {"R-10001": {}}
 
 
 def test_two_matters_are_told_apart():
