@@ -1,6 +1,8 @@
 """The desk by hand: one conversation, the customer's ears, what counts as told, and what ends it."""
 
+import asyncio
 import json
+import threading
 
 import pytest
 
@@ -431,3 +433,24 @@ def test_a_customer_that_a_model_plays():
     assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
     with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
         agentgym.make("rlvr/Desk-v0", user="hf:model")
+
+
+def test_a_model_customers_connections_last_as_long_as_the_world():
+    """An engine's connections belong to an event loop: one for each reply would open and leave some for each."""
+    loops = []
+
+    class Noted(Customer):
+        async def chat(self, *asked):
+            loops.append((asyncio.get_running_loop(), threading.current_thread()))
+            return await super().chat(*asked)
+
+    env = agentgym.make("rlvr/Desk-v0", user=Noted())
+    env.reset(seed=0)
+    say(env, "Which order?")
+    say(env, "Which order?")
+    assert loops[0] == loops[1]
+    env.close()
+    loop, thread = loops[0]
+    assert loop.is_closed() and not thread.is_alive()
+    assert say(env, "And now?") == "Customer: You said: And now?"
+    env.close()

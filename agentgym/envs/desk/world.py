@@ -79,6 +79,10 @@ class Desk(TextEnv):
         self._own_tools = dict(self.tools)
         self._shown = ""
 
+    def close(self) -> None:
+        if self._player is not None:
+            self._player.close()
+
     # Tasks
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
