@@ -199,8 +199,10 @@ def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
 
 
 def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, Any], digits: int = 5) -> str:
-    """Return a new key such as `R-48213`."""
+    """Return a new key such as `R-48213`; one with more digits where half of these are taken."""
     least: int = 10 ** (digits - 1)
+    while 2 * len(taken) > 9 * least:
+        least *= 10
     while True:
         key = f"{prefix}-{int(rng.integers(least, 10 * least))}"
         if key not in taken:
