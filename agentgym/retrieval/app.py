@@ -13,6 +13,7 @@ from agentgym.retrieval.protocol import LONGEST, Hit
 _log = logging.getLogger(__name__)
 _BODY_SECONDS = 30.0
 _MOST_DOCUMENTS = 1000  # of one query
+_MOST_IN_ALL = 100_000  # of one request: all of them are in memory at once
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -90,6 +91,8 @@ class App:
             raise _Refusal(422, f"{len(texts)} queries; at most {self._queries} at once")
         if isinstance(topk, bool) or not isinstance(topk, int) or not 1 <= topk <= _MOST_DOCUMENTS:
             raise _Refusal(422, f"topk is {str(topk)[:40]}; expected 1 to {_MOST_DOCUMENTS}")
+        if len(texts) * topk > _MOST_IN_ALL:
+            raise _Refusal(422, f"{len(texts)} queries with topk {topk}; at most {_MOST_IN_ALL} documents at once")
         if not isinstance(scores, bool):
             raise _Refusal(422, f"return_scores is {str(scores)[:40]}; expected true or false")
         return texts, topk, scores

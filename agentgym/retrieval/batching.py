@@ -9,6 +9,7 @@ from agentgym.errors import BadConfig
 from agentgym.retrieval.protocol import Hit, Retriever
 
 _Asked = tuple[str, int]
+_EACH = 10  # documents of a remembered answer, on average at most
 
 
 class Busy(RuntimeError):
@@ -19,7 +20,7 @@ class Batches:
     """Searches for many coroutines at once: one batch at a time, of all queries that came while the last one ran.
 
     A batch has at most `most` queries, parted over `threads`; queries that are the same are asked once, and the last
-    `cached` answers are kept. At most `waiting` queries wait.
+    `cached` answers are kept, fewer where they have more than ten documents on average. At most `waiting` queries wait.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Batches:
         self._most, self._threads, self._cached, self._limit = most, threads, cached, waiting
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
         self._cache: OrderedDict[_Asked, list[Hit]] = OrderedDict()
+        self._held = 0
         self._pending: dict[_Asked, asyncio.Future[list[Hit]]] = {}
         self._queue: deque[_Asked] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -100,8 +102,9 @@ class Batches:
     def _remember(self, asked: _Asked, hits: list[Hit]) -> None:
         if self._cached:
             self._cache[asked] = hits
-            if len(self._cache) > self._cached:
-                self._cache.popitem(last=False)
+            self._held += len(hits)
+            while len(self._cache) > self._cached or self._held > _EACH * self._cached:
+                self._held -= len(self._cache.popitem(last=False)[1])
 
 
 def _seen(future: "asyncio.Future[list[Hit]]") -> None:

@@ -1,6 +1,7 @@
 """BabyAI: what is seen, what commands do, and that every level is solved from anywhere."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -109,3 +110,15 @@ def test_the_oracle_solves_two_hundred_tasks(difficulty):
         while env._running:
             env.step(next(env.oracle()))
         assert env.success, task.id
+
+
+def test_worlds_in_several_threads_are_each_their_own():
+    tasks = world(level="BossLevel").tasks(4)
+
+    def begun(first):
+        env = world(level="BossLevel")
+        return {task.id: env.reset(seed=0, options={"task": task})[0] for task in 3 * (tasks[first:] + tasks[:first])}
+
+    alone = begun(0)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(begun, range(4))) == [alone] * 4

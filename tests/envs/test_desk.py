@@ -1,12 +1,16 @@
 """The desk by hand: one conversation, the customer's ears, what counts as told, and what ends it."""
 
+import asyncio
 import json
+import threading
 
 import pytest
 
 import agentgym
 from agentgym import Task
 from agentgym.engines import Completion
+from agentgym.envs.desk.statements import by_matter, values
+from agentgym.envs.desk.user import LONGEST
 
 RULES = {
     "today": "2026-03-10",
@@ -245,6 +249,25 @@ def test_what_counts_as_told(words, told):
     assert ended(env) is told
 
 
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("1,234.50", "$1234.50"),
+        ("$1,234.50", "$1234.50"),
+        ("1,234.50 $", "$1234.50"),
+        ("1234.5 Dollars", "$1234.50"),
+        ("50 Dollars", "$50.00"),
+        ("Sept 3, 2026", "2026-09-03"),
+        ("3 Sept. 2026", "2026-09-03"),
+        ("2026\u201103\u201110", "2026-03-10"),
+        ("March\u00a03,\u202f2026", "2026-03-03"),
+    ],
+)
+def test_usual_ways_to_write_one_value(words, value):
+    assert [found for _, _, found in values(f"It is {words}.")] == [value]
+    assert by_matter("R\u201110001: yes", ["R-10001", "R-10002"]) == {"R-10001": {}}
+
+
 def test_two_matters_are_told_apart():
     env = verified(LATE, MOVE)
     assert say(env, "Is there anything else?") == "Customer: Yes. I need a parcel to go to another address."
@@ -266,6 +289,38 @@ def test_consent_is_to_what_was_named():
     assert env.mood.agreed == {}
     assert say(env, "R-10003 goes to 9 ivy street for $4.99. Do you agree?") == "Customer: Yes, please do."
     assert ended(verified(MOVE), "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99) is False
+
+
+def test_a_yes_to_another_amount_is_none():
+    done = {"order_id": "R-10003", "address": "9 Ivy Street", "fee": 4.99}
+    env = verified(MOVE)
+    assert say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?") == "Customer: Yes, please do."
+    assert ended(env, "change_address", **done) is False
+    env = verified(MOVE)
+    say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?")
+    say(env, "I am wrong: R-10003 costs $4.99.")  # which nobody agreed to
+    assert ended(env, "change_address", **done) is False
+    env = verified(MOVE)
+    say(env, "R-10003 to 9 Ivy Street for $0.00. Do you agree?")
+    say(env, "I am wrong: R-10003 to 9 Ivy Street for $4.99. Do you agree?")
+    say(env, "Was it $0.00 or $4.99 for R-10003?")  # the yes stands
+    assert use(env, "change_address", **done)[4]["valid"] and not say(env, "R-10003: $4.99.").endswith("?")
+    assert ended(env) is True
+
+
+def test_what_the_customer_asked_for_is_no_news_where_it_is_refused():
+    env = verified({**LATE, "details": {"date": "2026-03-20"}})
+    say(env, "R-10002 cannot be moved to 2026-03-20: the last day was 2026-03-09.")
+    assert ended(env) is True
+
+
+def test_hostile_text_is_read_in_one_pass():
+    """Such texts took minutes where each digit was a new beginning."""
+    for text in ("1-", "1", "--a", "1.1", "1,111", "$1.", "1 %"):
+        assert len(values(text * (60_000 // len(text)))) <= 60_000
+    env = begun(LATE)
+    env.customer.listen("R-10002: 2026-03-09." + "a-" * LONGEST, verified=True)
+    assert env.mood.told == {}
 
 
 def test_a_charge_that_is_too_much_is_declined():
@@ -329,6 +384,7 @@ def test_calls_that_cannot_be_carried_out_are_answered_and_change_nothing():
         ("return_order", {"order_id": "R-1", "refund": 1.0}, "There is no 'R-1' among the orders."),
         ("return_order", {"order_id": "R-10001", "refund": -1.0}, "-1 is no amount of dollars."),
         ("return_order", {"order_id": "R-10001", "refund": float("nan")}, "nan is no amount of dollars."),
+        ("return_order", {"order_id": "R-10001", "refund": 10**400}, "10000000000000000000 is no amount of dollars."),
         ("find_customer", {"name": "Nobody"}, "There is no customer of the name 'Nobody'. Ask for the full name."),
         ("cancel_flight", {}, "there is no tool 'cancel_flight'"),
     ):
@@ -377,3 +433,24 @@ def test_a_customer_that_a_model_plays():
     assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
     with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
         agentgym.make("rlvr/Desk-v0", user="hf:model")
+
+
+def test_a_model_customers_connections_last_as_long_as_the_world():
+    """An engine's connections belong to an event loop: one for each reply would open and leave some for each."""
+    loops = []
+
+    class Noted(Customer):
+        async def chat(self, *asked):
+            loops.append((asyncio.get_running_loop(), threading.current_thread()))
+            return await super().chat(*asked)
+
+    env = agentgym.make("rlvr/Desk-v0", user=Noted())
+    env.reset(seed=0)
+    say(env, "Which order?")
+    say(env, "Which order?")
+    assert loops[0] == loops[1]
+    env.close()
+    loop, thread = loops[0]
+    assert loop.is_closed() and not thread.is_alive()
+    assert say(env, "And now?") == "Customer: You said: And now?"
+    env.close()

@@ -1,8 +1,10 @@
 """Every domain of the desk: oracle, expert, and sentences that state what they should; and how a text is read."""
 
+import numpy as np
 import pytest
 
 import agentgym
+from agentgym.envs.desk.domain import code
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.statements import by_matter, values
 
@@ -45,3 +47,10 @@ def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
             for kind, value in one["facts"]:  # the sentence has that value and no other of the kind, but choices
                 assert [said for said in stated[kind] if said not in one["choices"] or said == value] == [value]
     assert refused and (difficulty == 0 or intents == set(DOMAINS[name].intents))
+
+
+def test_keys_do_not_run_out():
+    """At difficulty 600 an airline has more flights than there are keys of five digits."""
+    rng = np.random.default_rng(0)
+    assert len(code(rng, "F", dict.fromkeys(range(45_000)))) == len("F-12345")
+    assert len(code(rng, "F", dict.fromkeys(range(45_001)))) == len("F-123456")

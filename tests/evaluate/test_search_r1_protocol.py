@@ -1,10 +1,13 @@
 """search@search-r1: one continued completion, token by token, against texts written by hand."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 from tokenizers_for_tests import byte_level
@@ -15,6 +18,7 @@ from agentgym.agents.parse import Parsed, Reply
 from agentgym.cli import main
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
+from agentgym.envs.search.search_r1 import _blocks
 from agentgym.evaluate.suite import read_suite, resolve, suites
 from agentgym.trainers.segments import build
 
@@ -234,3 +238,24 @@ def test_other_agents_say_the_prompt_once(data) -> None:
     agent = agentgym.ChatAgent(ScriptedEngine(REPLIES), prompt="search-r1")
     (episode,) = agentgym.collect(agent, WORLD, split="all", tasks=1, env_options=data)
     assert episode.success and agent.tokenizer.decode(episode.turns[-1].prompt_ids).count("Answer the given question") == 1
+
+
+@given(st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>", "a", " ", "\n"]), max_size=12))
+def test_blocks_are_those_of_the_genuine_pattern(parts: list[str]) -> None:
+    reply = "".join(parts)
+    blocks = {tag: _blocks(reply, tag) for tag in ("search", "answer")}
+    for tag, found in blocks.items():
+        assert [text for _, text in found] == re.findall(rf"<{tag}>(.*?)</{tag}>", reply, re.DOTALL)
+    genuine = re.search(r"<(search|answer)>(.*?)</\1>", reply, re.DOTALL)
+    first = min([(*found[0], tag) for tag, found in blocks.items() if found], default=None)
+    assert first == (genuine and (genuine.start(), genuine[2], genuine[1]))
+
+
+@pytest.mark.parametrize(
+    "reply", ["<search>" * 12_000, "<answer>" * 12_000 + "</search>", "<search>" * 12_000 + "<answer>x</answer>"]
+)
+def test_openers_without_end_are_read_in_one_pass(reply: str) -> None:
+    """A pattern that looks for each one's closer takes a minute for one such reply."""
+    env = agentgym.make(WORLD)
+    env.reset(seed=1)
+    assert env.step(reply)[1] == 0.0

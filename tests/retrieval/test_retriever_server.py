@@ -72,6 +72,7 @@ def test_the_shape_is_that_of_search_r1(place: tuple[str, Path]) -> None:
         ({"queries": ["red"], "topk": -1}, 422, "topk is -1"),
         ({"queries": ["red"], "topk": True}, 422, "topk is True"),
         ({"queries": ["red"], "topk": 10**6}, 422, "1 to 1000"),
+        ({"queries": ["red"] * 200, "topk": 501}, 422, "at most 100000 documents"),
         ({"queries": ["red"], "return_scores": "yes"}, 422, "return_scores"),
         ({"queries": ["red"] * 5000}, 422, "at most 4096"),
         ({"queries": ["x" * (1 << 20)]}, 413, "at most 1048576 bytes"),
@@ -151,6 +152,26 @@ def test_what_arrives_together_is_answered_by_one_batch() -> None:
         assert batches.remembered == 1
         await batches.search(["q1"], 1)  # forgotten: five answers are kept
         assert batches.searched == 13
+        batches.close()
+
+    asyncio.run(play())
+
+
+def test_long_answers_leave_room_for_fewer() -> None:
+    async def play() -> None:
+        slow = Slow()
+        slow.go.set()
+        batches = Batches(slow, cached=3)  # pyright: ignore[reportArgumentType]
+        for query, count in (("a", 15), ("b", 15), ("c", 1)):  # thirty documents are kept
+            await batches.search([query], count)
+        await batches.search(["b"], 15)
+        await batches.search(["c"], 1)
+        assert (batches.searched, batches.remembered) == (3, 2)
+        await batches.search(["a"], 15)  # forgotten
+        assert (batches.searched, batches.remembered) == (4, 2)
+        await batches.search(["d"], 31)  # too long to be kept at all
+        await batches.search(["d"], 31)
+        assert (batches.searched, batches.remembered) == (6, 2)
         batches.close()
 
     asyncio.run(play())

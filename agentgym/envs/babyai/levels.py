@@ -4,6 +4,7 @@ import copy
 import importlib
 import importlib.util
 import os
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -71,8 +72,8 @@ def horizon(level: str, difficulty: int) -> int:
     return LADDER[difficulty][0] if difficulty < len(LADDER) else top * (difficulty - len(LADDER) + 3) ** 2 // 4
 
 
-@lru_cache(maxsize=32)
-def _level(name: str) -> Any:
+@lru_cache(maxsize=64)
+def _level(name: str, _thread: int) -> Any:
     more = name.partition("+")[2]
     if more:
         kind = importlib.import_module("minigrid.envs.babyai.core.levelgen").LevelGen
@@ -82,9 +83,9 @@ def _level(name: str) -> Any:
 
 
 def layout(name: str, seed: int) -> Any:
-    """Return the level as that seed lays it out; the package's object is used again for the next layout of that level."""
+    """Return the level as that seed lays it out; the object is used again for the thread's next layout of that level."""
     known()
-    level = _level(name)
+    level = _level(name, threading.get_ident())
     level.reset(seed=seed)
     level.max_steps = 10**9  # the horizon is ours
     return level

@@ -183,7 +183,8 @@ def cents(value: int) -> str:
 def to_cents(amount: float) -> int:
     """Return an amount given in dollars in cents; Refused for what is no amount."""
     if not 0 <= amount < 10_000_000:
-        raise Refused(f"{amount:g} is no amount of dollars.")
+        shown = f"{amount:g}" if isinstance(amount, float) else str(amount)[:20]  # JSON's integers know no bounds
+        raise Refused(f"{shown} is no amount of dollars.")
     return round(amount * 100)
 
 
@@ -198,8 +199,10 @@ def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
 
 
 def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, Any], digits: int = 5) -> str:
-    """Return a new key such as `R-48213`."""
+    """Return a new key such as `R-48213`; one with more digits where half of these are taken."""
     least: int = 10 ** (digits - 1)
+    while 2 * len(taken) > 9 * least:
+        least *= 10
     while True:
         key = f"{prefix}-{int(rng.integers(least, 10 * least))}"
         if key not in taken:

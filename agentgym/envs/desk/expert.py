@@ -8,7 +8,7 @@ from agentgym.actions import spell
 from agentgym.envs.desk.database import Database, Place, Row, Unseen
 from agentgym.envs.desk.domain import FREE, Decision, Domain
 from agentgym.envs.desk.people import plain
-from agentgym.envs.desk.user import WHO, Mood, facts_of
+from agentgym.envs.desk.user import WHO, Mood, agreed, facts_of
 
 STRANGER = -1
 """In place of a matter's number: the report of a caller who is not the customer."""
@@ -64,7 +64,7 @@ def oracle_action(case: Case) -> str:
     for number, matter in enumerate(matters):
         told = all(case.mood.told.get((number, kind)) == value for kind, value in facts_of(matter))
         if matter["write"] is not None and number not in case.finished:
-            if matter["write"][0] not in FREE and not case.mood.agreed.get(number):
+            if matter["write"][0] not in FREE and not agreed(case.mood, number, facts_of(matter)):
                 return announce(matter["text"], propose=True)
             return call(*matter["write"])
         if not told:
@@ -96,7 +96,7 @@ def expert_action(case: Case, rules: Row | None = None) -> str:
 def _work(case: Case, number: int, rules: Row | None) -> str | None:
     """Return the next action for a matter that was raised; None when nothing is left to do for it."""
     domain, matter, mood = case.domain, case.given["matters"][number], case.mood
-    if number in case.finished or mood.agreed.get(number) is False:
+    if number in case.finished or mood.agreed.get(number, {}) is None:
         return None
     if f"{number} ref" not in mood.heard:
         return spell("say", f"What is the {domain.noun} number, please?")
@@ -116,7 +116,7 @@ def _work(case: Case, number: int, rules: Row | None) -> str | None:
     if decision.write is None:
         return None if told else announce(decision.text, propose=False)
     free = decision.write[0] in FREE
-    if told and (free or mood.agreed.get(number)):
+    if told and (free or agreed(mood, number, decision.facts)):
         return call(*decision.write)
     return announce(decision.text, propose=not free)
 

@@ -31,6 +31,7 @@ class ModelUser:
             )
         self._engine: ChatEngine = engine(player) if isinstance(player, str) else player  # type: ignore[assignment]
         self._thread: ThreadPoolExecutor | None = None
+        self._runner = asyncio.Runner()
 
     def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
         """Return the customer's next words; `talk` has (`desk` or `customer`, text). Fault where the engine fails."""
@@ -41,11 +42,19 @@ class ModelUser:
         async def ask() -> Completion:
             return await self._engine.chat(messages, (), sampling, f"desk customer {seed}")
 
-        self._thread = self._thread or ThreadPoolExecutor(1)  # the caller's thread may have an event loop of its own
-        done = self._thread.submit(asyncio.run, ask()).result()
+        if self._thread is None:  # the caller's thread may have an event loop of its own
+            self._thread, self._runner = ThreadPoolExecutor(1), asyncio.Runner()
+        done = self._thread.submit(lambda: self._runner.run(ask())).result()
         if done.finish in ("context", "abort"):
             raise Fault(f"the model that plays the customer ended with {done.finish}", reason="engine")
         return " ".join((done.text or "").split()) or "…"
+
+    def close(self) -> None:
+        """End the thread and its event loop, and the connections with it; a later reply begins anew."""
+        if self._thread is not None:
+            self._thread.submit(self._runner.close).result()
+            self._thread.shutdown()
+            self._thread = None
 
 
 def briefing(domain: type[Domain], data: Mapping[str, Any]) -> str:

@@ -8,18 +8,24 @@ MONTHS = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
-_MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
+_MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
+_TYPED = str.maketrans({"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u202f": " "})
+"""Hyphens and spaces that do not break, which models write in references, dates and amounts."""
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\.?,? (\d{{4}})\b", re.IGNORECASE)
 _MONTH_FIRST = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE)
 _MONEY = re.compile(
     r"(?:\$|\bUSD) ?(\d{1,9}(?:,\d{3})*(?:\.\d{1,2})?)(?![\d.]*\d)"
-    r"|\b(\d{1,9}(?:,\d{3})*(?:\.\d{1,2})?) ?(?:dollars?\b|USD\b)|\b(\d{1,9}\.\d\d)\b(?!%)"
+    r"|\b(\d{1,9}(?:,\d{3})*(?:\.\d{1,2})?) ?(?:dollars?\b|USD\b)|\b(\d{1,9}(?:,\d{3})*\.\d\d)\b(?!%)",
+    re.IGNORECASE,
 )
 _NOTHING = re.compile(
     r"\bno (?:extra |additional )?(?:fee|charge|cost|refund)\b|\bfree of charge\b|\bat no cost\b", re.IGNORECASE
 )
-_CODE = re.compile(r"\b(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]+\b|\d+(?:\.\d+)? ?%|\d{1,2}:\d\d")
+_CODE = re.compile(
+    r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]++"  # each run of characters is looked through once
+    r"|(?<!\d)\d++(?:\.\d++)? ?%|\d{1,2}:\d\d"
+)
 WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = re.compile(rf"(?<![\w.])\d{{1,9}}(?![\w]|\.\d)|\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _REFERENCE = re.compile(r"\b[A-Z]{1,3}-\d{3,9}\b")
@@ -33,7 +39,7 @@ def money(cents: int) -> str:
 
 def values(text: str) -> list[tuple[int, str, str]]:
     """Return place, kind and canonical value of every amount, date and number in a text, in order."""
-    found: list[tuple[int, str, str]] = []
+    text, found = text.translate(_TYPED), list[tuple[int, str, str]]()
 
     def take(pattern: re.Pattern[str], read: Read) -> None:
         nonlocal text
@@ -80,6 +86,7 @@ def by_matter(text: str, references: Sequence[str]) -> dict[str, dict[str, list[
     A value belongs to the last reference before it, or to the first one after it where none is before. A text without
     a reference speaks of the only matter there is, if there is only one.
     """
+    text = text.translate(_TYPED)
     places = sorted(
         (m.start(), ref)
         for ref in references
@@ -100,4 +107,4 @@ def mentions(text: str, wanted: str) -> bool:
     """Return whether a text names a date, an amount or words, however a date is written."""
     if any(value == wanted for _, _, value in values(text)):
         return True
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text, re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text.translate(_TYPED), re.IGNORECASE) is not None

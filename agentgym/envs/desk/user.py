@@ -1,7 +1,7 @@
 """The customer: a program with a goal that answers what it is asked, agrees to what it wants, and volunteers nothing."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,8 @@ class Mood:
     """What was revealed: topics, those of a matter with its number."""
     told: dict[tuple[int, str], str]
     """By matter and kind, the agent's word in force: the last value stated alone."""
-    agreed: dict[int, bool]
-    """By matter, whether the customer said yes or no to it."""
+    agreed: dict[int, dict[str, str] | None]
+    """By matter, what had been told when the customer last said yes; None after a no."""
 
 
 class User:
@@ -138,7 +138,9 @@ class User:
     # Being told
 
     def listen(self, text: str, verified: bool) -> None:
-        """Take in what a message tells, and answer nothing."""
+        """Take in what a message tells, and answer nothing; one that is too long tells nothing."""
+        if len(text) > LONGEST:
+            return
         self._listen(by_matter(text, [matter["ref"] for matter in self.open_matters()]), verified)
 
     def _listen(self, stated: Mapping[str, Mapping[str, list[str]]], verified: bool) -> list[str]:
@@ -147,7 +149,8 @@ class User:
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
                 found = stated.get(matter["ref"], {}).get(kind, ())
-                known = set(matter["choices"]) - {value for _, value in facts_of(matter)}
+                chosen = {*matter["choices"], *matter["details"].values()}
+                known = chosen - {value for _, value in facts_of(matter)}
                 found = [value for value in found if value not in known]  # what the customer chose is no news
                 if not found:
                     continue
@@ -185,9 +188,9 @@ class User:
         most = matter["most"]
         paid = self.mood.told.get((number, "money"), "$0.00")
         if most is not None and int(re.sub(r"\D", "", paid)) > most:
-            self.mood.agreed[number] = False
+            self.mood.agreed[number] = None
             return "No, that is too much for me. Leave it as it is, please."
-        self.mood.agreed[number] = True
+        self.mood.agreed[number] = {kind: self.mood.told[number, kind] for kind, _ in facts_of(matter)}
         return self.words["yes"]
 
 
@@ -207,3 +210,8 @@ def called(matter: Matter) -> str:
 def facts_of(matter: Mapping[str, Any]) -> list[Fact]:
     """Return what has to be told about a matter."""
     return [(kind, value) for kind, value in matter["facts"]]
+
+
+def agreed(mood: Mood, number: int, facts: Iterable[Fact]) -> bool:
+    """Return whether the customer said yes to a matter, told these facts; a yes to another amount is none to this."""
+    return mood.agreed.get(number) == dict(facts)

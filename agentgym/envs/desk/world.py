@@ -1,7 +1,7 @@
 """The world: a conversation with a customer, tools over a database, and a policy that decides."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
 from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
 from agentgym.envs.desk.tau2 import NOT_PLAYED, load
-from agentgym.envs.desk.user import Mood, User, facts_of
+from agentgym.envs.desk.user import Mood, User, agreed, facts_of
 from agentgym.errors import BadConfig, unknown
 from agentgym.tasks import Task
 
@@ -78,6 +78,10 @@ class Desk(TextEnv):
         self._player = ModelUser(self.user) if self.user else None
         self._own_tools = dict(self.tools)
         self._shown = ""
+
+    def close(self) -> None:
+        if self._player is not None:
+            self._player.close()
 
     # Tasks
 
@@ -239,10 +243,13 @@ class Desk(TextEnv):
         new = self.ways.get(after, frozenset[int]()) - self.finished
         if not new:
             return self.lose("The conversation is over: the policy or the customer did not want this change.")
-        if name not in FREE and self._player is None and not all(self.mood.agreed.get(number) for number in new):
+        if name not in FREE and self._player is None and not self._agreed(new):
             return self.lose("The conversation is over: the customer had not agreed to this change.")
         self.finished |= new
         return text
+
+    def _agreed(self, numbers: Iterable[int]) -> bool:
+        return all(agreed(self.mood, number, facts_of(self.given["matters"][number])) for number in numbers)
 
     def _goal(self) -> Delta:
         return max(self.ways, key=lambda delta: len(self.ways[delta]))

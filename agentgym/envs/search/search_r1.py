@@ -1,6 +1,5 @@
 """The same questions as Search-R1 asks them: tags in what the model writes, and documents in what it reads on from."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
@@ -10,8 +9,6 @@ from agentgym.envs.search.reader import next_action
 from agentgym.envs.search.world import Search
 from agentgym.rewards.exact_match import exact_match
 
-_BLOCK = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _CLOSERS = ("</search>", "</answer>")
 INVALID = (
     "\nMy previous action is invalid. If I want to search, I should put the query between <search> and </search>. If I want "
@@ -52,13 +49,14 @@ class SearchR1(Search):
     def act(self, action: str) -> Outcome:
         closer = next((closer for closer in _CLOSERS if closer in action), None)
         reply = action if closer is None else action.partition(closer)[0] + closer
-        if answers := _ANSWER.findall(reply):
-            self._given = answers[-1].strip()
-        block, last = _BLOCK.search(reply), self.turn >= self.limit
+        answers, searches = _blocks(reply, "answer"), _blocks(reply, "search")
+        if answers:
+            self._given = answers[-1][1].strip()
+        block, last = min([*answers[:1], *searches[:1]], default=None), self.turn >= self.limit
         right = self._given is not None and exact_match(self._given, self.task.data["answers"]) == 1.0
-        if block and block[1] == "answer":
+        if block and block in answers[:1]:
             return self.win("") if right else self.lose("")
-        shown = None if block is None else _information("" if last else self._found(block[2].strip()))
+        shown = None if block is None else _information("" if last else self._found(block[1].strip()))
         if last and right:  # in a search, say: what is scored is the text
             return self.win(shown or INVALID)
         return self.invalid(INVALID) if shown is None else Outcome(shown)
@@ -90,6 +88,15 @@ class SearchR1(Search):
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
         kept = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}
         return {name: lambda seen, cheat=cheat: _tagged(cheat(seen)) for name, cheat in kept.items()}
+
+
+def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:
+    """Return place and text of each block of a tag, from its opener to the next closer, in one pass over the reply."""
+    found, at = list[tuple[int, str]](), 0
+    while (start := reply.find(f"<{tag}>", at)) >= 0 and (end := reply.find(f"</{tag}>", start)) >= 0:
+        found.append((start, reply[start + len(tag) + 2 : end]))
+        at = end + len(tag) + 3
+    return found
 
 
 def _information(documents: str) -> str:
