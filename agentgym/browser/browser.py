@@ -80,13 +80,18 @@ class Browser:
 
     async def take(self, kind: Kind, token: str) -> Context:
         """Return a context that nobody used, whose requests carry the token."""
+        from playwright.async_api import Error
+
         context = None
         while self.ready[kind] and context is None:
             context = self.ready[kind].popleft()
             if not context.browser.is_connected() or context.tab.page.is_closed():
                 context = None
         context = context or await self._make(kind)
-        await context.handle.set_extra_http_headers({HEADER: token})
+        try:
+            await context.handle.set_extra_http_headers({HEADER: token})
+        except Error as error:
+            raise Fault(f"the browser died as an episode began: {str(error)[:200]}", reason="crash") from error
         return context
 
     def refill(self, kind: Kind) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import time
+from contextlib import suppress
 
 import pytest
 from hostile_site import Hostile
@@ -200,6 +202,13 @@ def test_a_browser_that_dies_is_started_again(env, calm):
     assert calm.step("back[]")[4]["reason"] == "crash"
     env.reset(seed=1)
     assert env.step("scroll[down]")[3] is False and browser() is made
+    for _ in range(300):
+        if any(made.ready.values()):
+            break
+        time.sleep(0.05)
+    os.kill(_pid(made), signal.SIGKILL)
+    with suppress(Fault):  # at this moment nobody may know yet that it died
+        env.reset(seed=2)
 
 
 def _pid(made):
