@@ -85,3 +85,9 @@ def test_what_is_no_date_stays_as_it_is():
         "march",
         "2026-02-30",
     ]
+
+
+def test_whole_sums_and_hours_of_one_digit_are_the_same_in_either_form():
+    assert plain("$400") == plain("$400.00") != plain("$400.05")
+    assert plain("9:30") == plain("09:30") != plain("19:30")
+    assert plain("1.005") == "1.005"

@@ -72,6 +72,8 @@ def plain(text: str) -> str:
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
     text = re.sub(r"\s*,\s*", ", ", text)
+    text = re.sub(r"(?<=\d)\.00\b", "", text)  # $400 for $400.00
+    text = re.sub(r"(?<![\d:])(\d):(\d\d)\b", r"0\1:\2", text)  # 9:30 for 09:30
     return _dated(re.sub(r"\$\s*(?=\d)", "", text))
 
 
