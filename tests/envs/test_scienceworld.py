@@ -1,5 +1,6 @@
 """ScienceWorld: the published tasks and splits, machines that are shared, and the way back after a deviation."""
 
+import gc
 import shutil
 
 import pytest
@@ -93,6 +94,18 @@ def test_a_machine_that_hangs_is_ended():
     with pytest.raises(agentgym.Fault, match="took longer than"), simulator.lent(Task()) as machine:
         machine.call(0.2, lambda: machine._gateway.jvm.java.lang.Thread.sleep(60_000))
     assert not machine.alive()
+
+
+@needs_java
+def test_garbage_collection_leaves_machines_alone(caplog):
+    """A finalizer that logs can run inside `ast.parse`, which CPython 3.11 does not survive when logging parses as well."""
+    with simulator.lent(Task()) as machine:
+        machine.ask(60, "load", QUICK, 0, "", False)
+        held = [machine.ask(30, "getTaskNames"), machine._gateway.jvm.java.util.ArrayList()]
+        machine.end()
+        held.clear()
+        gc.collect()
+    assert not [record.message for record in caplog.records if record.name.startswith("py4j")]
 
 
 def test_options_are_checked(monkeypatch):

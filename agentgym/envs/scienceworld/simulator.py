@@ -50,7 +50,12 @@ class Simulator:
             return_proc=True,
             enable_auth=True,
         )
-        parameters = gateway.GatewayParameters(port=port, auth_token=token, auto_field=True)
+        parameters = gateway.GatewayParameters(
+            port=port,
+            auth_token=token,
+            auto_field=True,
+            enable_memory_management=False,  # else garbage collection speaks to the machine, dead or not
+        )
         self._gateway = gateway.JavaGateway(gateway_parameters=parameters, java_process=self.process)
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
 
