@@ -102,6 +102,7 @@ LAWS = [
     "snapshots here",
     "oracle recovers",
     "faults end one episode",
+    "splits are disjoint",
 ]
 
 

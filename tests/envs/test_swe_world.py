@@ -327,7 +327,15 @@ def test_a_repository_that_changed_is_refused(tmp_path):
 
 
 def test_a_little_of_the_contract(data):
-    laws = ["nasty actions", "spellings", "info schema", "snapshots elsewhere", "oracle solves", "cheaters fail"]
+    laws = [
+        "nasty actions",
+        "spellings",
+        "info schema",
+        "snapshots elsewhere",
+        "splits are disjoint",
+        "oracle solves",
+        "cheaters fail",
+    ]
     report = check(SWE(data=data), laws=laws)
     assert report.ok, str(report)
 

@@ -117,8 +117,8 @@ class Search(TextEnv):
         return self._question(int(rng.integers(2**31)), rng, difficulty)
 
     def split_key(self, task: Task) -> object:
-        """Return the number of the world."""
-        return task.data["world"]
+        """Return the number of the world; of a file's task, its id."""
+        return task.data.get("world", task.id)
 
     def split_of(self, task: Task) -> str:
         """Return the split of the task's world; a file's task says its own."""

@@ -84,8 +84,8 @@ class SQL(TextEnv):
         return self._drawn(rng, difficulty, None)
 
     def split_key(self, task: Task) -> object:
-        """Return what the question asks: its schema and query."""
-        return task.data["schema"], task.data["meaning"]
+        """Return what the question asks: its schema and query; of a file's task, its id."""
+        return (task.data["schema"], task.data["meaning"]) if "meaning" in task.data else task.id
 
     def split_of(self, task: Task) -> str:
         """Return the split of the task's question; a file's task says its own."""
