@@ -9,6 +9,7 @@ import pytest
 import agentgym
 from agentgym import Task
 from agentgym.engines import Completion
+from agentgym.envs.desk.database import Database, Unseen
 from agentgym.envs.desk.statements import by_matter, values
 from agentgym.envs.desk.user import LONGEST
 
@@ -306,6 +307,18 @@ def test_a_yes_to_another_amount_is_none():
     say(env, "Was it $0.00 or $4.99 for R-10003?")  # the yes stands
     assert use(env, "change_address", **done)[4]["valid"] and not say(env, "R-10003: $4.99.").endswith("?")
     assert ended(env) is True
+
+
+def test_a_search_for_long_words_leaves_little_behind():
+    database = Database(TABLES, {}, set())
+    found = database.where("customers", name="Ada Moreau")
+    assert list(found) == ["C-100001"]
+    assert not database.where("customers", name="x" * 100_000) and not database.where("customers", name="x" * 99_999)
+    assert len(repr(database.seen)) < 400 and len(database.seen) == 4
+    view = Database(TABLES, {}, database.seen, view=True)
+    assert view.where("customers", name="Ada Moreau") == found and not view.where("customers", name="x" * 100_000)
+    with pytest.raises(Unseen):
+        view.where("customers", name="x" * 99_998)
 
 
 def test_what_the_customer_asked_for_is_no_news_where_it_is_refused():

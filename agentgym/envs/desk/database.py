@@ -1,7 +1,10 @@
 """A small database of an episode: what all tasks share is never written, changes lie over it."""
 
+from hashlib import blake2b
 from typing import Any
 
+LONGEST_KEY = 200
+"""Most characters of the conditions of a search that are kept as they are."""
 Row = dict[str, Any]
 Tables = dict[str, dict[str, Row]]
 Place = tuple[str, str]
@@ -47,7 +50,7 @@ class Database:
 
     def where(self, table: str, **fields: Any) -> dict[str, Row]:
         """Return the rows with these values, ordered by key, and note that they were shown."""
-        asked = (table, repr(sorted(fields.items())))
+        asked = (table, _short(repr(sorted(fields.items()))))
         if self.view and asked not in self.seen:
             raise Unseen(table, asked[1], fields)
         keys = sorted({*self.base.get(table, {}), *(key for name, key in self.changes if name == table)})
@@ -71,3 +74,8 @@ class Database:
     def delta(self) -> Delta:
         """Return what differs from the beginning."""
         return tuple(sorted((table, key, repr(sorted(row.items()))) for (table, key), row in self.changes.items()))
+
+
+def _short(conditions: str) -> str:
+    """Return what tells conditions from others; an agent may search for words of any length, and snapshots keep them."""
+    return conditions if len(conditions) <= LONGEST_KEY else blake2b(conditions.encode(), digest_size=16).hexdigest()
