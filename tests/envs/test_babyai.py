@@ -18,7 +18,7 @@ def world(**options):
 
 
 def test_the_view_is_told_as_it_is():
-    level = levels.copied(levels.layout("OpenRedDoor", 3))
+    level = levels.layout("OpenRedDoor", 3)
     core = __import__("minigrid.core.world_object", fromlist=["Key"])
     for i in range(1, 4):
         for j in range(1, 4):
@@ -32,6 +32,34 @@ def test_the_view_is_told_as_it_is():
     )
     rows = text.split("\n")[2:]
     assert len(rows) == 7 and rows[6][3] == "^" and rows[5][2] == "k" and rows[4][3] == "b" and rows[3][3] == "#"
+
+
+def test_what_is_seen_is_what_the_package_shows():
+    """Squares and sight equal `gen_obs_grid` along random walks, also with something carried and at the map's edge."""
+    rng = random.Random(0)
+    for name in ("GoToLocal", "OpenDoorsOrderN4", "KeyCorridorS3R2", "BossLevel", "PutNextS5N2Carrying"):
+        level = levels.layout(name, 7)
+        for _ in range(150):
+            level.step(rng.choice([0, 1, 2, 2, 2, 3, 4, 5]))
+            grid, mask = level.gen_obs_grid()
+            cells, seen = view.in_view(level)
+            size = level.agent_view_size
+            assert [[bool(mask[i, j]) for i in range(size)] for j in range(size)] == seen
+            for i, j in ((i, j) for i in range(size) for j in range(size) if seen[j][i] and (i, j) != (size // 2, size - 1)):
+                mine, theirs = cells[j][i], grid.get(i, j)
+                assert mine is theirs or mine.type == theirs.type == "wall", (name, i, j)
+
+
+def test_layouts_are_each_their_own():
+    for name in levels.known():
+        if name not in levels.REFUSED:
+            one = levels.layout(name, 1)
+            before = one.pprint_grid(), one.mission, one.carrying
+            two = levels.layout(name, 2)
+            for action in random.Random(0).choices(range(6), k=40):
+                two.step(action)
+            assert (one.pprint_grid(), one.mission, one.carrying) == before, name
+            assert levels.layout(name, 1).pprint_grid() == before[0]
 
 
 def test_what_changes_nothing_is_invalid_and_explained():
@@ -87,7 +115,7 @@ def test_difficulty_goes_on_above_the_ladder():
 
 
 def test_the_expert_does_not_look_behind_things():
-    level = levels.copied(levels.layout("GoToLocal", 5))
+    level = levels.layout("GoToLocal", 5)
     robot = bot.new_bot(level, all_seen=False)
     robot.vis_mask[:] = False
     assert robot._closest_wall_or_door_given_dir(level.agent_pos, level.right_vec) == 0

@@ -4,7 +4,6 @@ import copy
 import importlib
 import importlib.util
 import os
-import threading
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +49,7 @@ def known() -> dict[str, str]:
 
 
 def _silent(*_: object) -> None:
-    """Print nothing."""
+    """Print, or return, nothing."""
 
 
 def names(level: str, difficulty: int) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ def horizon(level: str, difficulty: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _level(name: str, _thread: int) -> Any:
+def _level(name: str) -> Any:
     more = name.partition("+")[2]
     if more:
         kind = importlib.import_module("minigrid.envs.babyai.core.levelgen").LevelGen
@@ -83,11 +82,12 @@ def _level(name: str, _thread: int) -> Any:
 
 
 def layout(name: str, seed: int) -> Any:
-    """Return the level as that seed lays it out; the object is used again for the thread's next layout of that level."""
+    """Return the level as that seed lays it out: an object of its own, with what a reset never changes in common."""
     known()
-    level = _level(name, threading.get_ident())
+    level = copy.copy(_level(name))
     level.reset(seed=seed)
     level.max_steps = 10**9  # the horizon is ours
+    level.gen_obs = _silent  # its steps would make an image of the view, which nobody looks at
     return level
 
 

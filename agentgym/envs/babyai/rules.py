@@ -2,16 +2,34 @@
 
 from typing import Any
 
-from agentgym.envs.babyai.view import thing
+from agentgym.envs.babyai.view import AHEAD, thing
 
 COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 """The package's numbers for them."""
+TURNS = COMMANDS[:2]
 
 
 def hindrance(game: Any, command: str) -> str:
     """Return why a command would change nothing, or an empty text."""
-    cell, held = game.grid.get(*game.front_pos), game.carrying
+    return _hindrance(_ahead(game), game.carrying, command)
+
+
+def possible_commands(game: Any) -> list[str]:
+    """Return the commands that would change something."""
+    cell, held = _ahead(game), game.carrying
+    return [command for command in COMMANDS if not _hindrance(cell, held, command)]
+
+
+def _ahead(game: Any) -> Any:
+    """Return what is in front of the agent."""
+    ahead_x, ahead_y = AHEAD[int(game.agent_dir)]
+    return game.grid.get(int(game.agent_pos[0]) + ahead_x, int(game.agent_pos[1]) + ahead_y)
+
+
+def _hindrance(cell: Any, held: Any, command: str) -> str:
+    if command in TURNS:
+        return ""
     what = "nothing" if cell is None else "a wall" if cell.type == "wall" else f"a {thing(cell)}"
     if command == "go forward" and cell is not None and not cell.can_overlap():
         return f"You cannot go forward: {what} is in the way."

@@ -4,6 +4,8 @@ from typing import Any
 
 SIGNS = {"wall": "#", "ball": "b", "box": "x", "key": "k"}
 DOORS = {"open": "o", "closed": "c", "locked": "l"}
+AHEAD: tuple[tuple[int, int], ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
+"""Where the agent looks, by the package's numbers of directions."""
 LEGEND = "# wall, . floor, ? unseen, b ball, x box, k key, o open door, c closed door, l locked door"
 
 
@@ -18,28 +20,60 @@ def _door(cell: Any) -> str:
 
 def told(level: Any) -> str:
     """Return everything that can be seen: things with their places, what is carried, and the seven by seven squares."""
-    grid, seen = level.gen_obs_grid()
-    size = level.agent_view_size
-    here = (size // 2, size - 1)
+    cells, seen = in_view(level)
+    last, middle = len(cells) - 1, len(cells) // 2
     found: list[tuple[int, int, str]] = []
     rows: list[str] = []
-    for j in range(size):
+    for j, row in enumerate(cells):
         signs: list[str] = []
-        for i in range(size):
-            cell = None if (i, j) == here else grid.get(i, j)
-            if (i, j) == here:
-                signs.append("^")
-            elif not seen[i, j]:
+        for i, cell in enumerate(row):
+            if not seen[j][i]:
                 signs.append("?")
-            else:
-                signs.append(_sign(cell))
-                if cell is not None and cell.type != "wall":
-                    found.append((here[1] - j, i - here[0], thing(cell)))
+                continue
+            here = (i, j) == (middle, last)
+            signs.append("^" if here else _sign(cell))
+            if cell is not None and cell.type != "wall" and not here:
+                found.append((last - j, i - middle, thing(cell)))
         rows.append("".join(signs))
     found.sort(key=lambda place: (abs(place[0]) + abs(place[1]), place))
     things = "; ".join(f"a {words} {_where(ahead, side)}" for ahead, side, words in found) or "nothing but walls and floor"
     carried = f"a {thing(level.carrying)}" if level.carrying else "nothing"
     return f"You see {things}.\nYou carry {carried}.\n" + "\n".join(rows)
+
+
+def in_view(level: Any) -> tuple[list[list[Any]], list[list[bool]]]:
+    """Return the squares in front of the agent, row by row from the farthest, and which of them can be seen.
+
+    What the package's `gen_obs_grid` and `process_vis` find out by turning copies of the map; beyond the map is wall.
+    """
+    size, half = level.agent_view_size, level.agent_view_size // 2
+    width, height, squares = level.grid.width, level.grid.height, level.grid.grid
+    x, y = (int(k) for k in level.agent_pos)
+    ahead_x, ahead_y = AHEAD[int(level.agent_dir)]
+    cells: list[list[Any]] = []
+    for ahead in range(size - 1, -1, -1):
+        row: list[Any] = []
+        for side in range(-half, size - half):
+            i, j = x + ahead * ahead_x - side * ahead_y, y + ahead * ahead_y + side * ahead_x
+            row.append(squares[j * width + i] if 0 <= i < width and 0 <= j < height else squares[0])  # a corner is wall
+        cells.append(row)
+    return cells, _seen(cells, half)
+
+
+def _seen(cells: list[list[Any]], half: int) -> list[list[bool]]:
+    """Return which squares are seen: sight goes from one to its neighbours beside and ahead unless it hides them."""
+    size = len(cells)
+    seen = [[False] * size for _ in cells]
+    seen[-1][half] = True
+    for j in range(size - 1, -1, -1):
+        for step, columns in ((1, range(size - 1)), (-1, range(size - 1, 0, -1))):
+            for i in columns:
+                cell = cells[j][i]
+                if seen[j][i] and (cell is None or cell.see_behind()):
+                    seen[j][i + step] = True
+                    if j:
+                        seen[j - 1][i + step] = seen[j - 1][i] = True
+    return seen
 
 
 def _sign(cell: Any) -> str:

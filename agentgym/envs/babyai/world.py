@@ -58,7 +58,7 @@ class BabyAI(TextEnv):
     # The episode
 
     def begin(self, task: Task) -> str:
-        self.game: Any = levels.copied(levels.layout(task.data["level"], task.data["seed"]))
+        self.game: Any = levels.layout(task.data["level"], task.data["seed"])
         self.log: list[int] = []
         return (
             f"Mission: {task.data['mission']}.\n"
@@ -91,7 +91,7 @@ class BabyAI(TextEnv):
         return text
 
     def admissible(self) -> list[str]:
-        return [command for command in COMMANDS if not rules.hindrance(self.game, command)]
+        return rules.possible_commands(self.game)
 
     def state(self) -> tuple[Any, ...]:
         game = self.game
@@ -139,7 +139,7 @@ class BabyAI(TextEnv):
         key = (self.task.data["level"], self.task.data["seed"])
         known = self._onlooker
         if known is None or known[0] != key or known[1].done != self.log[: len(known[1].done)]:
-            known = (key, bot.Onlooker(levels.copied(levels.layout(*key))))
+            known = (key, bot.Onlooker(levels.layout(*key)))
         for action in self.log[len(known[1].done) :]:
             known[1].watch(action)
         self._onlooker = known
