@@ -74,16 +74,15 @@ def evaluate(
         finally:
             note.write()
         episodes = read_episodes(path) if path.exists() else []
-        summary = {
-            **summarize(episodes),
-            "contamination": checked,
-            "comparable": comparability(described, episodes),
-            "met": manifest.met(found),
-        }
-        manifest.write_json(folder / "summary.json", summary)
-        text = as_markdown(summary, manifest.read(folder / "manifest.json"))
-        write_whole(folder / "summary.md", text)
+        about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(found)}
+        _summarize(folder, {**summarize(episodes), **about})
         return episodes
+
+
+def _summarize(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write the summary for programs and for people."""
+    manifest.write_json(folder / "summary.json", summary)
+    write_whole(folder / "summary.md", as_markdown(summary, manifest.read(folder / "manifest.json")))
 
 
 class _Met:

@@ -3,11 +3,11 @@
 import asyncio
 import hmac
 import itertools
-import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from agentgym.asgi import Gone, Receive, Send, read_body, send_json
 from agentgym.gateway.gateway import Answer, Gateway
 from agentgym.gateway.replies import event, events, whole
 from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
@@ -16,14 +16,7 @@ from agentgym.gateway.sessions import StillRunning
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life
 _BODY_SECONDS = 60.0
-_JSON = [(b"content-type", b"application/json")]
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-class _Gone(Exception):
-    """The client has closed its connection."""
 
 
 class App:
@@ -44,19 +37,19 @@ class App:
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
         try:
             await self._route(scope, receive, send)
-        except _Gone:
+        except Gone:
             return
         except Refusal as refusal:
-            await _send(send, refusal.status, refusal.body())
+            await send_json(send, refusal.status, refusal.body())
         except Exception:
             _log.exception("a request failed")
-            await _send(send, 500, Refusal(500, "the gateway failed; its log says how").body())
+            await send_json(send, 500, Refusal(500, "the gateway failed; its log says how").body())
 
     async def _route(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path, method = scope["path"].removeprefix("/v1").rstrip("/"), scope["method"]
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if path == "/health":
-            return await _send(send, 200, {"status": "ok"})
+            return await send_json(send, 200, {"status": "ok"})
         named = self._authorize(headers)
         allowed = {"/models": "GET", "/sessions": "GET", "/chat/completions": "POST", "/completions": "POST"}
         finishing = path.startswith("/sessions/") and path.endswith("/finish")
@@ -66,14 +59,14 @@ class App:
         if method != wanted:
             raise Refusal(405, f"{scope['path'][:200]} takes {wanted}", "method_not_allowed")
         if path == "/models":
-            return await _send(send, 200, {"object": "list", "data": [self._model()]})
+            return await send_json(send, 200, {"object": "list", "data": [self._model()]})
         if path == "/sessions":
             data = [{"id": name, **session.counts()} for name, session in self.gateway.sessions.open.items()]
-            return await _send(send, 200, {"object": "list", "data": data, "total": self.gateway.counts()})
+            return await send_json(send, 200, {"object": "list", "data": data, "total": self.gateway.counts()})
         content = await self._body(headers, receive)
         if finishing:
             name = path.removeprefix("/sessions/").removesuffix("/finish")
-            return await _send(send, 200, self._finish(name, read_object(content)))
+            return await send_json(send, 200, self._finish(name, read_object(content)))
         asked = read_request(content, chat=path.startswith("/chat"), default_tokens=self.gateway.turn_tokens)
         name = headers.get("x-session-id") or asked.user or named or "default"
         if len(name) > 200 or not name.isprintable():
@@ -100,24 +93,10 @@ class App:
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
         if not headers.get("content-type", "").startswith("application/json"):
             raise Refusal(415, "the content type must be application/json")
-        too_long = Refusal(413, f"a body may have at most {self._body_bytes} bytes")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > self._body_bytes:
-            raise too_long
-        content = bytearray()
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
-                    content += message.get("body", b"")
-                    if len(content) > self._body_bytes:
-                        raise too_long
-                    if not message.get("more_body"):
-                        return bytes(content)
-        except TimeoutError:
-            raise Refusal(408, f"the body did not arrive within {_BODY_SECONDS:.0f} seconds") from None
+            raise Refusal(413, f"a body may have at most {self._body_bytes} bytes")
+        return await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal)
 
     def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, Any]:
         reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
@@ -139,7 +118,7 @@ class App:
         work = self.gateway.answer(asked, name)
         if not asked.stream:
             answer = await _while_connected(receive, work)
-            await _send(send, 200, whole(self.gateway, asked, answer, id))
+            await send_json(send, 200, whole(self.gateway, asked, answer, id))
             return
         stream = _Stream(send)
         try:
@@ -181,7 +160,7 @@ async def _while_connected(
         while not task.done():
             await asyncio.wait([task, gone], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
             if gone.done() and not task.done():
-                raise _Gone
+                raise Gone
             if late is not None and not task.done():
                 await late()
         return task.result()
@@ -193,8 +172,3 @@ async def _while_connected(
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": _JSON})
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from agentgym.asgi import Gone, Receive, Send, read_body, send_json
 from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
@@ -14,8 +14,6 @@ _log = logging.getLogger(__name__)
 _BODY_SECONDS = 30.0
 _MOST_DOCUMENTS = 1000  # of one query
 _MOST_IN_ALL = 100_000  # of one request: all of them are in memory at once
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class _Refusal(Exception):
@@ -24,10 +22,6 @@ class _Refusal(Exception):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status, self.detail = status, detail
-
-
-class _Gone(Exception):
-    """The client has closed its connection."""
 
 
 class App:
@@ -49,14 +43,14 @@ class App:
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
         try:
-            await _send(send, 200, await self._route(scope, receive))
-        except _Gone:
+            await send_json(send, 200, await self._route(scope, receive))
+        except Gone:
             return
         except _Refusal as refusal:
-            await _send(send, refusal.status, {"detail": refusal.detail})
+            await send_json(send, refusal.status, {"detail": refusal.detail})
         except Exception:
             _log.exception("a request failed")
-            await _send(send, 500, {"detail": "the retriever failed; its log says how"})
+            await send_json(send, 500, {"detail": "the retriever failed; its log says how"})
 
     async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, Any]:
         path, method = scope["path"].rstrip("/"), scope["method"]
@@ -67,7 +61,7 @@ class App:
             raise _Refusal(405, f"{path} takes {wanted}")
         if path == "/health":
             return {"status": "ok", "documents": self.batches.retriever.size}
-        queries, topk, scores = self._asked(await self._body(receive))
+        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, _Refusal))
         try:
             async with asyncio.timeout(self._seconds):
                 found = await self.batches.search(queries, topk)
@@ -97,28 +91,7 @@ class App:
             raise _Refusal(422, f"return_scores is {str(scores)[:40]}; expected true or false")
         return texts, topk, scores
 
-    async def _body(self, receive: Receive) -> bytes:
-        content = bytearray()
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
-                    content += message.get("body", b"")
-                    if len(content) > self._body_bytes:
-                        raise _Refusal(413, f"a body may have at most {self._body_bytes} bytes")
-                    if not message.get("more_body"):
-                        return bytes(content)
-        except TimeoutError:
-            raise _Refusal(408, f"the body did not arrive within {_BODY_SECONDS:.0f} seconds") from None
-
 
 def _entry(hit: Hit, scores: bool) -> dict[str, Any]:
     document = {"id": hit.document.id, "contents": hit.document.contents}
     return {"document": document, "score": hit.score} if scores else document
-
-
-async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))
+import changed_prompt
 from test_shop import CUP, HUMAN, LAMP, MUG, WISHES
 
 import agentgym
@@ -16,7 +17,7 @@ from agentgym.agents.parse import Parsed, Reply
 from agentgym.agents.prompt import parse_prompt
 from agentgym.cli import main
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.evaluate.suite import read_suite, resolve, suites
+from agentgym.evaluate.suite import resolve, suites
 
 NAME = "webshop@verl-agent"
 WISH = "i want a travel cup that is leak proof with color: blue, and size: 12 oz, and price lower than 40.00 dollars"
@@ -147,13 +148,7 @@ def test_what_it_fixes() -> None:
     ("old", "new"), [("e\u2011commerce", "e-commerce"), ("environment. \n", "environment.\n"), ("13000", "13001")]
 )
 def test_a_word_changed_is_refused(old: str, new: str, tmp_path: Path) -> None:
-    path = suites()[NAME]
-    text = path.with_suffix(".txt").read_text(encoding="utf-8")
-    assert old in text
-    (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / path.with_suffix(".txt").name).write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(BadConfig, match="prompt_hash is"):
-        read_suite(tmp_path / path.name)
+    changed_prompt.refused(NAME, old, new, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -207,14 +207,8 @@ def served(folder: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], str
     """Run the command; yields its process and address."""
     command = [
         sys.executable,
-        "-m",
-        "agentgym",
-        "serve",
-        "gateway",
-        "--model",
+        *["-m", "agentgym", "serve", "gateway", "--port", "0", "--model"],
         str(folder),
-        "--port",
-        "0",
         "--out",
         str(out),
     ]

@@ -76,14 +76,8 @@ def served(folder: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     out = tmp_path / "episodes.jsonl"
     command = [
         sys.executable,
-        "-m",
-        "agentgym",
-        "serve",
-        "gateway",
-        "--model",
+        *["-m", "agentgym", "serve", "gateway", "--port", "0", "--model"],
         str(folder),
-        "--port",
-        "0",
         "--out",
         str(out),
     ]

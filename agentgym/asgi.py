@@ -1,0 +1,38 @@
+"""What the package's ASGI applications share: a request's body within bounds, and answers in JSON."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_JSON = [(b"content-type", b"application/json")]
+
+
+class Gone(Exception):
+    """The client has closed its connection."""
+
+
+async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:
+    """Return the body of a request; Gone, or a `refusal` (status, reason) of one of over `most` bytes or `seconds`."""
+    content = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                content += message.get("body", b"")
+                if len(content) > most:
+                    raise refusal(413, f"a body may have at most {most} bytes")
+                if not message.get("more_body"):
+                    return bytes(content)
+    except TimeoutError:
+        raise refusal(408, f"the body did not arrive within {seconds:.0f} seconds") from None
+
+
+async def send_json(send: Send, status: int, body: dict[str, Any]) -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": _JSON})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
