@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from agentgym.envs.shop.catalogue import Product
 from agentgym.envs.shop.generate import SIZE, catalogue
 
 
@@ -37,3 +38,10 @@ def write(folder: Path, count: int = 700) -> Path:
     for name, content in (("items_shuffle", items), ("items_ins_v2", wishes), ("items_human_ins", human)):
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+def product(**changes):
+    """Return a cup, but for the changes."""
+    options = {"asin": "B0AAAAAAAA", "title": "Steel Travel Cup", "category": "kitchen", "query": "cups"}
+    options |= {"product_category": "Home › Kitchen › Cups", "description": "", "bullets": (), "price": 12.0}
+    return Product(**{**options, "price_tag": "$12.0", "attributes": ("leak proof", "double wall"), **changes})
