@@ -65,16 +65,32 @@ def is_possible(rng: np.random.Generator, share: float = 0.12) -> bool:
     return float(rng.random()) >= share
 
 
+_AMOUNT = re.compile(r"(?:(?:us ?)?\$|usd)? ?(\d+)(?:\.(\d\d?))? ?(?:(?:us ?)?\$|usd|(?:us )?dollars?)?")
+_DOLLARS_AND_CENTS = re.compile(r"(\d+) dollars?(?:,| and|, and)? (\d\d?) cents?")
+
+
 def plain(text: str) -> str:
-    """Return an answer without what does not matter: case, spaces, quotes, a final stop, $ and commas in numbers, how
-    a date is written.
+    """Return an answer without what does not matter: case, spaces, quotes, a final stop, commas in numbers, how a date,
+    a time or an amount is written.
     """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
     text = re.sub(r"\s*,\s*", ", ", text)
-    text = re.sub(r"(?<=\d)\.00\b", "", text)  # $400 for $400.00
     text = re.sub(r"(?<![\d:])(\d):(\d\d)\b", r"0\1:\2", text)  # 9:30 for 09:30
-    return _dated(re.sub(r"\$\s*(?=\d)", "", text))
+    return _dated(_counted(text))
+
+
+def _counted(text: str) -> str:
+    """Return a text that is an amount of dollars or a number as 12.50, or as 12 where there are no cents; every other text
+    as it is.
+
+    What is rounded ($5k), vague (about $5), of another currency or with a comma before the cents is no such amount.
+    """
+    spoken = _DOLLARS_AND_CENTS.fullmatch(text)
+    if spoken:
+        return f"{spoken[1]}.{spoken[2]:0>2}".removesuffix(".00")
+    found = _AMOUNT.fullmatch(text)
+    return f"{found[1]}.{found[2] or '':0<2}".removesuffix(".00") if found else text
 
 
 def _dated(text: str) -> str:
