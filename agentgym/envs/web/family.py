@@ -9,9 +9,22 @@ import numpy as np
 
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Click, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
+from agentgym.seeding import generator
 
 Ask = dict[str, Any]
 """What the instruction says, as plain values: all that `effect` and `solve` are given."""
+Made = tuple[str, dict[str, Any]]
+"""An instruction, and what `asked` or `question` returns."""
+
+IMPOSSIBLE_SHARE = 0.15
+"""How many of a family's tasks cannot be done, in every family that has such tasks."""
+
+
+_SEEDS = 2**31
+
+
+class Unfit(LookupError):
+    """The sites of an episode hold nothing that the task to be made could be about."""
 
 
 class Family:
@@ -23,9 +36,33 @@ class Family:
     name: ClassVar[str]
     sites: ClassVar[tuple[str, ...]]
     """The sites it needs; the browser stands on the first host of the first one at the start."""
+    always_possible: ClassVar[bool] = False
+    """Whether it has no tasks that cannot be done."""
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        """Draw a task: the instruction, and what `asked` or `question` returns."""
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Made:
+        """Draw a task: the instruction, and all that makes the task again and judges it.
+
+        Whether it can be done is drawn here and nowhere else; sites that do not fit are drawn again.
+        """
+        possible = float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible
+        while True:
+            try:
+                return self._of_seed(int(rng.integers(_SEEDS)), difficulty, possible)
+            except Unfit:
+                continue
+
+    def _of_seed(self, seed: int, difficulty: int, possible: bool) -> Made:
+        state = EpisodeState(seed, difficulty)
+        try:
+            text, data = self.make(generator("web task", self.name, seed), difficulty, state, possible)
+        finally:
+            state.close()
+        if not possible:
+            data["answers"] = []
+        return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        """Make a task in these sites that can be done, or one that cannot, as `possible` says; Unfit where there is none."""
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -50,19 +87,14 @@ class Family:
             wanted.close()
 
 
-def asked(ask: Ask, *, possible: bool = True) -> dict[str, Any]:
-    """Return the data of a task that changes something, or that cannot be done."""
-    return {"ask": ask, "answers": [], "possible": possible}
+def asked(ask: Ask) -> dict[str, Any]:
+    """Return the data of a task that changes something."""
+    return {"ask": ask, "answers": []}
 
 
-def question(ask: Ask, answer: object, *, possible: bool = True) -> dict[str, Any]:
-    """Return the data of a task that asks for an answer (and may change something), or that cannot be done."""
-    return {"ask": ask, "answers": [str(answer)] if possible else [], "possible": possible}
-
-
-def is_possible(rng: np.random.Generator, share: float = 0.12) -> bool:
-    """Draw whether a task is to be possible."""
-    return float(rng.random()) >= share
+def question(ask: Ask, answer: object) -> dict[str, Any]:
+    """Return the data of a task that asks for an answer (and may change something)."""
+    return {"ask": ask, "answers": [str(answer)]}
 
 
 _AMOUNT = re.compile(r"(?:(?:us ?)?\$|usd)? ?(\d+)(?:\.(\d\d?))? ?(?:(?:us ?)?\$|usd|(?:us )?dollars?)?")

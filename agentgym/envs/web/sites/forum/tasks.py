@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, ordinal, question
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, ordinal, question
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
@@ -44,8 +43,9 @@ class Commenter(Family):
 
     name = "forum-commenter"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
         sql = "SELECT topic, username FROM comment ORDER BY id"
         counts: dict[int, Counter[str]] = {}
@@ -79,8 +79,8 @@ class MostVotes(Family):
     name = "forum-votes"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible, place = is_possible(rng), 1 + int(rng.integers(0, 1 + difficulty))
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        place = 1 + int(rng.integers(0, 1 + difficulty))
         boards = state.rows("forum", "SELECT * FROM board ORDER BY id")
         while True:
             board, person = words.pick(rng, boards), words.pick(rng, state.setting.people)
@@ -95,7 +95,7 @@ class MostVotes(Family):
         )
         answer = rows[place - 1]["title"] if possible else ""
         ask = {"board": board["name"], "author": person.name, "place": place}
-        return text, question(ask, answer, possible=possible)
+        return text, question(ask, answer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "votes")
@@ -112,14 +112,14 @@ class Post(Family):
     name = "forum-post"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         boards = [row["name"] for row in state.rows("forum", "SELECT name FROM board ORDER BY id")]
-        board, possible = words.pick(rng, boards), is_possible(rng)
+        board = words.pick(rng, boards)
         if not possible:
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         ask = {"board": board, "title": title(rng), "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Start a topic on the board {board} of the forum, with the title {quoted(ask['title'])} and the text "
-        return text + quoted(ask["body"]), asked(ask, possible=possible)
+        return text + quoted(ask["body"]), asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO topic SELECT NULL, id, ?, ?, ?, ?, 0, 0 FROM board WHERE name = ?"
@@ -144,14 +144,13 @@ class Comment(Family):
     name = "forum-comment"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE locked <> ? ORDER BY id", possible)
         if not rows:
-            return self.make(rng, difficulty, state)
+            raise Unfit
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Comment on the topic {quoted(ask['topic'])} in the forum with the text {quoted(ask['body'])}"
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
@@ -172,8 +171,9 @@ class Vote(Family):
 
     name = "forum-vote"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = """SELECT board.name AS board, username, count(*) AS n FROM topic JOIN board ON board.id = board
             GROUP BY board.id, username ORDER BY board.id, username"""
         rows = [row for row in state.rows("forum", sql) if row["username"] != state.me.username]
@@ -209,13 +209,13 @@ class Edit(Family):
     name = "forum-edit"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE (username = ?) = ?", state.me.username, possible)
-        possible, rows = (possible, rows) if rows else (False, state.rows("forum", "SELECT title FROM topic ORDER BY id"))
+        if not rows:
+            raise Unfit
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Replace the text of the topic {quoted(ask['topic'])} in the forum with {quoted(ask['body'])}"
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("forum", "UPDATE topic SET body = ? WHERE title = ?", ask["body"], ask["topic"])
@@ -236,8 +236,9 @@ class DeleteComments(Family):
 
     name = "forum-delete"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT title FROM topic WHERE id IN (SELECT topic FROM comment WHERE username = ?) ORDER BY id"
         rows = choose(rng, state.rows("forum", sql, state.me.username), 1 + difficulty)
         topics = [row["title"] for row in rows]
@@ -263,14 +264,15 @@ class Subscribe(Family):
 
     name = "forum-subscribe"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT (SELECT count(*) FROM topic WHERE board = board.id) AS n, id FROM board ORDER BY n"
         rows = state.rows("forum", sql)
         least = int(words.pick(rng, rows[1:])["n"])
         wanted = {row["id"] for row in rows if row["n"] >= least}
         if wanted == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         text = (
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
             "board that has fewer."
@@ -297,7 +299,7 @@ class Profile(Family):
     name = "forum-profile"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         own = state.one("forum", "SELECT place FROM profile WHERE username = ?", state.me.username)
         others = [
             (person.name, place)
@@ -305,7 +307,7 @@ class Profile(Family):
             if (place := state.one("forum", "SELECT place FROM profile WHERE username = ?", person.username)) != own
         ]
         known = [person.name for person in state.setting.people]
-        name, possible = words.pick(rng, others)[0], is_possible(rng)
+        name = words.pick(rng, others)[0]
         if not possible:
             pick = words.pick
             name = absent(known, lambda: f"{pick(rng, words.FIRST_NAMES)} {pick(rng, words.LAST_NAMES)}")
@@ -314,7 +316,7 @@ class Profile(Family):
             f"In my profile in the forum, set the place to the one that {name} has there, and the text about me to "
             f"{quoted(ask['about'])}"
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = next(person.username for person in state.setting.people if person.name == ask["like"])

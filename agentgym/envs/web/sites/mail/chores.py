@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible, question
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, question
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
@@ -74,8 +73,8 @@ class MailFact(Family):
     name = "mail-fact"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible, hotel = is_possible(rng), bool(rng.random() < 0.5)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        hotel = bool(rng.random() < 0.5)
         start = "Your hotel in " if hotel else "Invoice "
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE ? || '%' ORDER BY id", start)
         row = pick(rng, rows)
@@ -89,7 +88,7 @@ class MailFact(Family):
         )
         found = (_CODE if hotel else _AMOUNT).search(row["body"])
         assert found is not None
-        return text, question({"subject": f"{start}{thing}"}, found[1], possible=possible)
+        return text, question({"subject": f"{start}{thing}"}, found[1])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_message(ask["subject"])
@@ -105,8 +104,9 @@ class InvoiceSum(Family):
 
     name = "mail-invoices"
     sites = ("mail",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE 'Invoice %' ORDER BY id")
         chosen = choose(rng, rows, 2 + difficulty)
         numbers = sorted(row["subject"].removeprefix("Invoice ") for row in chosen)
@@ -136,15 +136,14 @@ class WriteMail(Family):
     name = "mail-write"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
         people = choose(rng, names, 1 + difficulty)
         if not possible:
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         subject, body = sentence(rng).removesuffix("."), paragraph(rng, 1 + difficulty)
         text = f'Write one mail to {", ".join(people)} with the subject "{subject}" and the text "{body}"'
-        return text, asked({"people": people, "subject": subject, "body": body}, possible=possible)
+        return text, asked({"people": people, "subject": subject, "body": body})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         send(state, [address_of(state, name) for name in ask["people"]], ask["subject"], ask["body"])
@@ -164,9 +163,9 @@ class AnswerMail(Family):
     name = "mail-answer"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT subject, sender FROM message WHERE folder = 'Inbox' ORDER BY id"
-        row, possible = pick(rng, state.rows("mail", sql)), is_possible(rng)
+        row = pick(rng, state.rows("mail", sql))
         known = [one["subject"] for one in state.rows("mail", "SELECT subject FROM message")]
         subject = row["subject"] if possible else absent(known, lambda: sentence(rng).removesuffix("."))
         body, to = paragraph(rng, 1 + difficulty), ""
@@ -175,7 +174,7 @@ class AnswerMail(Family):
             to = ", ".join(sorted(choose(rng, others, 1 + difficulty // 2)))
         text = f'Forward the mail "{subject}" to {to}' if to else f'Reply to the mail "{subject}"'
         text = f'{text} with the text "{body}" and leave the subject as it is offered.'
-        return text, asked({"subject": subject, "body": body, "to": to}, possible=possible)
+        return text, asked({"subject": subject, "body": body, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         if not ask["to"]:
@@ -202,8 +201,9 @@ class Tidy(Family):
 
     name = "mail-tidy"
     sites = ("mail",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "mail",
             "SELECT DISTINCT contact.name FROM message JOIN contact ON email = sender WHERE folder = 'Inbox' "
@@ -244,10 +244,10 @@ class FileAway(Family):
     name = "mail-file"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         known = [row["name"] for row in state.rows("mail", "SELECT name FROM folder")]
         rows = state.rows("mail", "SELECT subject FROM message WHERE folder = 'Inbox' ORDER BY id")
-        subjects, possible = [row["subject"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
+        subjects = [row["subject"] for row in choose(rng, rows, 1 + difficulty)]
         if not possible:
             everything = [row["subject"] for row in state.rows("mail", "SELECT subject FROM message")]
             subjects[int(rng.integers(len(subjects)))] = absent(
@@ -256,7 +256,7 @@ class FileAway(Family):
         folder = absent(known, lambda: pick(rng, FOLDERS))
         told = ", ".join(f'"{subject}"' for subject in subjects)
         text = f"Make a folder {folder} in my mail and move these messages into it: {told}."
-        return text, asked({"folder": folder, "subjects": subjects}, possible=possible)
+        return text, asked({"folder": folder, "subjects": subjects})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("mail", "INSERT INTO folder (name) VALUES (?)", ask["folder"])
@@ -285,15 +285,15 @@ class UpdateContact(Family):
     name = "mail-contact"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
-        people, possible = choose(rng, names, 1 + difficulty // 2), is_possible(rng)
+        people = choose(rng, names, 1 + difficulty // 2)
         if not possible:
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         numbers = {name: phone(rng) for name in people}
         told = ", ".join(f"{name}: {number}" for name, number in numbers.items())
         text = f"Note these new telephone numbers with the contacts that I have in my mail: {told}."
-        return text, asked({"numbers": numbers}, possible=possible)
+        return text, asked({"numbers": numbers})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, number in ask["numbers"].items():

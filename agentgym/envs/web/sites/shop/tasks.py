@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, ordinal, question
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, ordinal, question
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day, money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
@@ -54,7 +54,10 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
     items = [[row["name"], int(rng.integers(1, int(min(row["stock"], 5)) + 1))] for row in rows]
     if not possible:
         gone = state.rows("shop", "SELECT name, stock FROM product WHERE stock < 5 ORDER BY id")
-        row = words.pick(rng, [row for row in gone if row["name"] not in [name for name, _ in items]])
+        few = [row for row in gone if row["name"] not in [name for name, _ in items]]
+        if not few:
+            raise Unfit
+        row = words.pick(rng, few)
         items[int(rng.integers(len(items)))] = [row["name"], int(rng.integers(int(row["stock"]) + 1, 6))]
     return items
 
@@ -70,15 +73,15 @@ class OrderTotal(Family):
     name = "shop-order-total"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", f"SELECT id, {_SENT} AS total FROM purchase ORDER BY id")
-        row, possible = words.pick(rng, rows), is_possible(rng)
+        row = words.pick(rng, rows)
         known = [str(one["id"]) for one in rows]
         order = str(row["id"])
         if not possible:
             order = absent(known, lambda: str(row["id"] + int(rng.integers(1, 30))))
         text = f"What did my order {order} in the shop cost in all, shipping included? Answer with the amount."
-        return text, question({"order": order}, money(row["total"]), possible=possible)
+        return text, question({"order": order}, money(row["total"]))
 
     def solve(self, ask: Ask) -> Plan:
         orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
@@ -91,8 +94,9 @@ class Spending(Family):
 
     name = "shop-spending"
     sites = ("shop",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", f"SELECT day, status, {_SENT} AS total FROM purchase ORDER BY id")
         since = words.pick(rng, rows[: max(1, len(rows) // 2)])["day"]
         status = words.pick(rng, sorted({row["status"] for row in rows if row["day"] >= since}))
@@ -120,9 +124,9 @@ class Cheapest(Family):
     name = "shop-cheapest"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY price, name")
-        place, possible = 1 + int(rng.integers(0, 1 + difficulty)), is_possible(rng)
+        place = 1 + int(rng.integers(0, 1 + difficulty))
         while True:
             category, colour = words.pick(rng, list(CATEGORIES)), words.pick(rng, words.COLOURS[:8])
             fits = [row for row in rows if (row["category"], row["colour"]) == (category, colour)]
@@ -137,7 +141,7 @@ class Cheapest(Family):
             "in stock? Answer with its name."
         )
         ask = {"category": category, "colour": colour, "place": place}
-        return text, question(ask, fits[place - 1]["name"] if possible else "", possible=possible)
+        return text, question(ask, fits[place - 1]["name"] if possible else "")
 
     def solve(self, ask: Ask) -> Plan:
         yield Goto(f"{SHOP}/products")
@@ -160,9 +164,8 @@ class Reviewer(Family):
     name = "shop-reviewer"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
-        possible = is_possible(rng)
         products = state.rows("shop", "SELECT id, name FROM product WHERE id IN (SELECT product FROM review) ORDER BY id")
         while True:
             product, stars = words.pick(rng, products), int(rng.integers(1, 6))
@@ -178,7 +181,7 @@ class Reviewer(Family):
             "in the shop? Answer with the full name."
         )
         writer = names[rows[0]["username"]] if possible else ""
-        return text, question({"product": product["name"], "stars": stars}, writer, possible=possible)
+        return text, question({"product": product["name"], "stars": stars}, writer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_product(ask["product"])
@@ -196,10 +199,9 @@ class FillCart(Family):
     name = "shop-cart"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         items = draw_items(rng, state, 1 + difficulty, possible)
-        return f"Put this into my cart in the shop: {spoken(items)}.", asked({"items": items}, possible=possible)
+        return f"Put this into my cart in the shop: {spoken(items)}.", asked({"items": items})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         put_into_cart(state, ask["items"])
@@ -215,9 +217,9 @@ class Buy(Family):
     name = "shop-buy"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
-        possible, wrong_label = is_possible(rng), bool(rng.random() < 0.5)
+        wrong_label = bool(rng.random() < 0.5)
         items = draw_items(rng, state, 1 + difficulty // 2, possible or wrong_label)
         label = words.pick(rng, labels)
         if not possible and wrong_label:
@@ -226,7 +228,7 @@ class Buy(Family):
         text = f"Order this in the shop: {spoken(items)}. Send it to my address labelled {label} by {shipping} shipping"
         text += f', with the message "{message}".' if message else ", without a message."
         ask = {"items": items, "label": label, "shipping": shipping, "message": message}
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         place = state.rows("shop", "SELECT street, city, postcode FROM address WHERE label = ?", ask["label"])[0]
@@ -260,8 +262,7 @@ class Cancel(Family):
     name = "shop-cancel"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng, 0.25)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "shop",
             "SELECT product.name, purchase.id FROM line JOIN product ON product.id = product JOIN purchase ON "
@@ -270,11 +271,9 @@ class Cancel(Family):
             possible,
         )
         if not rows:
-            return self.make(rng, difficulty, state)
-        row = words.pick(rng, rows)
-        return f"Cancel my order in the shop that contains the product {row['name']}.", asked(
-            {"product": row["name"]}, possible=possible
-        )
+            raise Unfit
+        product = words.pick(rng, rows)["name"]
+        return f"Cancel my order in the shop that contains the product {product}.", asked({"product": product})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         order = state.one(
@@ -302,16 +301,16 @@ class Review(Family):
     name = "shop-review"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = [row["name"] for row in state.rows("shop", "SELECT name FROM product ORDER BY id")]
-        name, possible = words.pick(rng, names), is_possible(rng)
+        name = words.pick(rng, names)
         if not possible:
             name = absent(names, lambda: product_name(rng, words.pick(rng, list(CATEGORIES))))
         title, body = words.sentence(rng).removesuffix("."), words.paragraph(rng, 1 + difficulty)
         ask = {"product": name, "stars": int(rng.integers(1, 6)), "title": title, "body": body}
         text = f"Review the product {name} in the shop with {ask['stars']} of 5 stars, "
         text += f'the title "{title}" and the text "{body}"'
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO review SELECT NULL, id, ?, ?, ?, ?, ? FROM product WHERE name = ?"
@@ -337,18 +336,16 @@ class ChangeAddress(Family):
     name = "shop-address"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
-        label, possible = words.pick(rng, labels), is_possible(rng)
+        label = words.pick(rng, labels)
         if not possible:
             label = absent(labels, lambda: words.pick(rng, LABELS))
         news = {"Street": street(rng), "City": words.pick(rng, words.PLACES), "Postcode": postcode(rng)}
         parts = choose(rng, sorted(news), min(1 + difficulty, 3))
         change = {part: news[part] for part in sorted(parts)}
         told = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
-        return f"In the shop, change in my address labelled {label} {told}.", asked(
-            {"label": label, "change": change}, possible=possible
-        )
+        return f"In the shop, change in my address labelled {label} {told}.", asked({"label": label, "change": change})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for part, value in ask["change"].items():
@@ -371,8 +368,9 @@ class ClearWishes(Family):
 
     name = "shop-wishes"
     sites = ("shop",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", "SELECT product.* FROM wish JOIN product ON product.id = product ORDER BY price, name")
         if rng.random() < 0.5:
             limit = words.pick(rng, rows[: len(rows) - 1])["price"] + 100
@@ -385,7 +383,7 @@ class ClearWishes(Family):
             gone = [row["name"] for row in rows if row["category"] == category]
             text = f"is of the category {category}"
         if not gone:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         return f"Take everything off my wish list in the shop that {text}.", asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -407,13 +405,15 @@ class OrderAgain(Family):
     name = "shop-again"
     sites = ("shop",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = """SELECT purchase.id, max(quantity > stock) AS short FROM purchase JOIN line ON purchase = purchase.id
             JOIN product ON product.id = product GROUP BY purchase.id HAVING count(*) >= ? ORDER BY purchase.id"""
-        rows = state.rows("shop", sql, min(1 + difficulty, 3)) or state.rows("shop", sql, 1)
-        row = words.pick(rng, rows)
-        text = f"Put everything that was in my order {row['id']} into my cart in the shop again, in the same quantities."
-        return text, asked({"order": str(row["id"])}, possible=not row["short"])
+        rows = [row for row in state.rows("shop", sql, min(1 + difficulty, 3)) if bool(row["short"]) != possible]
+        if not rows:
+            raise Unfit
+        order = str(words.pick(rng, rows)["id"])
+        text = f"Put everything that was in my order {order} into my cart in the shop again, in the same quantities."
+        return text, asked({"order": order})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO cart SELECT product, quantity FROM line WHERE purchase = ?"

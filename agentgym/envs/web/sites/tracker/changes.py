@@ -1,11 +1,10 @@
 """Task families that change issues, labels, milestones and members of the tracker."""
 
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.tracker.data import ROLES
@@ -62,9 +61,9 @@ class CreateIssue(Family):
     name = "tracker-create"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
+        known = labels_of(state, project)
         labels = choose(rng, known, min(len(known), 1 + difficulty // 2))
         if not possible:
             labels[int(rng.integers(len(labels)))] = pick(rng, [name for name in LABELS if name not in known])
@@ -82,7 +81,7 @@ class CreateIssue(Family):
             f'"{ask["body"]}". Assign it to {ask["assignee"]}, give it the label{"s" * (len(labels) > 1)} {spoken(labels)} '
             f"and the due date {day(due)}. It belongs to no milestone."
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         insert_issue(state, ask)
@@ -108,10 +107,10 @@ class Triage(Family):
     name = "tracker-triage"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
+        titles = [row["title"] for row in choose(rng, rows, 1 + difficulty)]
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         sql = "SELECT title FROM milestone WHERE project_id = ? AND state = 'open' ORDER BY id"
@@ -120,7 +119,7 @@ class Triage(Family):
         person = pick(rng, [name for name in draw_members(state, project) if username(name) != now])
         text = f"In the tracker, assign these issues of the project {slug} to {person} and put them into the milestone "
         ask = {"project": slug, "titles": titles, "person": person, "milestone": milestone}
-        return f"{text}{milestone}: {spoken(titles)}.", asked(ask, possible=possible)
+        return f"{text}{milestone}: {spoken(titles)}.", asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = f"SELECT id FROM milestone WHERE title = ? AND project_id = {_PROJECT}"
@@ -149,14 +148,14 @@ class CloseIssue(Family):
     name = "tracker-close"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
-        row, possible = pick(rng, state.rows("tracker", sql, project)), is_possible(rng)
+        row = pick(rng, state.rows("tracker", sql, project))
         title = row["title"] if possible else absent_title(rng, state)
         comment = paragraph(rng, 1 + difficulty)
         text = f'Close the issue "{title}" of the project {slug} in the tracker, and add the comment "{comment}" to it.'
-        return text, asked({"project": slug, "title": title, "comment": comment}, possible=possible)
+        return text, asked({"project": slug, "title": title, "comment": comment})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("tracker", "UPDATE issue SET state = 'closed' WHERE title = ?", ask["title"])
@@ -180,7 +179,7 @@ class CloseLabelled(Family):
     name = "tracker-close-labelled"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         rows = state.rows(
             "tracker",
@@ -188,11 +187,10 @@ class CloseLabelled(Family):
             "WHERE label.project_id = ? AND issue.state = 'open' ORDER BY name",
             project,
         )
-        possible = is_possible(rng)
         known = labels_of(state, project)
         label = pick(rng, rows)["name"] if possible else pick(rng, [name for name in LABELS if name not in known])
         text = f'Close every open issue of the project {slug} in the tracker that has the label "{label}".'
-        return text, asked({"project": slug, "label": label}, possible=possible)
+        return text, asked({"project": slug, "label": label})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
@@ -220,10 +218,10 @@ class PlanMilestone(Family):
     name = "tracker-milestone"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty // 2)], is_possible(rng)
+        titles = [row["title"] for row in choose(rng, rows, 1 + difficulty // 2)]
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         due = state.now.date() + timedelta(days=int(rng.integers(20, 200)))
@@ -233,7 +231,7 @@ class PlanMilestone(Family):
             f"issues into it: {spoken(titles)}."
         )
         ask = {"project": slug, "milestone": milestone, "due": due.isoformat(), "titles": titles}
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO milestone (project_id, title, due, state) SELECT id, ?, ?, 'open' FROM project WHERE slug = ?"
@@ -265,11 +263,10 @@ class GiveRoles(Family):
     name = "tracker-roles"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         sql = "SELECT username, role FROM member WHERE project_id = ?"
         known = {row["username"]: row["role"] for row in state.rows("tracker", sql, project)}
-        possible = is_possible(rng)
         people = choose(rng, list(state.setting.others), min(1 + difficulty, len(state.setting.others)))
         roles = {one.name: pick(rng, [role for role in ROLES if role != known.get(one.username)]) for one in people}
         if not possible:
@@ -278,7 +275,7 @@ class GiveRoles(Family):
             roles[absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")] = pick(rng, ROLES)
         told = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
         text = f"In the tracker, make sure that the project {slug} has these members with these roles: {told}."
-        return text, asked({"project": slug, "roles": roles}, possible=possible)
+        return text, asked({"project": slug, "roles": roles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, role in ask["roles"].items():
@@ -308,16 +305,16 @@ class ReplaceLabel(Family):
     name = "tracker-labels"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
+        known = labels_of(state, project)
         others = [name for name in LABELS if name not in known]
         label = pick(rng, known if possible else others)
         to = "" if rng.random() < 0.3 else absent([*known, *others], lambda: sentence(rng).split()[-1].strip("."))
         text = f'In the tracker, rename the label "{label}" of the project {slug} to "{to}".'
         if not to:
             text = f'In the tracker, delete the label "{label}" from the project {slug}.'
-        return text, asked({"project": slug, "label": label, "to": to}, possible=possible)
+        return text, asked({"project": slug, "label": label, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         label = state.one(

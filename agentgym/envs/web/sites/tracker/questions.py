@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, every_page, is_possible, ordinal, question
+from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
 from agentgym.envs.web.plan import IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import LABELS, SETTINGS
@@ -68,9 +67,9 @@ class CountIssues(Family):
     name = "tracker-count"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
+        known = labels_of(state, project)
         rows = state.rows(
             "tracker",
             "SELECT label.name AS label, assignee FROM issue JOIN issue_label ON issue_id = issue.id JOIN label ON "
@@ -84,7 +83,7 @@ class CountIssues(Family):
         text = f'How many open issues of the project {slug} in the tracker have the label "{label}"'
         text += f" and are assigned to {person}? " if person else "? "
         ask = {"project": slug, "label": label, "person": person}
-        return f"{text}Answer with the number.", question(ask, count, possible=possible)
+        return f"{text}Answer with the number.", question(ask, count)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
@@ -105,19 +104,19 @@ class Assignee(Family):
     name = "tracker-assignee"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "tracker",
             "SELECT title, slug, assignee, author FROM issue JOIN project ON project.id = project_id "
             "WHERE assignee <> '' AND assignee <> author ORDER BY issue.id",
         )
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         title = row["title"] if possible else absent_title(rng, state)
         role, key = (("assigned to", "assignee"), ("opened by", "author"))[int(rng.integers(2))]
         text = f'In the tracker, whom is the issue "{title}" of the project {row["slug"]} {role}? Answer with the full name.'
         text = text.replace("whom is", "by whom was").replace(" opened by?", " opened?") if key == "author" else text
         ask = {"project": row["slug"], "title": title, "fact": key.capitalize()}
-        return text, question(ask, names(state)[row[key]], possible=possible)
+        return text, question(ask, names(state)[row[key]])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
@@ -129,8 +128,9 @@ class Busiest(Family):
 
     name = "tracker-busiest"
     sites = ("tracker",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         query = "SELECT assignee FROM issue WHERE project_id = ? AND state = 'open' AND assignee <> ''"
         people = names(state)
@@ -161,14 +161,14 @@ class NewValue(Family):
     name = "tracker-diff"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "tracker",
             "SELECT m.title, slug, path, diff FROM change JOIN merge_request AS m ON m.id = merge_request_id JOIN project "
             "ON project.id = m.project_id WHERE (SELECT COUNT(*) FROM merge_request AS other WHERE other.project_id = "
             "m.project_id AND other.title = m.title) = 1 ORDER BY change.id",
         )
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         setting, value = next(
             line[1:].split(" = ") for line in row["diff"].split("\n") if line.startswith("+") and " = " in line
         )
@@ -179,7 +179,7 @@ class NewValue(Family):
             f"{setting} in {row['path']}? Answer with the value."
         )
         ask = {"project": row["slug"], "title": row["title"], "setting": setting, "path": row["path"]}
-        return text, question(ask, value, possible=possible)
+        return text, question(ask, value)
 
     def solve(self, ask: Ask) -> Plan:
         yield from open_request(ask["project"], ask["title"])

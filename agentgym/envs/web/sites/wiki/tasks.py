@@ -1,12 +1,11 @@
 """Task families of the wiki: facts that lie some links away, and editing, restoring, creating and watching pages."""
 
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, question
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page, question
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
@@ -58,8 +57,8 @@ class Fact(Family):
     name = "wiki-fact"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible, fact = titles_of(state, "Towns"), is_possible(rng), words.pick(rng, NUMBERS)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns, fact = titles_of(state, "Towns"), words.pick(rng, NUMBERS)
         hops = int(rng.integers(0, 2 + difficulty))
         start = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         at = start
@@ -68,7 +67,7 @@ class Fact(Family):
         told = "the twin town of " * hops + start
         text = f'What does the wiki say as "{fact}" about {told}? Answer with just that.'
         answer = facts_of(state, at)[fact] if possible else ""
-        return text, question({"town": start, "hops": hops, "fact": fact}, answer, possible=possible)
+        return text, question({"town": start, "hops": hops, "fact": fact}, answer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
@@ -85,8 +84,9 @@ class Largest(Family):
 
     name = "wiki-region"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         start, most = words.pick(rng, titles_of(state, "Towns")), bool(rng.random() < 0.5)
         region = facts_of(state, start)["Region"]
         fact = words.pick(rng, NUMBERS[:2])
@@ -94,7 +94,7 @@ class Largest(Family):
         best = (max if most else min)(values.values())
         answers = [town for town, value in values.items() if value == best]
         if len(answers) > 1 or answers == [start]:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         what = {
             ("Population", True): "has the largest population",
             ("Population", False): "has the smallest population",
@@ -123,9 +123,8 @@ class Editor(Family):
     name = "wiki-editor"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
-        possible = is_possible(rng)
         sql = """SELECT title, summary, username FROM version JOIN page ON page.id = page
             GROUP BY page, summary HAVING count(*) = 1 AND summary <> 'New page' ORDER BY version.id"""
         rows = state.rows("wiki", sql)
@@ -137,7 +136,7 @@ class Editor(Family):
             others = sorted({one["summary"] for one in rows} - set(own))
             summary = words.pick(rng, others)
         text = f'Who changed the page {row["title"]} of the wiki with the summary "{summary}"? Answer with the full name.'
-        return text, question({"page": row["title"], "summary": summary}, names[row["username"]], possible=possible)
+        return text, question({"page": row["title"], "summary": summary}, names[row["username"]])
 
     def solve(self, ask: Ask) -> Plan:
         yield from open_page(ask["page"])
@@ -152,8 +151,8 @@ class EditFact(Family):
     name = "wiki-edit"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns = titles_of(state, "Towns")
         town = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         news = {
             "Population": str(int(rng.integers(1000, 90_000))),
@@ -166,7 +165,7 @@ class EditFact(Family):
         told = " and ".join(f"{name} to {value}" for name, value in change.items())
         summary = words.sentence(rng).removesuffix(".")
         text = f'On the page {town} of the wiki, change {told}, in one edit with the summary "{summary}".'
-        return text, asked({"page": town, "change": change, "summary": summary}, possible=possible)
+        return text, asked({"page": town, "change": change, "summary": summary})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
@@ -196,8 +195,9 @@ class Append(Family):
 
     name = "wiki-append"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, CATEGORIES)))
         ask = {"page": title, "more": words.paragraph(rng, 1 + difficulty), "summary": words.sentence(rng).removesuffix(".")}
         text = (
@@ -226,11 +226,11 @@ class Revert(Family):
     name = "wiki-revert"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
         sql = """SELECT title, (SELECT username FROM version WHERE page = page.id ORDER BY id DESC LIMIT 1) AS editor
             FROM page WHERE (SELECT count(*) FROM version WHERE page = page.id) > 1 ORDER BY page.id"""
-        row, possible = words.pick(rng, state.rows("wiki", sql)), is_possible(rng, 0.2)
+        row = words.pick(rng, state.rows("wiki", sql))
         editor = names[row["editor"]]
         if not possible:
             sql = "SELECT username FROM version JOIN page ON page.id = page WHERE title = ?"
@@ -240,7 +240,7 @@ class Revert(Family):
             f"{editor} has spoilt the page {row['title']} of the wiki. Restore the version that was there just before "
             f"{editor}'s change."
         )
-        return text, asked({"page": row["title"], "editor": editor}, possible=possible)
+        return text, asked({"page": row["title"], "editor": editor})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         names = {person.username: person.name for person in state.setting.people}
@@ -267,8 +267,8 @@ class Create(Family):
     name = "wiki-create"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns = titles_of(state, "Towns")
         title = absent(towns, lambda: town_name(rng)) if possible else words.pick(rng, towns)
         facts = {"Population": str(int(rng.integers(1000, 90_000))), "Founded": str(int(rng.integers(900, 1900)))}
         ask = {"title": title, "facts": facts, "body": words.paragraph(rng, 1 + difficulty)}
@@ -277,7 +277,7 @@ class Create(Family):
             f'Create a page {title} in the category Towns of the wiki, with the facts {told} (in this order) and the text "'
             f'{ask["body"]}"'
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("wiki", "INSERT INTO page VALUES (NULL, ?, 'Towns', '', '')", ask["title"])
@@ -305,11 +305,12 @@ class Watch(Family):
 
     name = "wiki-watch"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
         if not self._pages(state, title):
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
