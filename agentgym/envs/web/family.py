@@ -19,7 +19,6 @@ Made = tuple[str, dict[str, Any]]
 IMPOSSIBLE_SHARE = 0.15
 """How many of a family's tasks cannot be done, in every family that has such tasks."""
 
-
 _SEEDS = 2**31
 
 

@@ -337,11 +337,12 @@ class ChangeAddress(Family):
     sites = ("shop",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
-        label = words.pick(rng, labels)
+        rows = state.rows("shop", "SELECT label, city FROM address ORDER BY id")
+        label, city = words.pick(rng, rows)
         if not possible:
-            label = absent(labels, lambda: words.pick(rng, LABELS))
-        news = {"Street": street(rng), "City": words.pick(rng, words.PLACES), "Postcode": postcode(rng)}
+            label = absent([row["label"] for row in rows], lambda: words.pick(rng, LABELS))
+        city = absent([city], lambda: words.pick(rng, words.PLACES))
+        news = {"Street": street(rng), "City": city, "Postcode": postcode(rng)}
         parts = choose(rng, sorted(news), min(1 + difficulty, 3))
         change = {part: news[part] for part in sorted(parts)}
         told = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Generator
+from itertools import product
 
 import numpy as np
 
@@ -61,39 +62,57 @@ def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
     return absent(known, lambda: unused_titles(rng, 1)[0])
 
 
+_TELLS = {"label": 'have the label "{}"', "assignee": "are assigned to {}", "author": "were opened by {}"}
+_EVERYTHING = ("all", "", "", "")  # of every project alike, so no question
+
+
 class CountIssues(Family):
-    """How many open issues with a label somebody has."""
+    """How many issues of a project are of a status, have a label, an assignee, an author."""
 
     name = "tracker-count"
     sites = ("tracker",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known = labels_of(state, project)
-        rows = state.rows(
-            "tracker",
-            "SELECT label.name AS label, assignee FROM issue JOIN issue_label ON issue_id = issue.id JOIN label ON "
-            "label.id = label_id WHERE issue.project_id = ? AND issue.state = 'open' ORDER BY issue.id, label.id",
-            project,
-        )
-        row = pick(rng, [row for row in rows if row["assignee"]] or rows)
-        label = row["label"] if possible else pick(rng, [name for name in LABELS if name not in known])
-        person = names(state)[row["assignee"]] if difficulty and row["assignee"] else ""
-        count = sum(one["label"] == label and (not person or one["assignee"] == row["assignee"]) for one in rows)
-        text = f'How many open issues of the project {slug} in the tracker have the label "{label}"'
-        text += f" and are assigned to {person}? " if person else "? "
-        ask = {"project": slug, "label": label, "person": person}
-        return f"{text}Answer with the number.", question(ask, count)
+        counts = self._counts(state, project, 1 + difficulty)
+        wanted = pick(rng, sorted(set(counts.values())))  # first, for of most kinds there are one or two
+        status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
+        if not possible:
+            known = labels_of(state, project)
+            label = pick(rng, [name for name in LABELS if name not in known])
+        ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
+        parts = ["are open or closed" if status == "all" else f"are {status}"]
+        parts += [told.format("nobody" if ask[key] == "none" else ask[key]) for key, told in _TELLS.items() if ask[key]]
+        text = f"How many issues of the project {slug} in the tracker {' and '.join(parts)}? Answer with the number."
+        return text, question(ask, wanted)
+
+    def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
+        """Count the issues of each status, label, assignee and author, up to so many of the last three; "" is any."""
+        people, labels = names(state), dict[int, list[str]]()
+        sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"
+        for row in state.rows("tracker", sql, project):
+            labels.setdefault(row["issue_id"], []).append(row["name"])
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        for row in state.rows("tracker", "SELECT id, state, assignee, author FROM issue WHERE project_id = ?", project):
+            kinds = product(
+                (row["state"], "all"),
+                ("", *labels.get(row["id"], [])),
+                ("", people.get(row["assignee"], "none")),
+                ("", people[row["author"]]),
+            )
+            counts.update(kind for kind in kinds if kind != _EVERYTHING and sum(map(bool, kind[1:])) <= most)
+        return counts
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
+        if ask["label"] and all(row["Label"] != ask["label"] for row in page.records("Label")):
             yield Answer(IMPOSSIBLE)
             return
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
-        yield Select("Label", ask["label"])
-        if ask["person"]:
-            yield Select("Assignee", ask["person"])
+        yield Select("Status", ask["status"])
+        for key in _TELLS:
+            if ask[key]:
+                yield Select(key.capitalize(), ask[key])
         found = yield from every_page((yield FILTER), "Title")
         yield Answer(str(len(found)))
 
