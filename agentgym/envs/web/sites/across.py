@@ -9,7 +9,7 @@ from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.sites.forum.tasks import open_board, open_topic
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, street
-from agentgym.envs.web.sites.shop.tasks import SHOP
+from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.wiki.data import town_name
 from agentgym.envs.web.sites.wiki.tasks import facts_of, open_page, titles_of
 from agentgym.envs.web.state import EpisodeState

@@ -8,7 +8,7 @@ from agentgym.envs.web.family import Ask, Family, Made, absent, asked
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
-from agentgym.envs.web.sites.shop.tasks import SHOP
+from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.tracker.questions import TRACKER
 from agentgym.envs.web.sites.wiki.data import town_name
 from agentgym.envs.web.sites.wiki.tasks import NUMBERS, facts_of, open_page, titles_of
