@@ -239,7 +239,7 @@ def solved(family, seed, difficulty=0):
     """Follow a family's plan; return the browser, the instruction and the data."""
     state, instruction, data = made(family, seed, difficulty)
     browser = TextBrowser(state)
-    plan = family.solve(data["ask"])
+    plan = family.plan(data["ask"])
     step = next(plan)
     while True:
         page = browser.act(step)

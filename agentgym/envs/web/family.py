@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Click, Page, Plan, Step
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Impossible, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
 from agentgym.seeding import generator
 
@@ -68,8 +68,21 @@ class Family:
         """Make the expected change in a fresh state; nothing where a task only asks."""
 
     def solve(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone."""
+        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone.
+
+        It ends with `Answer` where something is asked for, raises Impossible where the task cannot be done, and just ends
+        when all is done.
+        """
         raise NotImplementedError
+
+    def plan(self, ask: Ask) -> Plan:
+        """Yield the steps of a solution to the last one, an answer."""
+        try:
+            yield from self.solve(ask)
+        except Impossible:
+            yield Answer(IMPOSSIBLE)
+        else:
+            yield Answer(DONE)
 
     def check(self, state: EpisodeState, answer: str, data: dict[str, Any]) -> bool:
         """Return whether the task is solved by this state and this answer."""

@@ -135,7 +135,7 @@ class Web(BrowserEnv):
     # Who plays
 
     def _plan(self) -> Plan:
-        return self._family(self.task).solve(self.task.data["ask"])
+        return self._family(self.task).plan(self.task.data["ask"])
 
     def oracle(self) -> Iterator[str]:
         """Follow the family's plan; from anywhere else, restore the sites first if they may have changed."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.sites.forum.tasks import open_board, open_topic
@@ -51,9 +51,7 @@ class Recommend(Family):
         state.change("forum", sql, ask["title"], body, state.me.username, at, ask["board"])
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_board(ask["board"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_board(ask["board"])
         yield Goto(f"{SHOP}/products")
         yield Select("Category", ask["category"])
         yield Select("Sort by", "Price: low to high")
@@ -65,7 +63,6 @@ class Recommend(Family):
         yield Fill("Title", ask["title"])
         yield Fill("Text", f"{best['Product']}, {best['Price']}")
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class Report(Family):
@@ -95,14 +92,12 @@ class Report(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        told = page.fact(ask["fact"]) if page else ""
+        told = page.fact(ask["fact"])
         page = yield from open_topic(ask["topic"])
-        if not told or not page.has("button", "Post comment"):
-            yield Answer(IMPOSSIBLE)
-            return
+        if not page.has("button", "Post comment"):
+            raise Impossible
         yield Fill("Your comment", told)
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 class Move(Family):
@@ -132,9 +127,6 @@ class Move(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page, town = (yield from open_page(ask["town"])), ask["town"]
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         for _ in range(ask["hops"]):
             town = page.fact("Twin town")
             page = yield Click("link", town)
@@ -143,7 +135,6 @@ class Move(Family):
         for label, value in (("Label", ask["label"]), ("Street", ask["street"]), ("City", town), ("Postcode", code)):
             yield Fill(label, value)
         yield Click("button", "Save address")
-        yield Answer(DONE)
 
 
 class Reviewed(Family):
@@ -185,7 +176,6 @@ class Reviewed(Family):
         yield from open_topic(ask["topic"])
         yield Fill("Your comment", writer)
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (Recommend(), Report(), Move(), Reviewed())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
 from agentgym.envs.web.state import EpisodeState, choose
@@ -18,13 +18,15 @@ FILTER = Click("button", "Filter")
 REPLIES = {"Accept": "accepted", "Decline": "declined", "Tentative": "tentative"}
 
 
-def open_event(title: str) -> Generator[Step, Page, Page | None]:
-    """Look for an event and show it; None where there is none."""
+def open_event(title: str) -> Generator[Step, Page, Page]:
+    """Look for an event and show it."""
     yield Goto(f"{CALENDAR}/list")
     yield Fill("Title or place", title)
     yield Select("Time", "all")
     page = yield FILTER
-    return (yield Click("link", title)) if page.has("link", title) else None
+    if not page.has("link", title):
+        raise Impossible
+    return (yield Click("link", title))
 
 
 def fill_event(event: Ask) -> Generator[Step, Page, Page]:
@@ -91,7 +93,7 @@ class NextWith(Family):
         yield Select("With", ask["person"])
         found = yield from every_page((yield FILTER), "Title")
         later = [row["Date"] for row in found if written_day(row["Date"]) > ask["today"]]
-        yield Answer(later[0].split(", ")[1] if later else IMPOSSIBLE)
+        yield Answer(later[0].split(", ")[1])
 
 
 class FirstFree(Family):
@@ -117,7 +119,10 @@ class FirstFree(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
         events = [(row["Start"], row["End"]) for row in page.records("Title")]
-        yield Answer(first_gap(events, ask["length"]) or IMPOSSIBLE)
+        free = first_gap(events, ask["length"])
+        if not free:
+            raise Impossible
+        yield Answer(free)
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 18 * 60) -> str:
@@ -163,7 +168,8 @@ class CreateEvent(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from fill_event(ask)
-        yield Answer(IMPOSSIBLE if page.has("button", "Save event") else DONE)
+        if page.has("button", "Save event"):
+            raise Impossible
 
 
 class MoveEvent(Family):
@@ -194,14 +200,12 @@ class MoveEvent(Family):
     def solve(self, ask: Ask) -> Plan:
         for title, (when, start) in ask["moves"].items():
             page = yield from open_event(title)
-            if page is None or not page.has("link", "Move event"):
-                yield Answer(IMPOSSIBLE)
-                return
+            if not page.has("link", "Move event"):
+                raise Impossible
             yield Click("link", "Move event")
             yield Fill("Date", when)
             yield Fill("Start", start)
             yield Click("button", "Move")
-        yield Answer(DONE)
 
 
 class DeleteEvents(Family):
@@ -237,7 +241,6 @@ class DeleteEvents(Family):
                 yield from open_event(row["Title"])
                 yield Click("link", "Delete event")
                 yield Click("button", "Delete for good")
-        yield Answer(DONE)
 
 
 class ReplyToInvitations(Family):
@@ -265,13 +268,10 @@ class ReplyToInvitations(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["replies"]:
-            if (yield from open_event(title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_event(title)
         for title, reply in ask["replies"].items():
             yield from open_event(title)
             yield Click("button", reply)
-        yield Answer(DONE)
 
 
 class InviteToAll(Family):
@@ -305,17 +305,13 @@ class InviteToAll(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_event(title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_event(title)
         for title in ask["titles"]:
             page = yield from open_event(title)
-            assert page is not None
             people = [row["Name"] for row in page.records("Reply")]
             yield Click("link", "Edit event")
             yield Fill("Attendees", ", ".join([*people, ask["person"]]))
             yield Click("button", "Save event")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (

@@ -7,18 +7,18 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, ordinal, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
 
 FORUM = "http://forum.test"
 
 
-def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page | None]:
-    """Open a board by its name, sorted; None where there is no such board."""
+def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
+    """Open a board by its name, sorted."""
     page = yield Goto(f"{FORUM}/")
     if not page.has("link", name):
-        return None
+        raise Impossible
     page = yield Click("link", name)
     return page if order == "new" else (yield Goto(f"{page.url}?sort={order}"))
 
@@ -99,11 +99,12 @@ class MostVotes(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "votes")
-        assert page is not None
         rows = yield from every_page(page, "Topic")
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
         place: int = ask["place"]
-        yield Answer(titles[place - 1] if len(titles) >= place else IMPOSSIBLE)
+        if len(titles) < place:
+            raise Impossible
+        yield Answer(titles[place - 1])
 
 
 class Post(Family):
@@ -127,15 +128,11 @@ class Post(Family):
         state.change("forum", sql, ask["title"], ask["body"], state.me.username, at, ask["board"])
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield from open_board(ask["board"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_board(ask["board"])
         yield Click("link", "New topic")
         yield Fill("Title", ask["title"])
         yield Fill("Text", ask["body"])
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class Comment(Family):
@@ -159,11 +156,9 @@ class Comment(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("button", "Post comment"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Fill("Your comment", ask["body"])
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 class Vote(Family):
@@ -190,7 +185,6 @@ class Vote(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "old")
-        assert page is not None
         board = page.url
         rows = yield from every_page(page, "Topic")
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
@@ -200,7 +194,6 @@ class Vote(Family):
                 page = yield Click("link", "Next page")
             yield Click("link", told)
             yield Click("button", "Vote for this topic")
-        yield Answer(DONE)
 
 
 class Edit(Family):
@@ -223,12 +216,10 @@ class Edit(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("link", "Edit topic"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Click("link", "Edit topic")
         yield Fill("Text", ask["body"])
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class DeleteComments(Family):
@@ -256,7 +247,6 @@ class DeleteComments(Family):
             page = yield from open_topic(topic)
             while page.has("button", "Delete comment"):
                 page = yield Click("button", "Delete comment")
-        yield Answer(DONE)
 
 
 class Subscribe(Family):
@@ -290,7 +280,6 @@ class Subscribe(Family):
             wanted = int(row["Topics"]) >= ask["least"]
             if wanted != (row["Subscribed"] == "yes"):
                 yield Click("button", "Subscribe" if wanted else "Unsubscribe", row=row["Board"])
-        yield Answer(DONE)
 
 
 class Profile(Family):
@@ -328,13 +317,11 @@ class Profile(Family):
         members = yield from every_page(page, "Name")
         place = next((row["Place"] for row in members if row["Name"] == ask["like"]), None)
         if place is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Goto(f"{FORUM}/settings")
         yield Fill("Place", place)
         yield Fill("About", ask["about"])
         yield Click("button", "Save settings")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (

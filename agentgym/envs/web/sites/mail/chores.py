@@ -6,7 +6,7 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, absent, asked, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
 from agentgym.envs.web.state import EpisodeState, choose
@@ -30,10 +30,12 @@ def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Gener
     return (yield Click("button", "Find"))
 
 
-def open_message(subject: str) -> Generator[Step, Page, Page | None]:
-    """Look for a message and show it; None where there is none."""
+def open_message(subject: str) -> Generator[Step, Page, Page]:
+    """Look for a message and show it."""
     page = yield from find_messages(subject)
-    return (yield Click("link", subject)) if page.has("link", subject) else None
+    if not page.has("link", subject):
+        raise Impossible
+    return (yield Click("link", subject))
 
 
 def text_of(page: Page) -> str:
@@ -92,11 +94,10 @@ class MailFact(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_message(ask["subject"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         found = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
-        yield Answer(found[1] if found else IMPOSSIBLE)
+        if found is None:
+            raise Impossible
+        yield Answer(found[1])
 
 
 class InvoiceSum(Family):
@@ -118,7 +119,6 @@ class InvoiceSum(Family):
         total = 0
         for number in ask["numbers"]:
             page = yield from open_message(f"Invoice {number}")
-            assert page is not None
             total += cents_of(text_of(page))
         yield Answer(money(total))
 
@@ -154,7 +154,8 @@ class WriteMail(Family):
         yield Fill("Subject", ask["subject"])
         yield Fill("Message", ask["body"])
         page = yield Click("button", "Send")
-        yield Answer(IMPOSSIBLE if page.has("button", "Send") else DONE)
+        if page.has("button", "Send"):
+            raise Impossible
 
 
 class AnswerMail(Family):
@@ -185,15 +186,12 @@ class AnswerMail(Family):
         send(state, people, f"Fwd: {ask['subject']}", ask["body"], "forward", number)
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_message(ask["subject"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_message(ask["subject"])
         yield Click("link", "Forward" if ask["to"] else "Reply")
         if ask["to"]:
             yield Fill("To", ask["to"])
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class Tidy(Family):
@@ -235,7 +233,6 @@ class Tidy(Family):
                 page = yield from find_messages(sender=name, folder="Inbox")
                 if ask["verb"] == "Star":  # what is starred stays in the list
                     page = yield Click("link", "Next page")
-        yield Answer(DONE)
 
 
 class FileAway(Family):
@@ -267,8 +264,7 @@ class FileAway(Family):
         for subject in ask["subjects"]:
             page = yield from find_messages(subject)
             if not page.has("link", subject):
-                yield Answer(IMPOSSIBLE)
-                return
+                raise Impossible
         yield Goto(f"{MAIL}/folders")
         yield Fill("Name", ask["folder"])
         yield Click("button", "Make folder")
@@ -276,7 +272,6 @@ class FileAway(Family):
             yield from open_message(subject)
             yield Select("Move to", ask["folder"])
             yield Click("button", "Move")
-        yield Answer(DONE)
 
 
 class UpdateContact(Family):
@@ -306,11 +301,9 @@ class UpdateContact(Family):
                 yield Fill("Name or address", name)
                 page = yield Click("button", "Filter")
                 if not page.has("link", name):
-                    yield Answer(IMPOSSIBLE)
-                    return
+                    raise Impossible
                 if last:
                     yield Click("link", name)
                     yield Click("link", "Edit contact")
                     yield Fill("Phone", number)
                     yield Click("button", "Save contact")
-        yield Answer(DONE)

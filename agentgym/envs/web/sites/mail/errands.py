@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Page, Plan, Select
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
 from agentgym.envs.web.sites.mail.chores import address_of, find_messages, open_message, reply, send, text_of
@@ -97,8 +97,7 @@ class AcceptMeeting(Family):
         page = yield from find_messages("Meeting about the", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", subject)
         shown, start, finish, room = parsed(_MEETING, page)
         page = yield Goto(f"http://calendar.test/day/{written_day(shown)}")
@@ -109,7 +108,6 @@ class AcceptMeeting(Family):
         yield Click("link", "Reply")
         yield Fill("Message", ask["no"] if busy else ask["yes"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class ReviewByMail(Family):
@@ -148,8 +146,7 @@ class ReviewByMail(Family):
         page = yield from find_messages("my merge request", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", subject)
         number, slug = parsed(_REQUEST, page)
         yield Goto(f"{TRACKER}/{slug}/merge_requests/{number}/edit")
@@ -162,7 +159,6 @@ class ReviewByMail(Family):
         yield Click("link", "Reply")
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class ProblemByMail(Family):
@@ -199,9 +195,6 @@ class ProblemByMail(Family):
     def solve(self, ask: Ask) -> Plan:
         subject = f"Trouble, our case {ask['case']}"
         page = yield from open_message(subject)
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         slug, title = parsed(_PROBLEM, page)
         yield Goto(f"{TRACKER}/{slug}/issues/new")
         yield Fill("Title", title)
@@ -213,7 +206,6 @@ class ProblemByMail(Family):
         yield Click("link", "Reply")
         yield Fill("Message", number[1])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class DueDate(Family):
@@ -248,12 +240,10 @@ class DueDate(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
-        if page is None or page.fact("Due date") == "none":
-            yield Answer(IMPOSSIBLE)
-            return
+        if page.fact("Due date") == "none":
+            raise Impossible
         more = {"people": [page.fact("Assignee")], "calendar": ask["calendar"], "notes": ask["notes"]}
         yield from fill_event(event_of(ask["title"], written_day(page.fact("Due date")), "09:00", "09:30", **more))
-        yield Answer(DONE)
 
 
 class Trip(Family):
@@ -293,13 +283,9 @@ class Trip(Family):
     def solve(self, ask: Ask) -> Plan:
         subject = f"Your hotel in {ask['town']}"
         page = yield from open_message(subject)
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         yield from fill_event(self.event(ask, page))
         yield from open_message(subject)
         yield Click("link", "Forward")
         yield Fill("To", ask["person"])
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)

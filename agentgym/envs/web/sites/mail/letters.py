@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, absent, asked
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
 from agentgym.envs.web.sites.shop.questions import SHOP
@@ -22,13 +22,12 @@ def colleagues(rng: np.random.Generator, state: EpisodeState, count: int) -> lis
 
 
 def write_letter(people: list[str], subject: str, body: str) -> Plan:
-    """Write a message and be done."""
+    """Write a message."""
     yield Goto(f"{MAIL}/compose")
     yield Fill("To", ", ".join(people))
     yield Fill("Subject", subject)
     yield Fill("Message", body)
     yield Click("button", "Send")
-    yield Answer(DONE)
 
 
 class MilestoneLetter(Family):
@@ -61,8 +60,7 @@ class MilestoneLetter(Family):
         page = yield Goto(f"{TRACKER}/{ask['project']}/milestones")
         due = next((row["Due"] for row in page.records("Milestone") if row["Milestone"] == ask["milestone"]), None)
         if due is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield from write_letter(ask["people"], f"{ask['project']} {ask['milestone']}", due)
 
 
@@ -88,9 +86,6 @@ class TownLetter(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         yield from write_letter(ask["people"], ask["town"], page.fact(ask["fact"]))
 
 
@@ -120,6 +115,5 @@ class OrderLetter(Family):
         page = yield Goto(f"{SHOP}/orders/{ask['order']}")
         status = page.fact("Status")
         if not re.fullmatch(r"\w+", status):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield from write_letter(ask["people"], f"Order {ask['order']}", status)

@@ -1,30 +1,28 @@
 """Task families that change the shop's cart, orders, reviews, addresses and wish list."""
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, SHIPPING, postcode, product_name, street
 from agentgym.envs.web.sites.shop.questions import SHOP, open_product
 from agentgym.envs.web.state import EpisodeState, choose
 
 
-def add_to_cart(items: list[list[Any]]) -> Generator[Step, Page, bool]:
-    """Put products (name, quantity) into the empty cart; if one is not to be had, leave it empty and return False."""
+def add_to_cart(items: list[list[Any]]) -> Plan:
+    """Put products (name, quantity) into the cart if all are to be had."""
     for name, quantity in items:
         page = yield from open_product(name)
-        if page is None or int(page.fact("In stock")) < quantity:
-            return False
+        if int(page.fact("In stock")) < quantity:
+            raise Impossible
     for name, quantity in items:
         yield from open_product(name)
         yield Fill("Quantity", str(quantity))
         yield Click("button", "Add to cart")
-    return True
 
 
 def put_into_cart(state: EpisodeState, items: list[list[Any]]) -> None:
@@ -66,8 +64,7 @@ class FillCart(Family):
         put_into_cart(state, ask["items"])
 
     def solve(self, ask: Ask) -> Plan:
-        there = yield from add_to_cart(ask["items"])
-        yield Answer(DONE if there else IMPOSSIBLE)
+        yield from add_to_cart(ask["items"])
 
 
 class Buy(Family):
@@ -102,17 +99,15 @@ class Buy(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{SHOP}/addresses")
         place = next((row for row in page.records("Label") if row["Label"] == ask["label"]), None)
-        there = place is not None and (yield from add_to_cart(ask["items"]))
-        if place is None or not there:
-            yield Answer(IMPOSSIBLE)
-            return
+        if place is None:
+            raise Impossible
+        yield from add_to_cart(ask["items"])
         yield Goto(f"{SHOP}/checkout")
         yield Select("Address", f"{place['Label']}: {place['Street']}, {place['City']}")
         yield Select("Shipping method", f"{ask['shipping']} ({money(SHIPPING[ask['shipping']])})")
         if ask["message"]:
             yield Fill("Message for the parcel", ask["message"])
         yield Click("button", "Place order")
-        yield Answer(DONE)
 
 
 class Cancel(Family):
@@ -149,9 +144,8 @@ class Cancel(Family):
                 page = yield Goto(f"{SHOP}/orders/{row['Order']}")
                 if page.has("link", ask["product"]):
                     yield Click("button", "Cancel order")
-                    yield Answer(DONE)
                     return
-        yield Answer(IMPOSSIBLE)
+        raise Impossible
 
 
 class Review(Family):
@@ -177,16 +171,12 @@ class Review(Family):
         state.change("shop", sql, state.me.username, ask["stars"], ask["title"], ask["body"], today, ask["product"])
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield from open_product(ask["product"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_product(ask["product"])
         yield Click("link", "Write a review")
         yield Select("Stars", f"{ask['stars']} star{'s' * (ask['stars'] > 1)}")
         yield Fill("Title", ask["title"])
         yield Fill("Review", ask["body"])
         yield Click("button", "Save review")
-        yield Answer(DONE)
 
 
 class ChangeAddress(Family):
@@ -214,13 +204,11 @@ class ChangeAddress(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{SHOP}/addresses")
         if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Click("link", "Edit", row=ask["label"])
         for part, value in ask["change"].items():
             yield Fill(part, value)
         yield Click("button", "Save address")
-        yield Answer(DONE)
 
 
 class ClearWishes(Family):
@@ -256,7 +244,6 @@ class ClearWishes(Family):
             price = round(float(row["Price"].replace("$", "").replace(",", "")) * 100)
             if row["Category"] == ask["category"] or 0 < ask["above"] < price:
                 yield Click("button", "Remove", row=row["Product"])
-        yield Answer(DONE)
 
 
 class OrderAgain(Family):
@@ -282,5 +269,4 @@ class OrderAgain(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{SHOP}/orders/{ask['order']}")
         items: list[list[Any]] = [[row["Product"], int(row["Quantity"])] for row in page.records("Product")]
-        there = yield from add_to_cart(items)
-        yield Answer(DONE if there else IMPOSSIBLE)
+        yield from add_to_cart(items)

@@ -8,7 +8,7 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
-from agentgym.envs.web.plan import IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day, money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
 from agentgym.envs.web.state import EpisodeState
@@ -18,13 +18,13 @@ _TOTAL = "(SELECT sum(quantity * price) FROM line WHERE purchase = purchase.id)"
 _SENT = f"{_TOTAL} + CASE shipping WHEN 'Express' THEN {SHIPPING['Express']} ELSE 0 END"
 
 
-def open_product(name: str) -> Generator[Step, Page, Page | None]:
-    """Search for a product and open its page; None where there is no such product."""
+def open_product(name: str) -> Generator[Step, Page, Page]:
+    """Search for a product and open its page."""
     yield Goto(f"{SHOP}/products")
     yield Fill("Name contains", name)
     page = yield Click("button", "Apply filters")
     if not page.has("link", name):
-        return None
+        raise Impossible
     return (yield Click("link", name))
 
 
@@ -46,7 +46,9 @@ class OrderTotal(Family):
 
     def solve(self, ask: Ask) -> Plan:
         orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
-        total = next((row["Total"] for row in orders if row["Order"] == ask["order"]), IMPOSSIBLE)
+        total = next((row["Total"] for row in orders if row["Order"] == ask["order"]), None)
+        if total is None:
+            raise Impossible
         yield Answer(total)
 
 
@@ -113,7 +115,9 @@ class Cheapest(Family):
         found = yield from every_page(page, "Product")
         names: list[str] = [row["Product"] for row in found if row["Colour"] == ask["colour"]]
         place: int = ask["place"]
-        yield Answer(names[place - 1] if len(names) >= place else IMPOSSIBLE)
+        if len(names) < place:
+            raise Impossible
+        yield Answer(names[place - 1])
 
 
 _REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
@@ -146,9 +150,8 @@ class Reviewer(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_product(ask["product"])
-        assert page is not None
         for article in page.root.all("article"):
             found = _REVIEW.search(" ".join(node.name for node in article.walk()))
             if found and int(found[1]) == ask["stars"]:
                 yield Answer(found[2])
-        yield Answer(IMPOSSIBLE)
+        raise Impossible

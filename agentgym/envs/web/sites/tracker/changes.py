@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.tracker.data import ROLES
 from agentgym.envs.web.sites.tracker.questions import (
@@ -89,8 +89,7 @@ class CreateIssue(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/issues/new")
         if not all(page.has("checkbox", label) for label in ask["labels"]):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Fill("Title", ask["title"])
         yield Fill("Description", ask["body"])
         yield Select("Assignee", ask["assignee"])
@@ -98,7 +97,6 @@ class CreateIssue(Family):
         for label in ask["labels"]:
             yield Click("checkbox", label)
         yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class Triage(Family):
@@ -130,16 +128,13 @@ class Triage(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_issue(ask["project"], title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_issue(ask["project"], title)
         for title in ask["titles"]:
             yield from open_issue(ask["project"], title)
             yield Click("link", "Edit issue")
             yield Select("Assignee", ask["person"])
             yield Select("Milestone", ask["milestone"])
             yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class CloseIssue(Family):
@@ -164,13 +159,10 @@ class CloseIssue(Family):
         state.change("tracker", sql, state.me.username, ask["comment"], now, ask["title"])
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_issue(ask["project"], ask["title"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_issue(ask["project"], ask["title"])
         yield Fill("New comment", ask["comment"])
         yield Click("button", "Add comment")
         yield Click("button", "Close issue")
-        yield Answer(DONE)
 
 
 class CloseLabelled(Family):
@@ -201,15 +193,13 @@ class CloseLabelled(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
         if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Label", ask["label"])
         found = yield from every_page((yield FILTER), "Title")
         for row in found:
             yield Goto(f"{TRACKER}/{ask['project']}/issues/{row['Number'].removeprefix('#')}")
             yield Click("button", "Close issue")
-        yield Answer(DONE)
 
 
 class PlanMilestone(Family):
@@ -242,9 +232,7 @@ class PlanMilestone(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_issue(ask["project"], title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_issue(ask["project"], title)
         yield Goto(f"{TRACKER}/{ask['project']}/milestones/new")
         yield Fill("Title", ask["milestone"])
         yield Fill("Due date", ask["due"])
@@ -254,7 +242,6 @@ class PlanMilestone(Family):
             yield Click("link", "Edit issue")
             yield Select("Milestone", ask["milestone"])
             yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class GiveRoles(Family):
@@ -285,8 +272,7 @@ class GiveRoles(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/people")
         if not all(page.has("link", name) for name in ask["roles"]):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         for name, role in ask["roles"].items():
             page = yield Goto(f"{TRACKER}/{ask['project']}/members")
             inside = page.has("link", name)
@@ -296,7 +282,6 @@ class GiveRoles(Family):
                 yield Select("Person", name)
             yield Select("Role", role)
             yield Click("button", "Save role" if inside else "Invite")
-        yield Answer(DONE)
 
 
 class ReplaceLabel(Family):
@@ -329,12 +314,10 @@ class ReplaceLabel(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
         if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         if ask["to"]:
             yield Click("link", "Edit label", row=ask["label"])
             yield Fill("Name", ask["to"])
             yield Click("button", "Save label")
         else:
             yield Click("button", "Delete label", row=ask["label"])
-        yield Answer(DONE)

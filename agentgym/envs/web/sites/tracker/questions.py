@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
-from agentgym.envs.web.plan import IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import LABELS, SETTINGS
 from agentgym.envs.web.state import EpisodeState
@@ -17,22 +17,24 @@ TRACKER = "http://tracker.test"
 CONTAINS, FILTER = "Contains", Click("button", "Filter")
 
 
-def open_issue(project: str, title: str) -> Generator[Step, Page, Page | None]:
-    """Look for an issue of a project, open or closed, and show it; None where there is none."""
+def open_issue(project: str, title: str) -> Generator[Step, Page, Page]:
+    """Look for an issue of a project, open or closed, and show it."""
     return (yield from _open(f"{TRACKER}/{project}/issues", title))
 
 
-def open_request(project: str, title: str) -> Generator[Step, Page, Page | None]:
-    """Look for a merge request of a project, in any state, and show it; None where there is none."""
+def open_request(project: str, title: str) -> Generator[Step, Page, Page]:
+    """Look for a merge request of a project, in any state, and show it."""
     return (yield from _open(f"{TRACKER}/{project}/merge_requests", title))
 
 
-def _open(url: str, title: str) -> Generator[Step, Page, Page | None]:
+def _open(url: str, title: str) -> Generator[Step, Page, Page]:
     yield Goto(url)
     yield Fill(CONTAINS, title)
     yield Select("Status", "all")
     page = yield FILTER
-    return (yield Click("link", title)) if page.has("link", title) else None
+    if not page.has("link", title):
+        raise Impossible
+    return (yield Click("link", title))
 
 
 def username(name: str) -> str:
@@ -106,8 +108,7 @@ class CountIssues(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
         if ask["label"] and all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Status", ask["status"])
         for key in _TELLS:
@@ -139,7 +140,7 @@ class Assignee(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
-        yield Answer(IMPOSSIBLE if page is None else page.fact(ask["fact"]))
+        yield Answer(page.fact(ask["fact"]))
 
 
 class Busiest(Family):
@@ -208,4 +209,4 @@ class NewValue(Family):
             lines = [node.text for node in article.walk()]
             if ask["path"] in lines and any(line.startswith(start) for line in lines):
                 yield Answer(next(line for line in lines if line.startswith(start)).removeprefix(start))
-        yield Answer(IMPOSSIBLE)
+        raise Impossible

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.envs.web.family import Ask, Family, Made, Unfit, asked
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Plan
+from agentgym.envs.web.plan import Click, Fill, Impossible, Plan
 from agentgym.envs.web.sites.tracker.questions import open_request
 from agentgym.envs.web.state import EpisodeState
 from agentgym.envs.web.words import paragraph, pick
@@ -62,15 +62,12 @@ class Merge(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_request(ask["project"], ask["title"])
-        assert page is not None
         blocked = page.says("pipeline failed") or page.says("requested changes")
         if not page.has("button", "Merge") and (blocked or not page.has("button", "Approve")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         if not page.has("button", "Merge"):
             yield Click("button", "Approve")
         yield Click("button", "Merge")
-        yield Answer(DONE)
 
 
 class Review(Family):
@@ -107,10 +104,8 @@ class Review(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_request(ask["project"], ask["title"])
-        assert page is not None
         if not page.has("button", "Approve"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", "Changes")
         prints = any(node.name.startswith("+") and "print(" in node.name for node in page.root.walk())
         yield Click("link", "Back to the merge request")
@@ -118,4 +113,3 @@ class Review(Family):
             yield Fill("New comment", ask["comment"])
             yield Click("button", "Add comment")
         yield Click("button", "Request changes" if prints else "Approve")
-        yield Answer(DONE)

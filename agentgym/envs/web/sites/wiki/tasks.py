@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.web import words
 from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
 
@@ -26,15 +26,22 @@ def titles_of(state: EpisodeState, category: str) -> list[str]:
     return [row["title"] for row in state.rows("wiki", "SELECT title FROM page WHERE category = ? ORDER BY id", category)]
 
 
-def open_page(title: str) -> Generator[Step, Page, Page | None]:
-    """Search for a page and open it; None where there is no such page."""
+def find_page(title: str) -> Generator[Step, Page, bool]:
+    """Search for a page; return whether what is shown has a link to it."""
     yield Goto(f"{WIKI}/all")
     yield Fill("Contains", title)
     page = yield Click("button", "Apply filters")
     while not page.has("link", title):
         if not page.has("link", "Next page"):
-            return None
+            return False
         page = yield Click("link", "Next page")
+    return True
+
+
+def open_page(title: str) -> Generator[Step, Page, Page]:
+    """Search for a page and open it."""
+    if not (yield from find_page(title)):
+        raise Impossible
     return (yield Click("link", title))
 
 
@@ -71,9 +78,6 @@ class Fact(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         for _ in range(ask["hops"]):
             page = yield Click("link", page.fact("Twin town"))
         yield Answer(page.fact(ask["fact"]))
@@ -106,7 +110,6 @@ class Largest(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        assert page is not None
         page = yield Click("link", page.fact("Region"))
         region, values = page.url, dict[str, int]()
         row = next(row for row in page.root.all("row") if row.children[0].text == "Towns")
@@ -142,7 +145,10 @@ class Editor(Family):
         yield from open_page(ask["page"])
         page = yield Click("link", "History")
         rows = yield from every_page(page, "Version")
-        yield Answer(next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), IMPOSSIBLE))
+        editor = next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), None)
+        if editor is None:
+            raise Impossible
+        yield Answer(editor)
 
 
 class EditFact(Family):
@@ -173,15 +179,11 @@ class EditFact(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["page"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         page = yield Click("link", "Edit page")
         field = page.find("textbox", "Facts")
         assert field is not None
         yield Fill("Facts", changed(field.value, ask["change"]))
         yield from save(ask["summary"])
-        yield Answer(DONE)
 
 
 def changed(facts: str, change: dict[str, str]) -> str:
@@ -217,7 +219,6 @@ class Append(Family):
         assert field is not None
         yield Fill("Text", f"{field.value} {ask['more']}")
         yield from save(ask["summary"])
-        yield Answer(DONE)
 
 
 class Revert(Family):
@@ -254,11 +255,9 @@ class Revert(Family):
         rows = page.records("Version")
         place = next((at for at, row in enumerate(rows) if row["Editor"] == ask["editor"]), None)
         if place is None or place + 1 == len(rows):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Click("link", rows[place + 1]["Version"])
         yield Click("button", "Restore this version")
-        yield Answer(DONE)
 
 
 class Create(Family):
@@ -284,16 +283,14 @@ class Create(Family):
         write(state, ask["title"], _lines(ask["facts"]), ask["body"], "New page")
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_page(ask["title"])) is not None:
-            yield Answer(IMPOSSIBLE)
-            return
+        if (yield from find_page(ask["title"])):
+            raise Impossible
         yield Goto(f"{WIKI}/new")
         yield Fill("Title", ask["title"])
         yield Select("Category", "Towns")
         yield Fill("Facts", _lines(ask["facts"]))
         yield Fill("Text", ask["body"])
         yield Click("button", "Create page")
-        yield Answer(DONE)
 
 
 def _lines(facts: dict[str, str]) -> str:
@@ -331,7 +328,6 @@ class Watch(Family):
             page = yield Click("link", row["Page"])
             if page.has("button", "Watch this page"):
                 yield Click("button", "Watch this page")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (
