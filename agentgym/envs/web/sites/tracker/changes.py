@@ -13,7 +13,9 @@ from agentgym.envs.web.sites.tracker.questions import (
     TRACKER,
     absent_title,
     draw_project,
+    foreign_label,
     labels_of,
+    list_labels,
     names,
     open_issue,
     username,
@@ -34,6 +36,21 @@ def draw_members(state: EpisodeState, project: int) -> list[str]:
 def spoken(titles: list[str]) -> str:
     """Write titles in a row."""
     return ", ".join(f'"{title}"' for title in titles)
+
+
+def draw_titles(rng: np.random.Generator, state: EpisodeState, project: int, count: int, possible: bool) -> list[str]:
+    """Draw titles of open issues of a project; where it is not to be possible, one of them is none."""
+    sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
+    titles = [row["title"] for row in choose(rng, state.rows("tracker", sql, project), count)]
+    if not possible:
+        titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+    return titles
+
+
+def label_id(state: EpisodeState, ask: Ask) -> int:
+    """Return the id of the label that a task is about."""
+    sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
+    return state.one("tracker", sql, ask["label"], ask["project"])
 
 
 def insert_issue(state: EpisodeState, ask: Ask) -> None:
@@ -66,7 +83,7 @@ class CreateIssue(Family):
         known = labels_of(state, project)
         labels = choose(rng, known, min(len(known), 1 + difficulty // 2))
         if not possible:
-            labels[int(rng.integers(len(labels)))] = pick(rng, [name for name in LABELS if name not in known])
+            labels[int(rng.integers(len(labels)))] = foreign_label(rng, state, project)
         due = state.now.date() + timedelta(days=int(rng.integers(3, 50)))
         ask = {
             "project": slug,
@@ -107,10 +124,7 @@ class Triage(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles = [row["title"] for row in choose(rng, rows, 1 + difficulty)]
-        if not possible:
-            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        titles = draw_titles(rng, state, project, 1 + difficulty, possible)
         sql = "SELECT title FROM milestone WHERE project_id = ? AND state = 'open' ORDER BY id"
         milestone = pick(rng, state.rows("tracker", sql, project))["title"]
         now = state.one("tracker", "SELECT assignee FROM issue WHERE title = ?", titles[0])
@@ -145,9 +159,7 @@ class CloseIssue(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
-        row = pick(rng, state.rows("tracker", sql, project))
-        title = row["title"] if possible else absent_title(rng, state)
+        title = draw_titles(rng, state, project, 1, possible)[0]
         comment = paragraph(rng, 1 + difficulty)
         text = f'Close the issue "{title}" of the project {slug} in the tracker, and add the comment "{comment}" to it.'
         return text, asked({"project": slug, "title": title, "comment": comment})
@@ -179,21 +191,16 @@ class CloseLabelled(Family):
             "WHERE label.project_id = ? AND issue.state = 'open' ORDER BY name",
             project,
         )
-        known = labels_of(state, project)
-        label = pick(rng, rows)["name"] if possible else pick(rng, [name for name in LABELS if name not in known])
+        label = pick(rng, rows)["name"] if possible else foreign_label(rng, state, project)
         text = f'Close every open issue of the project {slug} in the tracker that has the label "{label}".'
         return text, asked({"project": slug, "label": label})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
-        label = state.one("tracker", sql, ask["label"], ask["project"])
         sql = "UPDATE issue SET state = 'closed' WHERE id IN (SELECT issue_id FROM issue_label WHERE label_id = ?)"
-        state.change("tracker", sql, label)
+        state.change("tracker", sql, label_id(state, ask))
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            raise Impossible
+        yield from list_labels(ask["project"], ask["label"])
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Label", ask["label"])
         found = yield from every_page((yield FILTER), "Title")
@@ -210,10 +217,7 @@ class PlanMilestone(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles = [row["title"] for row in choose(rng, rows, 1 + difficulty // 2)]
-        if not possible:
-            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        titles = draw_titles(rng, state, project, 1 + difficulty // 2, possible)
         due = state.now.date() + timedelta(days=int(rng.integers(20, 200)))
         milestone = f"{int(rng.integers(10, 30))}.{int(rng.integers(10))}"
         text = (
@@ -292,19 +296,15 @@ class ReplaceLabel(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known = labels_of(state, project)
-        others = [name for name in LABELS if name not in known]
-        label = pick(rng, known if possible else others)
-        to = "" if rng.random() < 0.3 else absent([*known, *others], lambda: sentence(rng).split()[-1].strip("."))
+        label = pick(rng, labels_of(state, project)) if possible else foreign_label(rng, state, project)
+        to = "" if rng.random() < 0.3 else absent(list(LABELS), lambda: sentence(rng).split()[-1].strip("."))
         text = f'In the tracker, rename the label "{label}" of the project {slug} to "{to}".'
         if not to:
             text = f'In the tracker, delete the label "{label}" from the project {slug}.'
         return text, asked({"project": slug, "label": label, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        label = state.one(
-            "tracker", f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}", ask["label"], ask["project"]
-        )
+        label = label_id(state, ask)
         if ask["to"]:
             state.change("tracker", "UPDATE label SET name = ? WHERE id = ?", ask["to"], label)
             return
@@ -312,9 +312,7 @@ class ReplaceLabel(Family):
         state.change("tracker", "DELETE FROM issue_label WHERE label_id = ?", label)
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            raise Impossible
+        yield from list_labels(ask["project"], ask["label"])
         if ask["to"]:
             yield Click("link", "Edit label", row=ask["label"])
             yield Fill("Name", ask["to"])

@@ -58,6 +58,19 @@ def labels_of(state: EpisodeState, project: int) -> list[str]:
     return [row["name"] for row in state.rows("tracker", "SELECT name FROM label WHERE project_id = ? ORDER BY id", project)]
 
 
+def foreign_label(rng: np.random.Generator, state: EpisodeState, project: int) -> str:
+    """Return a label that a project does not have."""
+    known = labels_of(state, project)
+    return pick(rng, [name for name in LABELS if name not in known])
+
+
+def list_labels(project: str, wanted: str) -> Plan:
+    """Show the labels of a project, if the wanted one is among them."""
+    page = yield Goto(f"{TRACKER}/{project}/labels")
+    if all(row["Label"] != wanted for row in page.records("Label")):
+        raise Impossible
+
+
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
     """Return the title of an issue that is nowhere in the tracker."""
     known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
@@ -80,8 +93,7 @@ class CountIssues(Family):
         wanted = pick(rng, sorted(set(counts.values())))  # first, for of most kinds there are one or two
         status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
         if not possible:
-            known = labels_of(state, project)
-            label = pick(rng, [name for name in LABELS if name not in known])
+            label = foreign_label(rng, state, project)
         ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
         parts = ["are open or closed" if status == "all" else f"are {status}"]
         parts += [told.format("nobody" if ask[key] == "none" else ask[key]) for key, told in _TELLS.items() if ask[key]]
@@ -106,9 +118,8 @@ class CountIssues(Family):
         return counts
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if ask["label"] and all(row["Label"] != ask["label"] for row in page.records("Label")):
-            raise Impossible
+        if ask["label"]:
+            yield from list_labels(ask["project"], ask["label"])
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Status", ask["status"])
         for key in _TELLS:
