@@ -277,8 +277,18 @@ class BrowserEnv(TextEnv):
             self.log, self.seen = whole, seen
 
     def _open(self) -> _Live:
-        """Put the episode's first page into the browser."""
+        """Put the episode's first page into the browser; into a new browser where this one has died unnoticed."""
         self._drop()
+        try:
+            live = self._stand()
+        except Fault as fault:
+            if fault.reason != "crash":
+                raise
+            live = self._stand()
+        self._held.append(live)
+        return live
+
+    def _stand(self) -> _Live:
         state, url = self.start(self.task)
         token = server().open(state)
         try:
@@ -287,8 +297,7 @@ class BrowserEnv(TextEnv):
             server().close(token)
             self.end(state)
             raise
-        self._held.append(_Live(self.task.id, state, token, session, seen))
-        return self._held[0]
+        return _Live(self.task.id, state, token, session, seen)
 
     async def _enter(self, token: str, url: str) -> tuple[Session, dict[str, Any]]:
         made = browser()
@@ -297,6 +306,9 @@ class BrowserEnv(TextEnv):
         session = Session(made, context, self.page_options, self.pause)
         try:
             seen = await session.safely(self._first(session, url))
+        except PageError as error:  # for the agent, but no action of its own has led here
+            made.give_back(context)
+            raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
         except BaseException:
             made.give_back(context)
             raise

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import suppress
 
 import pytest
 from hostile_site import Hostile
@@ -191,6 +190,16 @@ def test_screenshots_are_in_info_on_request():
     env.close()
 
 
+def test_a_first_page_that_cannot_be_had_is_a_fault(calm):
+    class Lost(Hostile):
+        def start(self, task):
+            return [], "http://hostile.test:1/"
+
+    with pytest.raises(Fault, match="ERR_UNSAFE_PORT") as caught:
+        Lost().reset(seed=1)
+    assert caught.value.reason == "crash" and press(calm, "later")[3] is False
+
+
 def test_a_browser_that_dies_is_started_again(env, calm):
     """The last test here: it ends all episodes in the browser."""
     env.reset(seed=1)
@@ -207,8 +216,12 @@ def test_a_browser_that_dies_is_started_again(env, calm):
             break
         time.sleep(0.05)
     os.kill(_pid(made), signal.SIGKILL)
-    with suppress(Fault):  # at this moment nobody may know yet that it died
-        env.reset(seed=2)
+    for seed, seconds in enumerate((0, 0, 0.005, 0.05)):  # at first nobody knows yet that it died
+        time.sleep(seconds)
+        env.reset(seed=seed)
+        assert env.step("scroll[down]")[3] is False
+        os.kill(_pid(made), signal.SIGKILL)
+    env.reset(seed=9)
 
 
 def _pid(made):

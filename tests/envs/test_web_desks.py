@@ -293,7 +293,7 @@ def test_a_task_is_solved_by_its_last_change_and_not_before(name):
     browser, instruction, data = solved(family, 20, 1)
     answer, final = browser.answer, browser.state.digest(traces=False)
     state = browser.state.fresh()
-    browser, plan = TextBrowser(state), family.solve(data["ask"])
+    browser, plan = TextBrowser(state), family.plan(data["ask"])
     step = next(plan)
     while browser.answer is None:
         assert family.check(state, answer, data) == (state.digest(traces=False) == final), (instruction, step)

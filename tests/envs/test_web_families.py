@@ -91,3 +91,41 @@ def test_whole_sums_and_hours_of_one_digit_are_the_same_in_either_form():
     assert plain("$400") == plain("$400.00") != plain("$400.05")
     assert plain("9:30") == plain("09:30") != plain("19:30")
     assert plain("1.005") == "1.005"
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["$1,299.50", "1299.50", "1,299.5", "$ 1299.5", "US$1,299.50", "USD 1299.50", "1,299.50 USD", "1299.50 dollars",
+     "1,299 dollars and 50 cents", "1299 dollars, 50 cents.", '"$1,299.50"'],
+)  # fmt: skip
+def test_an_amount_is_right_however_it_is_written(said):
+    assert plain(said) == plain("$1,299.50")
+
+
+@pytest.mark.parametrize("said", ["$12", "12 dollars", "12.0", "12.00 USD", "12 dollars and 0 cents", "$12.", "US $12"])
+def test_an_amount_without_cents_too(said):
+    assert plain(said) == plain("$12.00") == plain("12")
+
+
+@pytest.mark.parametrize(
+    "said, meant",
+    [
+        ("$5k", "$5,000.00"),
+        ("5 thousand dollars", "$5,000.00"),
+        ("1.299,50", "$1,299.50"),
+        ("1299,50", "$1,299.50"),
+        ("12,99", "$1,299.00"),
+        ("1 299", "$1,299.00"),
+        ("€12.50", "$12.50"),
+        ("12.50 euros", "$12.50"),
+        ("about $12.50", "$12.50"),
+        ("$12.50 or $13", "$12.50"),
+        ("-$12.50", "$12.50"),
+        ("$12.505", "$12.50"),
+        ("12 dollars and 5 cents", "$12.50"),
+        ("1250 cents", "$12.50"),
+        ("012", "12"),
+    ],
+)
+def test_an_amount_that_is_rounded_vague_or_another_is_wrong(said, meant):
+    assert plain(said) != plain(meant)

@@ -9,7 +9,7 @@ from werkzeug.test import Client
 from agentgym.envs.web.plan import Answer, Fill, Goto, Node, Page, Select, Step, target
 from agentgym.envs.web.sites import apps
 from agentgym.envs.web.state import EpisodeState
-from agentgym.seeding import derive, generator
+from agentgym.seeding import generator
 
 VOID = {"input", "br", "hr", "img", "link", "meta"}
 ROLES = {
@@ -230,17 +230,16 @@ class TextBrowser:
 
 
 def made(family, seed, difficulty=0):
-    """Return the episode's state, the instruction and the data of a task."""
-    state = EpisodeState(derive("test", family.name, seed), difficulty)
-    instruction, data = family.make(generator("test", family.name, seed, difficulty), difficulty, state)
-    return state, instruction, data
+    """Return the episode's state, the instruction and the data of a task; a seed gives all families the same sites."""
+    instruction, data = family.draw(generator("test", seed, difficulty), difficulty)
+    return EpisodeState(data["seed"], difficulty), instruction, data
 
 
 def solved(family, seed, difficulty=0):
     """Follow a family's plan; return the browser, the instruction and the data."""
     state, instruction, data = made(family, seed, difficulty)
     browser = TextBrowser(state)
-    plan = family.solve(data["ask"])
+    plan = family.plan(data["ask"])
     step = next(plan)
     while True:
         page = browser.act(step)

@@ -7,11 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Click, Page, Plan, Step
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Impossible, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
+from agentgym.seeding import generator
 
 Ask = dict[str, Any]
 """What the instruction says, as plain values: all that `effect` and `solve` are given."""
+Made = tuple[str, dict[str, Any]]
+"""An instruction, and what `asked` or `question` returns."""
+
+IMPOSSIBLE_SHARE = 0.15
+"""How many of a family's tasks cannot be done, in every family that has such tasks."""
+
+_SEEDS = 2**31
+
+
+class Unfit(LookupError):
+    """The sites of an episode hold nothing that the task to be made could be about."""
 
 
 class Family:
@@ -23,17 +35,54 @@ class Family:
     name: ClassVar[str]
     sites: ClassVar[tuple[str, ...]]
     """The sites it needs; the browser stands on the first host of the first one at the start."""
+    always_possible: ClassVar[bool] = False
+    """Whether it has no tasks that cannot be done."""
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        """Draw a task: the instruction, and what `asked` or `question` returns."""
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Made:
+        """Draw a task: the instruction, and all that makes the task again and judges it.
+
+        Whether it can be done is drawn here and nowhere else; sites that do not fit are drawn again.
+        """
+        possible = float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible
+        while True:
+            try:
+                return self._of_seed(int(rng.integers(_SEEDS)), difficulty, possible)
+            except Unfit:
+                continue
+
+    def _of_seed(self, seed: int, difficulty: int, possible: bool) -> Made:
+        state = EpisodeState(seed, difficulty)
+        try:
+            text, data = self.make(generator("web task", self.name, seed), difficulty, state, possible)
+        finally:
+            state.close()
+        if not possible:
+            data["answers"] = []
+        return text, {**data, "family": self.name, "seed": seed, "size": difficulty, "possible": possible}
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        """Make a task in these sites that can be done, or one that cannot, as `possible` says; Unfit where there is none."""
         raise NotImplementedError
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         """Make the expected change in a fresh state; nothing where a task only asks."""
 
     def solve(self, ask: Ask) -> Plan:
-        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone."""
+        """Yield the steps of a solution from anywhere, all sites as at the start, using `ask` and the pages alone.
+
+        It ends with `Answer` where something is asked for, raises Impossible where the task cannot be done, and just ends
+        when all is done.
+        """
         raise NotImplementedError
+
+    def plan(self, ask: Ask) -> Plan:
+        """Yield the steps of a solution to the last one, an answer."""
+        try:
+            yield from self.solve(ask)
+        except Impossible:
+            yield Answer(IMPOSSIBLE)
+        else:
+            yield Answer(DONE)
 
     def check(self, state: EpisodeState, answer: str, data: dict[str, Any]) -> bool:
         """Return whether the task is solved by this state and this answer."""
@@ -50,31 +99,42 @@ class Family:
             wanted.close()
 
 
-def asked(ask: Ask, *, possible: bool = True) -> dict[str, Any]:
-    """Return the data of a task that changes something, or that cannot be done."""
-    return {"ask": ask, "answers": [], "possible": possible}
+def asked(ask: Ask) -> dict[str, Any]:
+    """Return the data of a task that changes something."""
+    return {"ask": ask, "answers": []}
 
 
-def question(ask: Ask, answer: object, *, possible: bool = True) -> dict[str, Any]:
-    """Return the data of a task that asks for an answer (and may change something), or that cannot be done."""
-    return {"ask": ask, "answers": [str(answer)] if possible else [], "possible": possible}
+def question(ask: Ask, answer: object) -> dict[str, Any]:
+    """Return the data of a task that asks for an answer (and may change something)."""
+    return {"ask": ask, "answers": [str(answer)]}
 
 
-def is_possible(rng: np.random.Generator, share: float = 0.12) -> bool:
-    """Draw whether a task is to be possible."""
-    return float(rng.random()) >= share
+_AMOUNT = re.compile(r"(?:(?:us ?)?\$|usd)? ?(\d+)(?:\.(\d\d?))? ?(?:(?:us ?)?\$|usd|(?:us )?dollars?)?")
+_DOLLARS_AND_CENTS = re.compile(r"(\d+) dollars?(?:,| and|, and)? (\d\d?) cents?")
 
 
 def plain(text: str) -> str:
-    """Return an answer without what does not matter: case, spaces, quotes, a final stop, $ and commas in numbers, how
-    a date is written.
+    """Return an answer without what does not matter: case, spaces, quotes, a final stop, commas in numbers, how a date,
+    a time or an amount is written.
     """
     text = " ".join(text.casefold().split()).strip("\"'`“”‘’ ")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.removesuffix(".").strip("\"'`“”‘’ "))
     text = re.sub(r"\s*,\s*", ", ", text)
-    text = re.sub(r"(?<=\d)\.00\b", "", text)  # $400 for $400.00
     text = re.sub(r"(?<![\d:])(\d):(\d\d)\b", r"0\1:\2", text)  # 9:30 for 09:30
-    return _dated(re.sub(r"\$\s*(?=\d)", "", text))
+    return _dated(_counted(text))
+
+
+def _counted(text: str) -> str:
+    """Return a text that is an amount of dollars or a number as 12.50, or as 12 where there are no cents; every other text
+    as it is.
+
+    What is rounded ($5k), vague (about $5), of another currency or with a comma before the cents is no such amount.
+    """
+    spoken = _DOLLARS_AND_CENTS.fullmatch(text)
+    if spoken:
+        return f"{spoken[1]}.{spoken[2]:0>2}".removesuffix(".00")
+    found = _AMOUNT.fullmatch(text)
+    return f"{found[1]}.{found[2] or '':0<2}".removesuffix(".00") if found else text
 
 
 def _dated(text: str) -> str:

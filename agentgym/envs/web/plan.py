@@ -155,6 +155,10 @@ _FIELDS = ("textbox", "searchbox", "spinbutton")
 _LISTS = ("combobox", "listbox")
 
 
+class Impossible(LookupError):
+    """What a task is about is not there, or may not be done: its plan ends with that answer."""
+
+
 class Lost(LookupError):
     """A plan names something that is not on the page."""
 

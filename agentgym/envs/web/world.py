@@ -9,14 +9,13 @@ import numpy as np
 from agentgym.actions import spell
 from agentgym.browser import BrowserEnv, mount
 from agentgym.core import Outcome, Task
-from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import IMPOSSIBLE_SHARE, Family
 from agentgym.envs.web.follow import Done, Seen, next_action
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites import SITES, apps, families
 from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig, unknown
-from agentgym.seeding import generator
 
 MORE_TURNS = 25
 """How many more turns each step of difficulty gives."""
@@ -31,7 +30,7 @@ class Web(BrowserEnv):
     Reward: 1 if the answer is right and the sites' databases hold in the end what they held at the start plus what was
     asked for, and nothing else; else 0. Pages are not looked at.
 
-    About one task in ten cannot be done: whoever says so of every task has that share (`ceilings`).
+    In families that have such tasks, 15 % cannot be done: whoever says so of every task has that share (`ceilings`).
     """
 
     horizon = 50
@@ -42,7 +41,7 @@ class Web(BrowserEnv):
     random_bound = 0.02
     expert_bound = 0.95
     answers = ("answers",)
-    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": 0.12}
+    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": IMPOSSIBLE_SHARE}
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -74,13 +73,8 @@ class Web(BrowserEnv):
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a task of one of the families."""
         name = self._families[int(rng.integers(len(self._families)))]
-        seed = int(rng.integers(2**31))
-        state = EpisodeState(seed, difficulty)
-        try:
-            instruction, data = self._table[name].make(generator("web task", name, seed), difficulty, state)
-        finally:
-            state.close()
-        return Task(instruction, {"family": name, "seed": seed, "size": difficulty, **data}, difficulty=difficulty)
+        instruction, data = self._table[name].draw(rng, difficulty)
+        return Task(instruction, data, difficulty=difficulty)
 
     def _family(self, task: Task) -> Family:
         data = task.data
@@ -141,7 +135,7 @@ class Web(BrowserEnv):
     # Who plays
 
     def _plan(self) -> Plan:
-        return self._family(self.task).solve(self.task.data["ask"])
+        return self._family(self.task).plan(self.task.data["ask"])
 
     def oracle(self) -> Iterator[str]:
         """Follow the family's plan; from anywhere else, restore the sites first if they may have changed."""

@@ -1,17 +1,15 @@
 """Task families over two of shop, forum and wiki: what one site says is needed on the other."""
 
-from typing import Any
-
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.sites.forum.tasks import open_board, open_topic
 from agentgym.envs.web.sites.shop.data import CATEGORIES, LABELS, street
-from agentgym.envs.web.sites.shop.tasks import SHOP
+from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.wiki.data import town_name
 from agentgym.envs.web.sites.wiki.tasks import facts_of, open_page, titles_of
 from agentgym.envs.web.state import EpisodeState
@@ -23,21 +21,21 @@ class Recommend(Family):
     name = "shop-forum-recommend"
     sites = ("shop", "forum")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         boards = [row["name"] for row in state.rows("forum", "SELECT name FROM board ORDER BY id")]
-        board, possible = words.pick(rng, boards), is_possible(rng)
+        board = words.pick(rng, boards)
         if not possible:
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         category = words.pick(rng, list(CATEGORIES))
         if self._cheapest(state, category) is None:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         ask = {"board": board, "category": category, "title": title(rng)}
         text = (
             f'Start a topic on the board {board} of the forum with the title "{ask["title"]}". Its text is the name of '
             f"the cheapest product of the category {category} in the shop that is in stock, a comma, a space and its "
             "price (such as Blue Pan, $12.50)."
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def _cheapest(self, state: EpisodeState, category: str) -> str | None:
         """Return name and price of the cheapest product in stock; None where two cost the same."""
@@ -53,9 +51,7 @@ class Recommend(Family):
         state.change("forum", sql, ask["title"], body, state.me.username, at, ask["board"])
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_board(ask["board"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_board(ask["board"])
         yield Goto(f"{SHOP}/products")
         yield Select("Category", ask["category"])
         yield Select("Sort by", "Price: low to high")
@@ -67,7 +63,6 @@ class Recommend(Family):
         yield Fill("Title", ask["title"])
         yield Fill("Text", f"{best['Product']}, {best['Price']}")
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class Report(Family):
@@ -76,19 +71,19 @@ class Report(Family):
     name = "wiki-forum-report"
     sites = ("forum", "wiki")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible, locked = titles_of(state, "Towns"), is_possible(rng, 0.2), bool(rng.random() < 0.5)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns, locked = titles_of(state, "Towns"), bool(rng.random() < 0.5)
         town, fact = words.pick(rng, towns), words.pick(rng, ("Population", "Founded", "Mayor"))
         if not possible and not locked:
             town = absent(towns, lambda: town_name(rng))
         wanted = int(not possible and locked)
         topics = state.rows("forum", "SELECT title FROM topic WHERE locked = ? ORDER BY id", wanted)
         if not topics:
-            return self.make(rng, difficulty, state)
+            raise Unfit
         ask = {"topic": words.pick(rng, topics)["title"], "town": town, "fact": fact}
         text = f'Comment on the topic "{ask["topic"]}" in the forum with nothing but what the wiki says as "{fact}" about '
         text += f"{town}."
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
@@ -97,14 +92,12 @@ class Report(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        told = page.fact(ask["fact"]) if page else ""
+        told = page.fact(ask["fact"])
         page = yield from open_topic(ask["topic"])
-        if not told or not page.has("button", "Post comment"):
-            yield Answer(IMPOSSIBLE)
-            return
+        if not page.has("button", "Post comment"):
+            raise Impossible
         yield Fill("Your comment", told)
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 class Move(Family):
@@ -113,8 +106,8 @@ class Move(Family):
     name = "wiki-shop-address"
     sites = ("shop", "wiki")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns = titles_of(state, "Towns")
         labels = [row["label"] for row in state.rows("shop", "SELECT label FROM address ORDER BY id")]
         town = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         hops = int(rng.integers(0, 1 + difficulty))
@@ -123,7 +116,7 @@ class Move(Family):
             f"Add an address to those I have in the shop: label {ask['label']}, street {ask['street']}, in "
             f"{'the twin town of ' * hops}{town}. The wiki knows {'twin towns and ' * (hops > 0)}postcodes."
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         town = ask["town"]
@@ -134,9 +127,6 @@ class Move(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page, town = (yield from open_page(ask["town"])), ask["town"]
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         for _ in range(ask["hops"]):
             town = page.fact("Twin town")
             page = yield Click("link", town)
@@ -145,7 +135,6 @@ class Move(Family):
         for label, value in (("Label", ask["label"]), ("Street", ask["street"]), ("City", town), ("Postcode", code)):
             yield Fill(label, value)
         yield Click("button", "Save address")
-        yield Answer(DONE)
 
 
 class Reviewed(Family):
@@ -153,8 +142,9 @@ class Reviewed(Family):
 
     name = "shop-forum-reviewed"
     sites = ("shop", "forum")
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = """SELECT product.name, username FROM review JOIN product ON product.id = product
             WHERE product IN (SELECT product FROM review GROUP BY product HAVING count(*) = 1) AND username <> ?
             AND product NOT IN (SELECT product FROM wish) ORDER BY review.id"""
@@ -186,7 +176,6 @@ class Reviewed(Family):
         yield from open_topic(ask["topic"])
         yield Fill("Your comment", writer)
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (Recommend(), Report(), Move(), Reviewed())

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.calendar.data import CALENDARS, ROOMS, clock, event_titles, minutes
 from agentgym.envs.web.state import EpisodeState, choose
@@ -18,13 +18,15 @@ FILTER = Click("button", "Filter")
 REPLIES = {"Accept": "accepted", "Decline": "declined", "Tentative": "tentative"}
 
 
-def open_event(title: str) -> Generator[Step, Page, Page | None]:
-    """Look for an event and show it; None where there is none."""
+def open_event(title: str) -> Generator[Step, Page, Page]:
+    """Look for an event and show it."""
     yield Goto(f"{CALENDAR}/list")
     yield Fill("Title or place", title)
     yield Select("Time", "all")
     page = yield FILTER
-    return (yield Click("link", title)) if page.has("link", title) else None
+    if not page.has("link", title):
+        raise Impossible
+    return (yield Click("link", title))
 
 
 def fill_event(event: Ask) -> Generator[Step, Page, Page]:
@@ -74,21 +76,24 @@ class NextWith(Family):
 
     name = "calendar-next"
     sites = ("calendar",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         person, tomorrow = pick(rng, state.setting.others), (state.now + timedelta(days=1)).date()
         sql = "(organiser = ? OR id IN (SELECT event_id FROM attendee WHERE username = ?)) AND day >= ?"
         rows = coming(state, sql, person.username, person.username, tomorrow.isoformat())
+        if not rows:
+            raise Unfit
         text = f"After today, on what day is the next event in my calendar that {person.name} organises or is invited to? "
         ask = {"person": person.name, "today": f"{state.now:%Y-%m-%d}"}
-        return text + "Answer with the date.", question(ask, day(rows[0]["day"]) if rows else "", possible=bool(rows))
+        return text + "Answer with the date.", question(ask, day(rows[0]["day"]))
 
     def solve(self, ask: Ask) -> Plan:
         yield Goto(f"{CALENDAR}/list")
         yield Select("With", ask["person"])
         found = yield from every_page((yield FILTER), "Title")
         later = [row["Date"] for row in found if written_day(row["Date"]) > ask["today"]]
-        yield Answer(later[0].split(", ")[1] if later else IMPOSSIBLE)
+        yield Answer(later[0].split(", ")[1])
 
 
 class FirstFree(Family):
@@ -97,24 +102,27 @@ class FirstFree(Family):
     name = "calendar-free"
     sites = ("calendar",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         while True:
             chosen = (state.now + timedelta(days=int(rng.integers(-20, 20)))).date().isoformat()
             length = 60 * int(rng.integers(1, 5) if rng.random() < 0.9 else rng.integers(5, 9))
             rows = state.rows("calendar", "SELECT start, finish FROM event WHERE day = ?", chosen)
             free = first_gap([(row["start"], row["finish"]) for row in rows], length)
-            if free != "08:00":  # too easy a guess
+            if bool(free) == possible and free != "08:00":  # too easy a guess
                 break
         text = (
             f"At what time does the first free period of {length // 60} hour{'s' * (length > 60)} begin in my calendar on "
             f"{day(chosen)}, within the working day from 08:00 to 18:00? Answer with the time."
         )
-        return text, question({"day": chosen, "length": length}, free, possible=bool(free))
+        return text, question({"day": chosen, "length": length}, free)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
         events = [(row["Start"], row["End"]) for row in page.records("Title")]
-        yield Answer(first_gap(events, ask["length"]) or IMPOSSIBLE)
+        free = first_gap(events, ask["length"])
+        if not free:
+            raise Impossible
+        yield Answer(free)
 
 
 def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 18 * 60) -> str:
@@ -133,8 +141,8 @@ class CreateEvent(Family):
     name = "calendar-create"
     sites = ("calendar",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible, start = is_possible(rng), 30 * int(rng.integers(14, 40))
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        start = 30 * int(rng.integers(14, 40))
         people = [person.name for person in choose(rng, list(state.setting.others), 1 + difficulty)]
         if not possible:
             everybody = [person.name for person in state.setting.people]
@@ -153,14 +161,15 @@ class CreateEvent(Family):
             f'Put the event "{event["title"]}" into my {event["calendar"]} calendar: on {day(event["day"])} from '
             f"{event['start']} to {event['finish']}, in {event['place']}. Invite {', '.join(event['people'])}."
         )
-        return text + (f' Notes: "{event["notes"]}"' if event["notes"] else ""), asked(event, possible=possible)
+        return text + (f' Notes: "{event["notes"]}"' if event["notes"] else ""), asked(event)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         insert_event(state, ask)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from fill_event(ask)
-        yield Answer(IMPOSSIBLE if page.has("button", "Save event") else DONE)
+        if page.has("button", "Save event"):
+            raise Impossible
 
 
 class MoveEvent(Family):
@@ -169,18 +178,17 @@ class MoveEvent(Family):
     name = "calendar-move"
     sites = ("calendar",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng, 0.2)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         condition = "organiser = ?" if possible else "organiser <> ?"
         rows = choose(rng, coming(state, condition, state.me.username), 1 + difficulty // 2 if possible else 1)
+        if not rows:
+            raise Unfit
         moves: dict[str, tuple[str, str]] = {}
         for row in rows:
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
             moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
         told = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
-        return f"In my calendar, move these events, each as long as it is now: {told}.", asked(
-            {"moves": moves}, possible=possible
-        )
+        return f"In my calendar, move these events, each as long as it is now: {told}.", asked({"moves": moves})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, (when, start) in ask["moves"].items():
@@ -192,14 +200,12 @@ class MoveEvent(Family):
     def solve(self, ask: Ask) -> Plan:
         for title, (when, start) in ask["moves"].items():
             page = yield from open_event(title)
-            if page is None or not page.has("link", "Move event"):
-                yield Answer(IMPOSSIBLE)
-                return
+            if not page.has("link", "Move event"):
+                raise Impossible
             yield Click("link", "Move event")
             yield Fill("Date", when)
             yield Fill("Start", start)
             yield Click("button", "Move")
-        yield Answer(DONE)
 
 
 class DeleteEvents(Family):
@@ -207,8 +213,9 @@ class DeleteEvents(Family):
 
     name = "calendar-delete"
     sites = ("calendar",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "organiser = ? AND id IN (SELECT event_id FROM attendee WHERE username = ?)"
         fits = [person for person in state.setting.others if coming(state, sql, state.me.username, person.username)]
         person = pick(rng, fits)
@@ -234,7 +241,6 @@ class DeleteEvents(Family):
                 yield from open_event(row["Title"])
                 yield Click("link", "Delete event")
                 yield Click("button", "Delete for good")
-        yield Answer(DONE)
 
 
 class ReplyToInvitations(Family):
@@ -243,13 +249,9 @@ class ReplyToInvitations(Family):
     name = "calendar-reply"
     sites = ("calendar",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = choose(rng, coming(state, "organiser <> ?", state.me.username), 1 + difficulty)
-        sql, possible, replies = (
-            "SELECT reply FROM attendee WHERE event_id = ? AND username = ?",
-            is_possible(rng),
-            dict[str, str](),
-        )
+        sql, replies = "SELECT reply FROM attendee WHERE event_id = ? AND username = ?", dict[str, str]()
         for row in rows:
             now = state.one("calendar", sql, row["id"], state.me.username)
             replies[row["title"]] = pick(rng, [key for key, stored in REPLIES.items() if stored != now])
@@ -257,7 +259,7 @@ class ReplyToInvitations(Family):
             replies.pop(rows[0]["title"])
             replies[absent_title(rng, state)] = pick(rng, list(REPLIES))
         told = "; ".join(f'"{title}": {reply.lower()}' for title, reply in sorted(replies.items()))
-        return f"Reply to these invitations in my calendar: {told}.", asked({"replies": replies}, possible=possible)
+        return f"Reply to these invitations in my calendar: {told}.", asked({"replies": replies})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, reply in ask["replies"].items():
@@ -266,13 +268,10 @@ class ReplyToInvitations(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["replies"]:
-            if (yield from open_event(title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_event(title)
         for title, reply in ask["replies"].items():
             yield from open_event(title)
             yield Click("button", reply)
-        yield Answer(DONE)
 
 
 class InviteToAll(Family):
@@ -281,7 +280,7 @@ class InviteToAll(Family):
     name = "calendar-invite"
     sites = ("calendar",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = coming(state, "organiser = ? AND calendar = 'Work'", state.me.username)
         titles = [row["title"] for row in choose(rng, rows, 1 + difficulty)]
         invited = {
@@ -292,12 +291,11 @@ class InviteToAll(Family):
             )
         }
         person = pick(rng, [one for one in state.setting.others if one.username not in invited] or state.setting.others)
-        possible = is_possible(rng)
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         told = ", ".join(f'"{title}"' for title in titles)
         text = f"In my calendar, invite {person.name} to these events, beside whoever is invited already: {told}."
-        return text, asked({"person": person.name, "titles": titles}, possible=possible)
+        return text, asked({"person": person.name, "titles": titles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = ask["person"].lower().replace(" ", ".")
@@ -307,17 +305,13 @@ class InviteToAll(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_event(title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_event(title)
         for title in ask["titles"]:
             page = yield from open_event(title)
-            assert page is not None
             people = [row["Name"] for row in page.records("Reply")]
             yield Click("link", "Edit event")
             yield Fill("Attendees", ", ".join([*people, ask["person"]]))
             yield Click("button", "Save event")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (

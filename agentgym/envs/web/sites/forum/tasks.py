@@ -2,24 +2,23 @@
 
 from collections import Counter
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, ordinal, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Step
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, ordinal, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
 
 FORUM = "http://forum.test"
 
 
-def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page | None]:
-    """Open a board by its name, sorted; None where there is no such board."""
+def open_board(name: str, order: str = "new") -> Generator[Step, Page, Page]:
+    """Open a board by its name, sorted."""
     page = yield Goto(f"{FORUM}/")
     if not page.has("link", name):
-        return None
+        raise Impossible
     page = yield Click("link", name)
     return page if order == "new" else (yield Goto(f"{page.url}?sort={order}"))
 
@@ -44,8 +43,9 @@ class Commenter(Family):
 
     name = "forum-commenter"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
         sql = "SELECT topic, username FROM comment ORDER BY id"
         counts: dict[int, Counter[str]] = {}
@@ -79,8 +79,8 @@ class MostVotes(Family):
     name = "forum-votes"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible, place = is_possible(rng), 1 + int(rng.integers(0, 1 + difficulty))
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        place = 1 + int(rng.integers(0, 1 + difficulty))
         boards = state.rows("forum", "SELECT * FROM board ORDER BY id")
         while True:
             board, person = words.pick(rng, boards), words.pick(rng, state.setting.people)
@@ -95,15 +95,16 @@ class MostVotes(Family):
         )
         answer = rows[place - 1]["title"] if possible else ""
         ask = {"board": board["name"], "author": person.name, "place": place}
-        return text, question(ask, answer, possible=possible)
+        return text, question(ask, answer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "votes")
-        assert page is not None
         rows = yield from every_page(page, "Topic")
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
         place: int = ask["place"]
-        yield Answer(titles[place - 1] if len(titles) >= place else IMPOSSIBLE)
+        if len(titles) < place:
+            raise Impossible
+        yield Answer(titles[place - 1])
 
 
 class Post(Family):
@@ -112,14 +113,14 @@ class Post(Family):
     name = "forum-post"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         boards = [row["name"] for row in state.rows("forum", "SELECT name FROM board ORDER BY id")]
-        board, possible = words.pick(rng, boards), is_possible(rng)
+        board = words.pick(rng, boards)
         if not possible:
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         ask = {"board": board, "title": title(rng), "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Start a topic on the board {board} of the forum, with the title {quoted(ask['title'])} and the text "
-        return text + quoted(ask["body"]), asked(ask, possible=possible)
+        return text + quoted(ask["body"]), asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO topic SELECT NULL, id, ?, ?, ?, ?, 0, 0 FROM board WHERE name = ?"
@@ -127,15 +128,11 @@ class Post(Family):
         state.change("forum", sql, ask["title"], ask["body"], state.me.username, at, ask["board"])
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield from open_board(ask["board"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_board(ask["board"])
         yield Click("link", "New topic")
         yield Fill("Title", ask["title"])
         yield Fill("Text", ask["body"])
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class Comment(Family):
@@ -144,14 +141,13 @@ class Comment(Family):
     name = "forum-comment"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE locked <> ? ORDER BY id", possible)
         if not rows:
-            return self.make(rng, difficulty, state)
+            raise Unfit
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Comment on the topic {quoted(ask['topic'])} in the forum with the text {quoted(ask['body'])}"
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO comment SELECT NULL, id, ?, ?, ? FROM topic WHERE title = ?"
@@ -160,11 +156,9 @@ class Comment(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("button", "Post comment"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Fill("Your comment", ask["body"])
         yield Click("button", "Post comment")
-        yield Answer(DONE)
 
 
 class Vote(Family):
@@ -172,8 +166,9 @@ class Vote(Family):
 
     name = "forum-vote"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = """SELECT board.name AS board, username, count(*) AS n FROM topic JOIN board ON board.id = board
             GROUP BY board.id, username ORDER BY board.id, username"""
         rows = [row for row in state.rows("forum", sql) if row["username"] != state.me.username]
@@ -190,7 +185,6 @@ class Vote(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "old")
-        assert page is not None
         board = page.url
         rows = yield from every_page(page, "Topic")
         titles: list[str] = [row["Topic"] for row in rows if row["Author"] == ask["author"]]
@@ -200,7 +194,6 @@ class Vote(Family):
                 page = yield Click("link", "Next page")
             yield Click("link", told)
             yield Click("button", "Vote for this topic")
-        yield Answer(DONE)
 
 
 class Edit(Family):
@@ -209,13 +202,13 @@ class Edit(Family):
     name = "forum-edit"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("forum", "SELECT title FROM topic WHERE (username = ?) = ?", state.me.username, possible)
-        possible, rows = (possible, rows) if rows else (False, state.rows("forum", "SELECT title FROM topic ORDER BY id"))
+        if not rows:
+            raise Unfit
         ask = {"topic": words.pick(rng, rows)["title"], "body": words.paragraph(rng, 1 + difficulty)}
         text = f"Replace the text of the topic {quoted(ask['topic'])} in the forum with {quoted(ask['body'])}"
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("forum", "UPDATE topic SET body = ? WHERE title = ?", ask["body"], ask["topic"])
@@ -223,12 +216,10 @@ class Edit(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_topic(ask["topic"])
         if not page.has("link", "Edit topic"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Click("link", "Edit topic")
         yield Fill("Text", ask["body"])
         yield Click("button", "Save topic")
-        yield Answer(DONE)
 
 
 class DeleteComments(Family):
@@ -236,8 +227,9 @@ class DeleteComments(Family):
 
     name = "forum-delete"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT title FROM topic WHERE id IN (SELECT topic FROM comment WHERE username = ?) ORDER BY id"
         rows = choose(rng, state.rows("forum", sql, state.me.username), 1 + difficulty)
         topics = [row["title"] for row in rows]
@@ -255,7 +247,6 @@ class DeleteComments(Family):
             page = yield from open_topic(topic)
             while page.has("button", "Delete comment"):
                 page = yield Click("button", "Delete comment")
-        yield Answer(DONE)
 
 
 class Subscribe(Family):
@@ -263,14 +254,15 @@ class Subscribe(Family):
 
     name = "forum-subscribe"
     sites = ("forum",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT (SELECT count(*) FROM topic WHERE board = board.id) AS n, id FROM board ORDER BY n"
         rows = state.rows("forum", sql)
         least = int(words.pick(rng, rows[1:])["n"])
         wanted = {row["id"] for row in rows if row["n"] >= least}
         if wanted == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         text = (
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
             "board that has fewer."
@@ -288,7 +280,6 @@ class Subscribe(Family):
             wanted = int(row["Topics"]) >= ask["least"]
             if wanted != (row["Subscribed"] == "yes"):
                 yield Click("button", "Subscribe" if wanted else "Unsubscribe", row=row["Board"])
-        yield Answer(DONE)
 
 
 class Profile(Family):
@@ -297,7 +288,7 @@ class Profile(Family):
     name = "forum-profile"
     sites = ("forum",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         own = state.one("forum", "SELECT place FROM profile WHERE username = ?", state.me.username)
         others = [
             (person.name, place)
@@ -305,7 +296,7 @@ class Profile(Family):
             if (place := state.one("forum", "SELECT place FROM profile WHERE username = ?", person.username)) != own
         ]
         known = [person.name for person in state.setting.people]
-        name, possible = words.pick(rng, others)[0], is_possible(rng)
+        name = words.pick(rng, others)[0]
         if not possible:
             pick = words.pick
             name = absent(known, lambda: f"{pick(rng, words.FIRST_NAMES)} {pick(rng, words.LAST_NAMES)}")
@@ -314,7 +305,7 @@ class Profile(Family):
             f"In my profile in the forum, set the place to the one that {name} has there, and the text about me to "
             f"{quoted(ask['about'])}"
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         username = next(person.username for person in state.setting.people if person.name == ask["like"])
@@ -326,13 +317,11 @@ class Profile(Family):
         members = yield from every_page(page, "Name")
         place = next((row["Place"] for row in members if row["Name"] == ask["like"]), None)
         if place is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Goto(f"{FORUM}/settings")
         yield Fill("Place", place)
         yield Fill("About", ask["about"])
         yield Click("button", "Save settings")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
 from agentgym.envs.web.state import EpisodeState, choose
@@ -31,10 +30,12 @@ def find_messages(phrase: str = "", sender: str = "", folder: str = "") -> Gener
     return (yield Click("button", "Find"))
 
 
-def open_message(subject: str) -> Generator[Step, Page, Page | None]:
-    """Look for a message and show it; None where there is none."""
+def open_message(subject: str) -> Generator[Step, Page, Page]:
+    """Look for a message and show it."""
     page = yield from find_messages(subject)
-    return (yield Click("link", subject)) if page.has("link", subject) else None
+    if not page.has("link", subject):
+        raise Impossible
+    return (yield Click("link", subject))
 
 
 def text_of(page: Page) -> str:
@@ -74,8 +75,8 @@ class MailFact(Family):
     name = "mail-fact"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible, hotel = is_possible(rng), bool(rng.random() < 0.5)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        hotel = bool(rng.random() < 0.5)
         start = "Your hotel in " if hotel else "Invoice "
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE ? || '%' ORDER BY id", start)
         row = pick(rng, rows)
@@ -89,15 +90,14 @@ class MailFact(Family):
         )
         found = (_CODE if hotel else _AMOUNT).search(row["body"])
         assert found is not None
-        return text, question({"subject": f"{start}{thing}"}, found[1], possible=possible)
+        return text, question({"subject": f"{start}{thing}"}, found[1])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_message(ask["subject"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         found = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
-        yield Answer(found[1] if found else IMPOSSIBLE)
+        if found is None:
+            raise Impossible
+        yield Answer(found[1])
 
 
 class InvoiceSum(Family):
@@ -105,8 +105,9 @@ class InvoiceSum(Family):
 
     name = "mail-invoices"
     sites = ("mail",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE 'Invoice %' ORDER BY id")
         chosen = choose(rng, rows, 2 + difficulty)
         numbers = sorted(row["subject"].removeprefix("Invoice ") for row in chosen)
@@ -118,7 +119,6 @@ class InvoiceSum(Family):
         total = 0
         for number in ask["numbers"]:
             page = yield from open_message(f"Invoice {number}")
-            assert page is not None
             total += cents_of(text_of(page))
         yield Answer(money(total))
 
@@ -136,15 +136,14 @@ class WriteMail(Family):
     name = "mail-write"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
         people = choose(rng, names, 1 + difficulty)
         if not possible:
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         subject, body = sentence(rng).removesuffix("."), paragraph(rng, 1 + difficulty)
         text = f'Write one mail to {", ".join(people)} with the subject "{subject}" and the text "{body}"'
-        return text, asked({"people": people, "subject": subject, "body": body}, possible=possible)
+        return text, asked({"people": people, "subject": subject, "body": body})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         send(state, [address_of(state, name) for name in ask["people"]], ask["subject"], ask["body"])
@@ -155,7 +154,8 @@ class WriteMail(Family):
         yield Fill("Subject", ask["subject"])
         yield Fill("Message", ask["body"])
         page = yield Click("button", "Send")
-        yield Answer(IMPOSSIBLE if page.has("button", "Send") else DONE)
+        if page.has("button", "Send"):
+            raise Impossible
 
 
 class AnswerMail(Family):
@@ -164,9 +164,9 @@ class AnswerMail(Family):
     name = "mail-answer"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT subject, sender FROM message WHERE folder = 'Inbox' ORDER BY id"
-        row, possible = pick(rng, state.rows("mail", sql)), is_possible(rng)
+        row = pick(rng, state.rows("mail", sql))
         known = [one["subject"] for one in state.rows("mail", "SELECT subject FROM message")]
         subject = row["subject"] if possible else absent(known, lambda: sentence(rng).removesuffix("."))
         body, to = paragraph(rng, 1 + difficulty), ""
@@ -175,7 +175,7 @@ class AnswerMail(Family):
             to = ", ".join(sorted(choose(rng, others, 1 + difficulty // 2)))
         text = f'Forward the mail "{subject}" to {to}' if to else f'Reply to the mail "{subject}"'
         text = f'{text} with the text "{body}" and leave the subject as it is offered.'
-        return text, asked({"subject": subject, "body": body, "to": to}, possible=possible)
+        return text, asked({"subject": subject, "body": body, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         if not ask["to"]:
@@ -186,15 +186,12 @@ class AnswerMail(Family):
         send(state, people, f"Fwd: {ask['subject']}", ask["body"], "forward", number)
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_message(ask["subject"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_message(ask["subject"])
         yield Click("link", "Forward" if ask["to"] else "Reply")
         if ask["to"]:
             yield Fill("To", ask["to"])
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class Tidy(Family):
@@ -202,8 +199,9 @@ class Tidy(Family):
 
     name = "mail-tidy"
     sites = ("mail",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "mail",
             "SELECT DISTINCT contact.name FROM message JOIN contact ON email = sender WHERE folder = 'Inbox' "
@@ -235,7 +233,6 @@ class Tidy(Family):
                 page = yield from find_messages(sender=name, folder="Inbox")
                 if ask["verb"] == "Star":  # what is starred stays in the list
                     page = yield Click("link", "Next page")
-        yield Answer(DONE)
 
 
 class FileAway(Family):
@@ -244,10 +241,10 @@ class FileAway(Family):
     name = "mail-file"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         known = [row["name"] for row in state.rows("mail", "SELECT name FROM folder")]
         rows = state.rows("mail", "SELECT subject FROM message WHERE folder = 'Inbox' ORDER BY id")
-        subjects, possible = [row["subject"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
+        subjects = [row["subject"] for row in choose(rng, rows, 1 + difficulty)]
         if not possible:
             everything = [row["subject"] for row in state.rows("mail", "SELECT subject FROM message")]
             subjects[int(rng.integers(len(subjects)))] = absent(
@@ -256,7 +253,7 @@ class FileAway(Family):
         folder = absent(known, lambda: pick(rng, FOLDERS))
         told = ", ".join(f'"{subject}"' for subject in subjects)
         text = f"Make a folder {folder} in my mail and move these messages into it: {told}."
-        return text, asked({"folder": folder, "subjects": subjects}, possible=possible)
+        return text, asked({"folder": folder, "subjects": subjects})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("mail", "INSERT INTO folder (name) VALUES (?)", ask["folder"])
@@ -267,8 +264,7 @@ class FileAway(Family):
         for subject in ask["subjects"]:
             page = yield from find_messages(subject)
             if not page.has("link", subject):
-                yield Answer(IMPOSSIBLE)
-                return
+                raise Impossible
         yield Goto(f"{MAIL}/folders")
         yield Fill("Name", ask["folder"])
         yield Click("button", "Make folder")
@@ -276,7 +272,6 @@ class FileAway(Family):
             yield from open_message(subject)
             yield Select("Move to", ask["folder"])
             yield Click("button", "Move")
-        yield Answer(DONE)
 
 
 class UpdateContact(Family):
@@ -285,15 +280,15 @@ class UpdateContact(Family):
     name = "mail-contact"
     sites = ("mail",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = [row["name"] for row in state.rows("mail", "SELECT name FROM contact ORDER BY id")]
-        people, possible = choose(rng, names, 1 + difficulty // 2), is_possible(rng)
+        people = choose(rng, names, 1 + difficulty // 2)
         if not possible:
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         numbers = {name: phone(rng) for name in people}
         told = ", ".join(f"{name}: {number}" for name, number in numbers.items())
         text = f"Note these new telephone numbers with the contacts that I have in my mail: {told}."
-        return text, asked({"numbers": numbers}, possible=possible)
+        return text, asked({"numbers": numbers})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, number in ask["numbers"].items():
@@ -306,11 +301,9 @@ class UpdateContact(Family):
                 yield Fill("Name or address", name)
                 page = yield Click("button", "Filter")
                 if not page.has("link", name):
-                    yield Answer(IMPOSSIBLE)
-                    return
+                    raise Impossible
                 if last:
                     yield Click("link", name)
                     yield Click("link", "Edit contact")
                     yield Fill("Phone", number)
                     yield Click("button", "Save contact")
-        yield Answer(DONE)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Page, Plan, Select
 from agentgym.envs.web.sites.calendar.data import CALENDARS, minutes
 from agentgym.envs.web.sites.calendar.tasks import fill_event, insert_event, written_day
 from agentgym.envs.web.sites.mail.chores import address_of, find_messages, open_message, reply, send, text_of
@@ -66,9 +66,10 @@ class AcceptMeeting(Family):
     name = "mail-calendar-meeting"
     sites = ("mail", "calendar")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = unique(state, "Meeting about ")
-        possible = is_possible(rng) and bool(rows)
+        if possible and not rows:
+            raise Unfit
         sql = "SELECT sender FROM message WHERE subject LIKE 'Meeting about %'"
         asking = {row["sender"] for row in state.rows("mail", sql)}
         silent = [person.name for person in state.setting.others if person.email not in asking]
@@ -79,7 +80,7 @@ class AcceptMeeting(Family):
             "meeting into my Work calendar with the mail's subject as its title, in the room that the mail names, invite "
             f'{name}, and reply to the mail with "{yes}" If I have one, only reply with "{no}"'
         )
-        return text, asked({"person": name, "yes": yes, "no": no}, possible=possible)
+        return text, asked({"person": name, "yes": yes, "no": no})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT * FROM message WHERE sender = ? AND subject LIKE 'Meeting about %'"
@@ -96,8 +97,7 @@ class AcceptMeeting(Family):
         page = yield from find_messages("Meeting about the", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", subject)
         shown, start, finish, room = parsed(_MEETING, page)
         page = yield Goto(f"http://calendar.test/day/{written_day(shown)}")
@@ -108,7 +108,6 @@ class AcceptMeeting(Family):
         yield Click("link", "Reply")
         yield Fill("Message", ask["no"] if busy else ask["yes"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class ReviewByMail(Family):
@@ -117,9 +116,10 @@ class ReviewByMail(Family):
     name = "mail-tracker-review"
     sites = ("mail", "tracker")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = unique(state, "Review of ")
-        possible = is_possible(rng) and bool(rows)
+        if possible and not rows:
+            raise Unfit
         asking = {row["sender"] for row in state.rows("mail", "SELECT sender FROM message WHERE subject LIKE 'Review of %'")}
         silent = [person.name for person in state.setting.others if person.email not in asking]
         name = pick(rng, rows)["name"] if possible else pick(rng, silent)
@@ -128,7 +128,7 @@ class ReviewByMail(Family):
             f"{name} asked me by mail for a review of a merge request. Make me its reviewer in the tracker, request "
             f'changes, add the comment "{comment}" to it, and reply to the mail with "{body}"'
         )
-        return text, asked({"person": name, "comment": comment, "body": body, "me": state.me.name}, possible=possible)
+        return text, asked({"person": name, "comment": comment, "body": body, "me": state.me.name})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT * FROM message WHERE sender = ? AND subject LIKE 'Review of %'"
@@ -146,8 +146,7 @@ class ReviewByMail(Family):
         page = yield from find_messages("my merge request", ask["person"])
         subject = next((row["Subject"] for row in page.records("Subject")), None)
         if subject is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", subject)
         number, slug = parsed(_REQUEST, page)
         yield Goto(f"{TRACKER}/{slug}/merge_requests/{number}/edit")
@@ -160,7 +159,6 @@ class ReviewByMail(Family):
         yield Click("link", "Reply")
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class ProblemByMail(Family):
@@ -169,9 +167,9 @@ class ProblemByMail(Family):
     name = "mail-tracker-problem"
     sites = ("mail", "tracker")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("mail", "SELECT * FROM message WHERE subject LIKE 'Trouble, %' ORDER BY id")
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         case = row["subject"].split()[-1]
         if not possible:
             case = absent([one["subject"].split()[-1] for one in rows], lambda: str(rng.integers(100, 999)))
@@ -183,7 +181,7 @@ class ProblemByMail(Family):
             f"nothing as its description, no label, no milestone and no due date, and assign it to {person}. Reply to the "
             "mail with the number of the issue, the number alone."
         )
-        return text, asked({"case": case, "person": person}, possible=possible)
+        return text, asked({"case": case, "person": person})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         subject = f"Trouble, our case {ask['case']}"
@@ -197,9 +195,6 @@ class ProblemByMail(Family):
     def solve(self, ask: Ask) -> Plan:
         subject = f"Trouble, our case {ask['case']}"
         page = yield from open_message(subject)
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         slug, title = parsed(_PROBLEM, page)
         yield Goto(f"{TRACKER}/{slug}/issues/new")
         yield Fill("Title", title)
@@ -211,7 +206,6 @@ class ProblemByMail(Family):
         yield Click("link", "Reply")
         yield Fill("Message", number[1])
         yield Click("button", "Send")
-        yield Answer(DONE)
 
 
 class DueDate(Family):
@@ -220,13 +214,15 @@ class DueDate(Family):
     name = "tracker-calendar-due"
     sites = ("tracker", "calendar")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        possible = is_possible(rng, 0.2)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = (
             "SELECT title, slug FROM issue JOIN project ON project.id = project_id WHERE assignee NOT IN ('', ?) "
             f"AND due {'<>' if possible else '='} '' ORDER BY issue.id"
         )
-        row, calendar = pick(rng, state.rows("tracker", sql, state.me.username)), pick(rng, CALENDARS)
+        rows, calendar = state.rows("tracker", sql, state.me.username), pick(rng, CALENDARS)
+        if not rows:
+            raise Unfit
+        row = pick(rng, rows)
         notes = paragraph(rng, difficulty) if difficulty else ""
         text = (
             f'Put the due date of the issue "{row["title"]}" of the project {row["slug"]} in the tracker into my {calendar} '
@@ -234,7 +230,7 @@ class DueDate(Family):
             f'issue is assigned to. {f"""Notes: "{notes}" """ if notes else "It has no notes."}'
         )
         ask = {"project": row["slug"], "title": row["title"], "calendar": calendar, "notes": notes}
-        return text.strip(), asked(ask, possible=possible)
+        return text.strip(), asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("tracker", "SELECT due, assignee FROM issue WHERE title = ?", ask["title"])[0]
@@ -244,12 +240,10 @@ class DueDate(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
-        if page is None or page.fact("Due date") == "none":
-            yield Answer(IMPOSSIBLE)
-            return
+        if page.fact("Due date") == "none":
+            raise Impossible
         more = {"people": [page.fact("Assignee")], "calendar": ask["calendar"], "notes": ask["notes"]}
         yield from fill_event(event_of(ask["title"], written_day(page.fact("Due date")), "09:00", "09:30", **more))
-        yield Answer(DONE)
 
 
 class Trip(Family):
@@ -258,11 +252,8 @@ class Trip(Family):
     name = "mail-calendar-trip"
     sites = ("mail", "calendar")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        rows, possible = (
-            state.rows("mail", "SELECT * FROM message WHERE subject LIKE 'Your hotel in %' ORDER BY id"),
-            is_possible(rng),
-        )
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        rows = state.rows("mail", "SELECT * FROM message WHERE subject LIKE 'Your hotel in %' ORDER BY id")
         town = pick(rng, rows)["subject"].removeprefix("Your hotel in ")
         if not possible:
             town = absent([row["subject"].removeprefix("Your hotel in ") for row in rows], lambda: pick(rng, PLACES))
@@ -276,7 +267,7 @@ class Trip(Family):
             "subject as it is offered."
         )
         ask = {"town": town, "leaving": leaving, "start": start, "finish": finish, "person": person, "body": body}
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def event(self, ask: Ask, source: Page | str) -> Ask:
         """Return the event that a booking asks for."""
@@ -292,13 +283,9 @@ class Trip(Family):
     def solve(self, ask: Ask) -> Plan:
         subject = f"Your hotel in {ask['town']}"
         page = yield from open_message(subject)
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         yield from fill_event(self.event(ask, page))
         yield from open_message(subject)
         yield Click("link", "Forward")
         yield Fill("To", ask["person"])
         yield Fill("Message", ask["body"])
         yield Click("button", "Send")
-        yield Answer(DONE)

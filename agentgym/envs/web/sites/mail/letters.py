@@ -1,15 +1,14 @@
 """Task families that tell people by mail what another site says."""
 
 import re
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, is_possible
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.mail.chores import MAIL, address_of, send
-from agentgym.envs.web.sites.shop.tasks import SHOP
+from agentgym.envs.web.sites.shop.questions import SHOP
 from agentgym.envs.web.sites.tracker.questions import TRACKER
 from agentgym.envs.web.sites.wiki.data import town_name
 from agentgym.envs.web.sites.wiki.tasks import NUMBERS, facts_of, open_page, titles_of
@@ -23,13 +22,12 @@ def colleagues(rng: np.random.Generator, state: EpisodeState, count: int) -> lis
 
 
 def write_letter(people: list[str], subject: str, body: str) -> Plan:
-    """Write a message and be done."""
+    """Write a message."""
     yield Goto(f"{MAIL}/compose")
     yield Fill("To", ", ".join(people))
     yield Fill("Subject", subject)
     yield Fill("Message", body)
     yield Click("button", "Send")
-    yield Answer(DONE)
 
 
 class MilestoneLetter(Family):
@@ -38,10 +36,10 @@ class MilestoneLetter(Family):
     name = "tracker-mail-milestone"
     sites = ("tracker", "mail")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT title, due, slug FROM milestone JOIN project ON project.id = project_id ORDER BY milestone.id"
         rows = state.rows("tracker", sql)
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         known = [one["title"] for one in rows if one["slug"] == row["slug"]]
         title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 10))}.{int(rng.integers(10))}")
         people = colleagues(rng, state, 1 + difficulty)
@@ -50,7 +48,7 @@ class MilestoneLetter(Family):
             f"date on which the milestone {title} of the project {row['slug']} in the tracker is due, such "
             f"as {day(state.now)}."
         )
-        return text, asked({"project": row["slug"], "milestone": title, "people": people}, possible=possible)
+        return text, asked({"project": row["slug"], "milestone": title, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "SELECT due FROM milestone JOIN project ON project.id = project_id WHERE slug = ? AND title = ?"
@@ -62,8 +60,7 @@ class MilestoneLetter(Family):
         page = yield Goto(f"{TRACKER}/{ask['project']}/milestones")
         due = next((row["Due"] for row in page.records("Milestone") if row["Milestone"] == ask["milestone"]), None)
         if due is None:
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield from write_letter(ask["people"], f"{ask['project']} {ask['milestone']}", due)
 
 
@@ -73,15 +70,15 @@ class TownLetter(Family):
     name = "wiki-mail-town"
     sites = ("wiki", "mail")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible, fact = titles_of(state, "Towns"), is_possible(rng), pick(rng, NUMBERS)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns, fact = titles_of(state, "Towns"), pick(rng, NUMBERS)
         town = pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         people = colleagues(rng, state, 1 + difficulty)
         text = (
             f"Write one mail to {', '.join(people)} with the subject {town}, and as its text nothing but what the wiki says "
             f'as "{fact}" about {town}.'
         )
-        return text, asked({"town": town, "fact": fact, "people": people}, possible=possible)
+        return text, asked({"town": town, "fact": fact, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         people = [address_of(state, name) for name in ask["people"]]
@@ -89,9 +86,6 @@ class TownLetter(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         yield from write_letter(ask["people"], ask["town"], page.fact(ask["fact"]))
 
 
@@ -101,9 +95,9 @@ class OrderLetter(Family):
     name = "shop-mail-order"
     sites = ("shop", "mail")
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = [str(row["id"]) for row in state.rows("shop", "SELECT id FROM purchase ORDER BY id")]
-        order, possible = pick(rng, rows), is_possible(rng)
+        order = pick(rng, rows)
         if not possible:
             order = absent(rows, lambda: str(int(order) + int(rng.integers(1, 30))))
         people = colleagues(rng, state, 1 + difficulty)
@@ -111,7 +105,7 @@ class OrderLetter(Family):
             f"Write one mail to {', '.join(people)} with the subject Order {order}, and as its text nothing but the one "
             f"word that the shop gives as the status of my order {order}."
         )
-        return text, asked({"order": order, "people": people}, possible=possible)
+        return text, asked({"order": order, "people": people})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         status = state.one("shop", "SELECT status FROM purchase WHERE id = ?", int(ask["order"]))
@@ -121,6 +115,5 @@ class OrderLetter(Family):
         page = yield Goto(f"{SHOP}/orders/{ask['order']}")
         status = page.fact("Status")
         if not re.fullmatch(r"\w+", status):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield from write_letter(ask["people"], f"Order {ask['order']}", status)

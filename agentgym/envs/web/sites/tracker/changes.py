@@ -1,12 +1,11 @@
 """Task families that change issues, labels, milestones and members of the tracker."""
 
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Plan, Select
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page
+from agentgym.envs.web.plan import Click, Fill, Goto, Impossible, Plan, Select
 from agentgym.envs.web.shown import day
 from agentgym.envs.web.sites.tracker.data import ROLES
 from agentgym.envs.web.sites.tracker.questions import (
@@ -14,7 +13,9 @@ from agentgym.envs.web.sites.tracker.questions import (
     TRACKER,
     absent_title,
     draw_project,
+    foreign_label,
     labels_of,
+    list_labels,
     names,
     open_issue,
     username,
@@ -35,6 +36,21 @@ def draw_members(state: EpisodeState, project: int) -> list[str]:
 def spoken(titles: list[str]) -> str:
     """Write titles in a row."""
     return ", ".join(f'"{title}"' for title in titles)
+
+
+def draw_titles(rng: np.random.Generator, state: EpisodeState, project: int, count: int, possible: bool) -> list[str]:
+    """Draw titles of open issues of a project; where it is not to be possible, one of them is none."""
+    sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
+    titles = [row["title"] for row in choose(rng, state.rows("tracker", sql, project), count)]
+    if not possible:
+        titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+    return titles
+
+
+def label_id(state: EpisodeState, ask: Ask) -> int:
+    """Return the id of the label that a task is about."""
+    sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
+    return state.one("tracker", sql, ask["label"], ask["project"])
 
 
 def insert_issue(state: EpisodeState, ask: Ask) -> None:
@@ -62,12 +78,12 @@ class CreateIssue(Family):
     name = "tracker-create"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
+        known = labels_of(state, project)
         labels = choose(rng, known, min(len(known), 1 + difficulty // 2))
         if not possible:
-            labels[int(rng.integers(len(labels)))] = pick(rng, [name for name in LABELS if name not in known])
+            labels[int(rng.integers(len(labels)))] = foreign_label(rng, state, project)
         due = state.now.date() + timedelta(days=int(rng.integers(3, 50)))
         ask = {
             "project": slug,
@@ -82,7 +98,7 @@ class CreateIssue(Family):
             f'"{ask["body"]}". Assign it to {ask["assignee"]}, give it the label{"s" * (len(labels) > 1)} {spoken(labels)} '
             f"and the due date {day(due)}. It belongs to no milestone."
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         insert_issue(state, ask)
@@ -90,8 +106,7 @@ class CreateIssue(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/issues/new")
         if not all(page.has("checkbox", label) for label in ask["labels"]):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Fill("Title", ask["title"])
         yield Fill("Description", ask["body"])
         yield Select("Assignee", ask["assignee"])
@@ -99,7 +114,6 @@ class CreateIssue(Family):
         for label in ask["labels"]:
             yield Click("checkbox", label)
         yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class Triage(Family):
@@ -108,19 +122,16 @@ class Triage(Family):
     name = "tracker-triage"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty)], is_possible(rng)
-        if not possible:
-            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        titles = draw_titles(rng, state, project, 1 + difficulty, possible)
         sql = "SELECT title FROM milestone WHERE project_id = ? AND state = 'open' ORDER BY id"
         milestone = pick(rng, state.rows("tracker", sql, project))["title"]
         now = state.one("tracker", "SELECT assignee FROM issue WHERE title = ?", titles[0])
         person = pick(rng, [name for name in draw_members(state, project) if username(name) != now])
         text = f"In the tracker, assign these issues of the project {slug} to {person} and put them into the milestone "
         ask = {"project": slug, "titles": titles, "person": person, "milestone": milestone}
-        return f"{text}{milestone}: {spoken(titles)}.", asked(ask, possible=possible)
+        return f"{text}{milestone}: {spoken(titles)}.", asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = f"SELECT id FROM milestone WHERE title = ? AND project_id = {_PROJECT}"
@@ -131,16 +142,13 @@ class Triage(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_issue(ask["project"], title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_issue(ask["project"], title)
         for title in ask["titles"]:
             yield from open_issue(ask["project"], title)
             yield Click("link", "Edit issue")
             yield Select("Assignee", ask["person"])
             yield Select("Milestone", ask["milestone"])
             yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class CloseIssue(Family):
@@ -149,14 +157,12 @@ class CloseIssue(Family):
     name = "tracker-close"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        sql = "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id"
-        row, possible = pick(rng, state.rows("tracker", sql, project)), is_possible(rng)
-        title = row["title"] if possible else absent_title(rng, state)
+        title = draw_titles(rng, state, project, 1, possible)[0]
         comment = paragraph(rng, 1 + difficulty)
         text = f'Close the issue "{title}" of the project {slug} in the tracker, and add the comment "{comment}" to it.'
-        return text, asked({"project": slug, "title": title, "comment": comment}, possible=possible)
+        return text, asked({"project": slug, "title": title, "comment": comment})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("tracker", "UPDATE issue SET state = 'closed' WHERE title = ?", ask["title"])
@@ -165,13 +171,10 @@ class CloseIssue(Family):
         state.change("tracker", sql, state.me.username, ask["comment"], now, ask["title"])
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_issue(ask["project"], ask["title"])) is None:
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from open_issue(ask["project"], ask["title"])
         yield Fill("New comment", ask["comment"])
         yield Click("button", "Add comment")
         yield Click("button", "Close issue")
-        yield Answer(DONE)
 
 
 class CloseLabelled(Family):
@@ -180,7 +183,7 @@ class CloseLabelled(Family):
     name = "tracker-close-labelled"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         rows = state.rows(
             "tracker",
@@ -188,30 +191,22 @@ class CloseLabelled(Family):
             "WHERE label.project_id = ? AND issue.state = 'open' ORDER BY name",
             project,
         )
-        possible = is_possible(rng)
-        known = labels_of(state, project)
-        label = pick(rng, rows)["name"] if possible else pick(rng, [name for name in LABELS if name not in known])
+        label = pick(rng, rows)["name"] if possible else foreign_label(rng, state, project)
         text = f'Close every open issue of the project {slug} in the tracker that has the label "{label}".'
-        return text, asked({"project": slug, "label": label}, possible=possible)
+        return text, asked({"project": slug, "label": label})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        sql = f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}"
-        label = state.one("tracker", sql, ask["label"], ask["project"])
         sql = "UPDATE issue SET state = 'closed' WHERE id IN (SELECT issue_id FROM issue_label WHERE label_id = ?)"
-        state.change("tracker", sql, label)
+        state.change("tracker", sql, label_id(state, ask))
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from list_labels(ask["project"], ask["label"])
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Label", ask["label"])
         found = yield from every_page((yield FILTER), "Title")
         for row in found:
             yield Goto(f"{TRACKER}/{ask['project']}/issues/{row['Number'].removeprefix('#')}")
             yield Click("button", "Close issue")
-        yield Answer(DONE)
 
 
 class PlanMilestone(Family):
@@ -220,12 +215,9 @@ class PlanMilestone(Family):
     name = "tracker-milestone"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        rows = state.rows("tracker", "SELECT title FROM issue WHERE project_id = ? AND state = 'open' ORDER BY id", project)
-        titles, possible = [row["title"] for row in choose(rng, rows, 1 + difficulty // 2)], is_possible(rng)
-        if not possible:
-            titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
+        titles = draw_titles(rng, state, project, 1 + difficulty // 2, possible)
         due = state.now.date() + timedelta(days=int(rng.integers(20, 200)))
         milestone = f"{int(rng.integers(10, 30))}.{int(rng.integers(10))}"
         text = (
@@ -233,7 +225,7 @@ class PlanMilestone(Family):
             f"issues into it: {spoken(titles)}."
         )
         ask = {"project": slug, "milestone": milestone, "due": due.isoformat(), "titles": titles}
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         sql = "INSERT INTO milestone (project_id, title, due, state) SELECT id, ?, ?, 'open' FROM project WHERE slug = ?"
@@ -244,9 +236,7 @@ class PlanMilestone(Family):
 
     def solve(self, ask: Ask) -> Plan:
         for title in ask["titles"]:
-            if (yield from open_issue(ask["project"], title)) is None:
-                yield Answer(IMPOSSIBLE)
-                return
+            yield from open_issue(ask["project"], title)
         yield Goto(f"{TRACKER}/{ask['project']}/milestones/new")
         yield Fill("Title", ask["milestone"])
         yield Fill("Due date", ask["due"])
@@ -256,7 +246,6 @@ class PlanMilestone(Family):
             yield Click("link", "Edit issue")
             yield Select("Milestone", ask["milestone"])
             yield Click("button", "Save issue")
-        yield Answer(DONE)
 
 
 class GiveRoles(Family):
@@ -265,11 +254,10 @@ class GiveRoles(Family):
     name = "tracker-roles"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         sql = "SELECT username, role FROM member WHERE project_id = ?"
         known = {row["username"]: row["role"] for row in state.rows("tracker", sql, project)}
-        possible = is_possible(rng)
         people = choose(rng, list(state.setting.others), min(1 + difficulty, len(state.setting.others)))
         roles = {one.name: pick(rng, [role for role in ROLES if role != known.get(one.username)]) for one in people}
         if not possible:
@@ -278,7 +266,7 @@ class GiveRoles(Family):
             roles[absent(everybody, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")] = pick(rng, ROLES)
         told = ", ".join(f"{name} as {role}" for name, role in sorted(roles.items()))
         text = f"In the tracker, make sure that the project {slug} has these members with these roles: {told}."
-        return text, asked({"project": slug, "roles": roles}, possible=possible)
+        return text, asked({"project": slug, "roles": roles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for name, role in ask["roles"].items():
@@ -288,8 +276,7 @@ class GiveRoles(Family):
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/people")
         if not all(page.has("link", name) for name in ask["roles"]):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         for name, role in ask["roles"].items():
             page = yield Goto(f"{TRACKER}/{ask['project']}/members")
             inside = page.has("link", name)
@@ -299,7 +286,6 @@ class GiveRoles(Family):
                 yield Select("Person", name)
             yield Select("Role", role)
             yield Click("button", "Save role" if inside else "Invite")
-        yield Answer(DONE)
 
 
 class ReplaceLabel(Family):
@@ -308,21 +294,17 @@ class ReplaceLabel(Family):
     name = "tracker-labels"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
-        others = [name for name in LABELS if name not in known]
-        label = pick(rng, known if possible else others)
-        to = "" if rng.random() < 0.3 else absent([*known, *others], lambda: sentence(rng).split()[-1].strip("."))
+        label = pick(rng, labels_of(state, project)) if possible else foreign_label(rng, state, project)
+        to = "" if rng.random() < 0.3 else absent(list(LABELS), lambda: sentence(rng).split()[-1].strip("."))
         text = f'In the tracker, rename the label "{label}" of the project {slug} to "{to}".'
         if not to:
             text = f'In the tracker, delete the label "{label}" from the project {slug}.'
-        return text, asked({"project": slug, "label": label, "to": to}, possible=possible)
+        return text, asked({"project": slug, "label": label, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
-        label = state.one(
-            "tracker", f"SELECT id FROM label WHERE name = ? AND project_id = {_PROJECT}", ask["label"], ask["project"]
-        )
+        label = label_id(state, ask)
         if ask["to"]:
             state.change("tracker", "UPDATE label SET name = ? WHERE id = ?", ask["to"], label)
             return
@@ -330,14 +312,10 @@ class ReplaceLabel(Family):
         state.change("tracker", "DELETE FROM issue_label WHERE label_id = ?", label)
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+        yield from list_labels(ask["project"], ask["label"])
         if ask["to"]:
             yield Click("link", "Edit label", row=ask["label"])
             yield Fill("Name", ask["to"])
             yield Click("button", "Save label")
         else:
             yield Click("button", "Delete label", row=ask["label"])
-        yield Answer(DONE)

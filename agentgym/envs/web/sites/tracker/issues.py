@@ -5,10 +5,10 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
-from agentgym.envs.web.sites.frame import done, field, like, me, refused, slice_of, state
+from agentgym.envs.web.sites.frame import done, field, me, refused, slice_of, state
 from agentgym.envs.web.sites.people import is_date
 from agentgym.envs.web.sites.queries import many, one, run
-from agentgym.envs.web.sites.tracker.projects import ISSUES, members_of, project_of
+from agentgym.envs.web.sites.tracker.projects import ISSUES, filters, members_of, project_of
 
 PAGE = 20
 """Rows on a page of a list."""
@@ -31,23 +31,13 @@ def find(slug: str, number: int) -> sqlite3.Row:
 def index(slug: str) -> Any:
     """List the issues: open ones by default, filtered by label, assignee, author, milestone and words."""
     project, chosen = project_of(slug), request.args
-    where, values = ["issue.project_id = ?"], [project["id"]]
-    status = chosen.get("status", "open")
-    if status in ("open", "closed"):
-        where.append(f"issue.state = '{status}'")
-    for key in ("assignee", "author"):
-        if chosen.get(key):
-            where.append(f"issue.{key} = ?")
-            values.append("" if chosen[key] == "none" else chosen[key])
+    where, values = filters("issue", project, ("open", "closed"), ("assignee", "author"))
     if chosen.get("milestone"):
         where.append("coalesce(milestone.title, 'none') = ?")
         values.append(chosen["milestone"])
     if chosen.get("label"):
         where.append("issue.id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?)")
         values.append(chosen["label"])
-    if chosen.get("q"):
-        where.append("(issue.title LIKE ? ESCAPE '\\' OR issue.body LIKE ? ESCAPE '\\')")
-        values += [like(chosen["q"].strip())] * 2
     order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
     found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]

@@ -5,10 +5,10 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
-from agentgym.envs.web.sites.frame import done, field, like, me, refused, slice_of, state
+from agentgym.envs.web.sites.frame import done, field, me, refused, slice_of, state
 from agentgym.envs.web.sites.queries import many, one, run
 from agentgym.envs.web.sites.tracker.issues import PAGE, options
-from agentgym.envs.web.sites.tracker.projects import project_of
+from agentgym.envs.web.sites.tracker.projects import filters, project_of
 
 LIST = """
 SELECT m.*, project.slug,
@@ -29,17 +29,7 @@ def find(slug: str, number: int) -> sqlite3.Row:
 def index(slug: str) -> Any:
     """List the merge requests: open ones by default, filtered by author, reviewer and words."""
     project, chosen = project_of(slug), request.args
-    where, values = ["m.project_id = ?"], [project["id"]]
-    status = chosen.get("status", "open")
-    if status in ("open", "merged", "closed"):
-        where.append(f"m.state = '{status}'")
-    for key in ("author", "reviewer"):
-        if chosen.get(key):
-            where.append(f"m.{key} = ?")
-            values.append("" if chosen[key] == "none" else chosen[key])
-    if chosen.get("q"):
-        where.append("(m.title LIKE ? ESCAPE '\\' OR m.body LIKE ? ESCAPE '\\')")
-        values += [like(chosen["q"].strip())] * 2
+    where, values = filters("m", project, ("open", "merged", "closed"), ("author", "reviewer"))
     order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
     found = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]

@@ -1,6 +1,7 @@
 """The list of projects, and what every page of a project asks about it."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, render_template, request
@@ -31,6 +32,26 @@ def project_of(slug: str) -> sqlite3.Row:
 def members_of(project: sqlite3.Row) -> list[str]:
     """Return the user names of a project's members."""
     return [row[0] for row in many("SELECT username FROM member WHERE project_id = ? ORDER BY username", project["id"])]
+
+
+def filters(table: str, project: sqlite3.Row, states: Sequence[str], people: Sequence[str]) -> tuple[list[str], list[Any]]:
+    """Return the conditions that the form above a list of a project asks for, and their values.
+
+    They are about status (open by default), words, and people, each in a column of its own.
+    """
+    chosen = request.args
+    where, values = [f"{table}.project_id = ?"], [project["id"]]
+    status = chosen.get("status", "open")
+    if status in states:
+        where.append(f"{table}.state = '{status}'")
+    for key in people:
+        if chosen.get(key):
+            where.append(f"{table}.{key} = ?")
+            values.append("" if chosen[key] == "none" else chosen[key])
+    if chosen.get("q"):
+        where.append(f"({table}.title LIKE ? ESCAPE '\\' OR {table}.body LIKE ? ESCAPE '\\')")
+        values += [like(chosen["q"].strip())] * 2
+    return where, values
 
 
 @pages.get("/projects")

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Generator
-from typing import Any
+from itertools import product
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, absent, every_page, is_possible, ordinal, question
-from agentgym.envs.web.plan import IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
 from agentgym.envs.web.sites.tracker.words import LABELS, SETTINGS
 from agentgym.envs.web.state import EpisodeState
@@ -17,22 +17,24 @@ TRACKER = "http://tracker.test"
 CONTAINS, FILTER = "Contains", Click("button", "Filter")
 
 
-def open_issue(project: str, title: str) -> Generator[Step, Page, Page | None]:
-    """Look for an issue of a project, open or closed, and show it; None where there is none."""
+def open_issue(project: str, title: str) -> Generator[Step, Page, Page]:
+    """Look for an issue of a project, open or closed, and show it."""
     return (yield from _open(f"{TRACKER}/{project}/issues", title))
 
 
-def open_request(project: str, title: str) -> Generator[Step, Page, Page | None]:
-    """Look for a merge request of a project, in any state, and show it; None where there is none."""
+def open_request(project: str, title: str) -> Generator[Step, Page, Page]:
+    """Look for a merge request of a project, in any state, and show it."""
     return (yield from _open(f"{TRACKER}/{project}/merge_requests", title))
 
 
-def _open(url: str, title: str) -> Generator[Step, Page, Page | None]:
+def _open(url: str, title: str) -> Generator[Step, Page, Page]:
     yield Goto(url)
     yield Fill(CONTAINS, title)
     yield Select("Status", "all")
     page = yield FILTER
-    return (yield Click("link", title)) if page.has("link", title) else None
+    if not page.has("link", title):
+        raise Impossible
+    return (yield Click("link", title))
 
 
 def username(name: str) -> str:
@@ -56,45 +58,73 @@ def labels_of(state: EpisodeState, project: int) -> list[str]:
     return [row["name"] for row in state.rows("tracker", "SELECT name FROM label WHERE project_id = ? ORDER BY id", project)]
 
 
+def foreign_label(rng: np.random.Generator, state: EpisodeState, project: int) -> str:
+    """Return a label that a project does not have."""
+    known = labels_of(state, project)
+    return pick(rng, [name for name in LABELS if name not in known])
+
+
+def list_labels(project: str, wanted: str) -> Plan:
+    """Show the labels of a project, if the wanted one is among them."""
+    page = yield Goto(f"{TRACKER}/{project}/labels")
+    if all(row["Label"] != wanted for row in page.records("Label")):
+        raise Impossible
+
+
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
     """Return the title of an issue that is nowhere in the tracker."""
     known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
     return absent(known, lambda: unused_titles(rng, 1)[0])
 
 
+_TELLS = {"label": 'have the label "{}"', "assignee": "are assigned to {}", "author": "were opened by {}"}
+_EVERYTHING = ("all", "", "", "")  # of every project alike, so no question
+
+
 class CountIssues(Family):
-    """How many open issues with a label somebody has."""
+    """How many issues of a project are of a status, have a label, an assignee, an author."""
 
     name = "tracker-count"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
-        known, possible = labels_of(state, project), is_possible(rng)
-        rows = state.rows(
-            "tracker",
-            "SELECT label.name AS label, assignee FROM issue JOIN issue_label ON issue_id = issue.id JOIN label ON "
-            "label.id = label_id WHERE issue.project_id = ? AND issue.state = 'open' ORDER BY issue.id, label.id",
-            project,
-        )
-        row = pick(rng, [row for row in rows if row["assignee"]] or rows)
-        label = row["label"] if possible else pick(rng, [name for name in LABELS if name not in known])
-        person = names(state)[row["assignee"]] if difficulty and row["assignee"] else ""
-        count = sum(one["label"] == label and (not person or one["assignee"] == row["assignee"]) for one in rows)
-        text = f'How many open issues of the project {slug} in the tracker have the label "{label}"'
-        text += f" and are assigned to {person}? " if person else "? "
-        ask = {"project": slug, "label": label, "person": person}
-        return f"{text}Answer with the number.", question(ask, count, possible=possible)
+        counts = self._counts(state, project, 1 + difficulty)
+        wanted = pick(rng, sorted(set(counts.values())))  # first, for of most kinds there are one or two
+        status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
+        if not possible:
+            label = foreign_label(rng, state, project)
+        ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
+        parts = ["are open or closed" if status == "all" else f"are {status}"]
+        parts += [told.format("nobody" if ask[key] == "none" else ask[key]) for key, told in _TELLS.items() if ask[key]]
+        text = f"How many issues of the project {slug} in the tracker {' and '.join(parts)}? Answer with the number."
+        return text, question(ask, wanted)
+
+    def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
+        """Count the issues of each status, label, assignee and author, up to so many of the last three; "" is any."""
+        people, labels = names(state), dict[int, list[str]]()
+        sql = "SELECT issue_id, name FROM issue_label JOIN label ON label.id = label_id WHERE project_id = ?"
+        for row in state.rows("tracker", sql, project):
+            labels.setdefault(row["issue_id"], []).append(row["name"])
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        for row in state.rows("tracker", "SELECT id, state, assignee, author FROM issue WHERE project_id = ?", project):
+            kinds = product(
+                (row["state"], "all"),
+                ("", *labels.get(row["id"], [])),
+                ("", people.get(row["assignee"], "none")),
+                ("", people[row["author"]]),
+            )
+            counts.update(kind for kind in kinds if kind != _EVERYTHING and sum(map(bool, kind[1:])) <= most)
+        return counts
 
     def solve(self, ask: Ask) -> Plan:
-        page = yield Goto(f"{TRACKER}/{ask['project']}/labels")
-        if all(row["Label"] != ask["label"] for row in page.records("Label")):
-            yield Answer(IMPOSSIBLE)
-            return
+        if ask["label"]:
+            yield from list_labels(ask["project"], ask["label"])
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
-        yield Select("Label", ask["label"])
-        if ask["person"]:
-            yield Select("Assignee", ask["person"])
+        yield Select("Status", ask["status"])
+        for key in _TELLS:
+            if ask[key]:
+                yield Select(key.capitalize(), ask[key])
         found = yield from every_page((yield FILTER), "Title")
         yield Answer(str(len(found)))
 
@@ -105,23 +135,23 @@ class Assignee(Family):
     name = "tracker-assignee"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "tracker",
             "SELECT title, slug, assignee, author FROM issue JOIN project ON project.id = project_id "
             "WHERE assignee <> '' AND assignee <> author ORDER BY issue.id",
         )
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         title = row["title"] if possible else absent_title(rng, state)
         role, key = (("assigned to", "assignee"), ("opened by", "author"))[int(rng.integers(2))]
         text = f'In the tracker, whom is the issue "{title}" of the project {row["slug"]} {role}? Answer with the full name.'
         text = text.replace("whom is", "by whom was").replace(" opened by?", " opened?") if key == "author" else text
         ask = {"project": row["slug"], "title": title, "fact": key.capitalize()}
-        return text, question(ask, names(state)[row[key]], possible=possible)
+        return text, question(ask, names(state)[row[key]])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_issue(ask["project"], ask["title"])
-        yield Answer(IMPOSSIBLE if page is None else page.fact(ask["fact"]))
+        yield Answer(page.fact(ask["fact"]))
 
 
 class Busiest(Family):
@@ -129,8 +159,9 @@ class Busiest(Family):
 
     name = "tracker-busiest"
     sites = ("tracker",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         project, slug = draw_project(rng, state)
         query = "SELECT assignee FROM issue WHERE project_id = ? AND state = 'open' AND assignee <> ''"
         people = names(state)
@@ -161,14 +192,14 @@ class NewValue(Family):
     name = "tracker-diff"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows(
             "tracker",
             "SELECT m.title, slug, path, diff FROM change JOIN merge_request AS m ON m.id = merge_request_id JOIN project "
             "ON project.id = m.project_id WHERE (SELECT COUNT(*) FROM merge_request AS other WHERE other.project_id = "
             "m.project_id AND other.title = m.title) = 1 ORDER BY change.id",
         )
-        row, possible = pick(rng, rows), is_possible(rng)
+        row = pick(rng, rows)
         setting, value = next(
             line[1:].split(" = ") for line in row["diff"].split("\n") if line.startswith("+") and " = " in line
         )
@@ -179,7 +210,7 @@ class NewValue(Family):
             f"{setting} in {row['path']}? Answer with the value."
         )
         ask = {"project": row["slug"], "title": row["title"], "setting": setting, "path": row["path"]}
-        return text, question(ask, value, possible=possible)
+        return text, question(ask, value)
 
     def solve(self, ask: Ask) -> Plan:
         yield from open_request(ask["project"], ask["title"])
@@ -189,4 +220,4 @@ class NewValue(Family):
             lines = [node.text for node in article.walk()]
             if ask["path"] in lines and any(line.startswith(start) for line in lines):
                 yield Answer(next(line for line in lines if line.startswith(start)).removeprefix(start))
-        yield Answer(IMPOSSIBLE)
+        raise Impossible

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.envs.web.family import Ask, Family, asked, is_possible
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Plan
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, asked
+from agentgym.envs.web.plan import Click, Fill, Impossible, Plan
 from agentgym.envs.web.sites.tracker.questions import open_request
 from agentgym.envs.web.state import EpisodeState
 from agentgym.envs.web.words import paragraph, pick
@@ -36,20 +36,23 @@ class Merge(Family):
     name = "tracker-merge"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        rows, possible = state.rows("tracker", REQUESTS), is_possible(rng, 0.2)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        rows = state.rows("tracker", REQUESTS)
 
         def can_be(row: Any) -> bool:
             approved = row["approvals"] or row["author"] != state.me.username
             return row["pipeline"] == "passed" and not row["objections"] and bool(approved)
 
-        row = pick(rng, [row for row in rows if can_be(row) == possible] or rows)
+        rows = [row for row in rows if can_be(row) == possible]
+        if not rows:
+            raise Unfit
+        row = pick(rng, rows)
         ask = {"project": row["slug"], "title": row["title"]}
         text = (
             f'Merge the merge request "{row["title"]}" of the project {row["slug"]} in the tracker. If nobody has approved '
             "it yet, approve it yourself first; if somebody has, add no review of your own."
         )
-        return text, asked(ask, possible=can_be(row))
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         request = id_of(state, ask)
@@ -59,15 +62,12 @@ class Merge(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_request(ask["project"], ask["title"])
-        assert page is not None
         blocked = page.says("pipeline failed") or page.says("requested changes")
         if not page.has("button", "Merge") and (blocked or not page.has("button", "Approve")):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         if not page.has("button", "Merge"):
             yield Click("button", "Approve")
         yield Click("button", "Merge")
-        yield Answer(DONE)
 
 
 class Review(Family):
@@ -76,10 +76,12 @@ class Review(Family):
     name = "tracker-review"
     sites = ("tracker",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("tracker", REQUESTS)
-        possible, wants_debugging = is_possible(rng), bool(rng.random() < 0.5)
-        fits = [row for row in rows if (row["author"] != state.me.username) == possible] or rows
+        wants_debugging = bool(rng.random() < 0.5)
+        fits = [row for row in rows if (row["author"] != state.me.username) == possible]
+        if not fits:
+            raise Unfit
         row = pick(rng, [row for row in fits if (row["debugging"] > 0) == wants_debugging] or fits)
         comment = paragraph(rng, 1 + difficulty)
         text = (
@@ -88,7 +90,7 @@ class Review(Family):
             "approve it without a comment."
         )
         ask = {"project": row["slug"], "title": row["title"], "comment": comment}
-        return text, asked(ask, possible=row["author"] != state.me.username)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         request = id_of(state, ask)
@@ -102,10 +104,8 @@ class Review(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_request(ask["project"], ask["title"])
-        assert page is not None
         if not page.has("button", "Approve"):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         page = yield Click("link", "Changes")
         prints = any(node.name.startswith("+") and "print(" in node.name for node in page.root.walk())
         yield Click("link", "Back to the merge request")
@@ -113,4 +113,3 @@ class Review(Family):
             yield Fill("New comment", ask["comment"])
             yield Click("button", "Add comment")
         yield Click("button", "Request changes" if prints else "Approve")
-        yield Answer(DONE)

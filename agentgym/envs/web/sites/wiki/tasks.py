@@ -1,13 +1,12 @@
 """Task families of the wiki: facts that lie some links away, and editing, restoring, creating and watching pages."""
 
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, absent, asked, every_page, is_possible, question
-from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Fill, Goto, Page, Plan, Select, Step
+from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
 
@@ -27,15 +26,22 @@ def titles_of(state: EpisodeState, category: str) -> list[str]:
     return [row["title"] for row in state.rows("wiki", "SELECT title FROM page WHERE category = ? ORDER BY id", category)]
 
 
-def open_page(title: str) -> Generator[Step, Page, Page | None]:
-    """Search for a page and open it; None where there is no such page."""
+def find_page(title: str) -> Generator[Step, Page, bool]:
+    """Search for a page; return whether what is shown has a link to it."""
     yield Goto(f"{WIKI}/all")
     yield Fill("Contains", title)
     page = yield Click("button", "Apply filters")
     while not page.has("link", title):
         if not page.has("link", "Next page"):
-            return None
+            return False
         page = yield Click("link", "Next page")
+    return True
+
+
+def open_page(title: str) -> Generator[Step, Page, Page]:
+    """Search for a page and open it."""
+    if not (yield from find_page(title)):
+        raise Impossible
     return (yield Click("link", title))
 
 
@@ -58,8 +64,8 @@ class Fact(Family):
     name = "wiki-fact"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible, fact = titles_of(state, "Towns"), is_possible(rng), words.pick(rng, NUMBERS)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns, fact = titles_of(state, "Towns"), words.pick(rng, NUMBERS)
         hops = int(rng.integers(0, 2 + difficulty))
         start = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         at = start
@@ -68,13 +74,10 @@ class Fact(Family):
         told = "the twin town of " * hops + start
         text = f'What does the wiki say as "{fact}" about {told}? Answer with just that.'
         answer = facts_of(state, at)[fact] if possible else ""
-        return text, question({"town": start, "hops": hops, "fact": fact}, answer, possible=possible)
+        return text, question({"town": start, "hops": hops, "fact": fact}, answer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         for _ in range(ask["hops"]):
             page = yield Click("link", page.fact("Twin town"))
         yield Answer(page.fact(ask["fact"]))
@@ -85,8 +88,9 @@ class Largest(Family):
 
     name = "wiki-region"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         start, most = words.pick(rng, titles_of(state, "Towns")), bool(rng.random() < 0.5)
         region = facts_of(state, start)["Region"]
         fact = words.pick(rng, NUMBERS[:2])
@@ -94,7 +98,7 @@ class Largest(Family):
         best = (max if most else min)(values.values())
         answers = [town for town, value in values.items() if value == best]
         if len(answers) > 1 or answers == [start]:
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         what = {
             ("Population", True): "has the largest population",
             ("Population", False): "has the smallest population",
@@ -106,7 +110,6 @@ class Largest(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["town"])
-        assert page is not None
         page = yield Click("link", page.fact("Region"))
         region, values = page.url, dict[str, int]()
         row = next(row for row in page.root.all("row") if row.children[0].text == "Towns")
@@ -123,9 +126,8 @@ class Editor(Family):
     name = "wiki-editor"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
-        possible = is_possible(rng)
         sql = """SELECT title, summary, username FROM version JOIN page ON page.id = page
             GROUP BY page, summary HAVING count(*) = 1 AND summary <> 'New page' ORDER BY version.id"""
         rows = state.rows("wiki", sql)
@@ -137,13 +139,16 @@ class Editor(Family):
             others = sorted({one["summary"] for one in rows} - set(own))
             summary = words.pick(rng, others)
         text = f'Who changed the page {row["title"]} of the wiki with the summary "{summary}"? Answer with the full name.'
-        return text, question({"page": row["title"], "summary": summary}, names[row["username"]], possible=possible)
+        return text, question({"page": row["title"], "summary": summary}, names[row["username"]])
 
     def solve(self, ask: Ask) -> Plan:
         yield from open_page(ask["page"])
         page = yield Click("link", "History")
         rows = yield from every_page(page, "Version")
-        yield Answer(next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), IMPOSSIBLE))
+        editor = next((row["Editor"] for row in rows if row["Summary"] == ask["summary"]), None)
+        if editor is None:
+            raise Impossible
+        yield Answer(editor)
 
 
 class EditFact(Family):
@@ -152,8 +157,8 @@ class EditFact(Family):
     name = "wiki-edit"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns = titles_of(state, "Towns")
         town = words.pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         news = {
             "Population": str(int(rng.integers(1000, 90_000))),
@@ -166,7 +171,7 @@ class EditFact(Family):
         told = " and ".join(f"{name} to {value}" for name, value in change.items())
         summary = words.sentence(rng).removesuffix(".")
         text = f'On the page {town} of the wiki, change {told}, in one edit with the summary "{summary}".'
-        return text, asked({"page": town, "change": change, "summary": summary}, possible=possible)
+        return text, asked({"page": town, "change": change, "summary": summary})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         row = state.rows("wiki", "SELECT facts, body FROM page WHERE title = ?", ask["page"])[0]
@@ -174,15 +179,11 @@ class EditFact(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_page(ask["page"])
-        if page is None:
-            yield Answer(IMPOSSIBLE)
-            return
         page = yield Click("link", "Edit page")
         field = page.find("textbox", "Facts")
         assert field is not None
         yield Fill("Facts", changed(field.value, ask["change"]))
         yield from save(ask["summary"])
-        yield Answer(DONE)
 
 
 def changed(facts: str, change: dict[str, str]) -> str:
@@ -196,8 +197,9 @@ class Append(Family):
 
     name = "wiki-append"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, CATEGORIES)))
         ask = {"page": title, "more": words.paragraph(rng, 1 + difficulty), "summary": words.sentence(rng).removesuffix(".")}
         text = (
@@ -217,7 +219,6 @@ class Append(Family):
         assert field is not None
         yield Fill("Text", f"{field.value} {ask['more']}")
         yield from save(ask["summary"])
-        yield Answer(DONE)
 
 
 class Revert(Family):
@@ -226,11 +227,11 @@ class Revert(Family):
     name = "wiki-revert"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
         sql = """SELECT title, (SELECT username FROM version WHERE page = page.id ORDER BY id DESC LIMIT 1) AS editor
             FROM page WHERE (SELECT count(*) FROM version WHERE page = page.id) > 1 ORDER BY page.id"""
-        row, possible = words.pick(rng, state.rows("wiki", sql)), is_possible(rng, 0.2)
+        row = words.pick(rng, state.rows("wiki", sql))
         editor = names[row["editor"]]
         if not possible:
             sql = "SELECT username FROM version JOIN page ON page.id = page WHERE title = ?"
@@ -240,7 +241,7 @@ class Revert(Family):
             f"{editor} has spoilt the page {row['title']} of the wiki. Restore the version that was there just before "
             f"{editor}'s change."
         )
-        return text, asked({"page": row["title"], "editor": editor}, possible=possible)
+        return text, asked({"page": row["title"], "editor": editor})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         names = {person.username: person.name for person in state.setting.people}
@@ -254,11 +255,9 @@ class Revert(Family):
         rows = page.records("Version")
         place = next((at for at, row in enumerate(rows) if row["Editor"] == ask["editor"]), None)
         if place is None or place + 1 == len(rows):
-            yield Answer(IMPOSSIBLE)
-            return
+            raise Impossible
         yield Click("link", rows[place + 1]["Version"])
         yield Click("button", "Restore this version")
-        yield Answer(DONE)
 
 
 class Create(Family):
@@ -267,8 +266,8 @@ class Create(Family):
     name = "wiki-create"
     sites = ("wiki",)
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
-        towns, possible = titles_of(state, "Towns"), is_possible(rng)
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        towns = titles_of(state, "Towns")
         title = absent(towns, lambda: town_name(rng)) if possible else words.pick(rng, towns)
         facts = {"Population": str(int(rng.integers(1000, 90_000))), "Founded": str(int(rng.integers(900, 1900)))}
         ask = {"title": title, "facts": facts, "body": words.paragraph(rng, 1 + difficulty)}
@@ -277,23 +276,21 @@ class Create(Family):
             f'Create a page {title} in the category Towns of the wiki, with the facts {told} (in this order) and the text "'
             f'{ask["body"]}"'
         )
-        return text, asked(ask, possible=possible)
+        return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         state.change("wiki", "INSERT INTO page VALUES (NULL, ?, 'Towns', '', '')", ask["title"])
         write(state, ask["title"], _lines(ask["facts"]), ask["body"], "New page")
 
     def solve(self, ask: Ask) -> Plan:
-        if (yield from open_page(ask["title"])) is not None:
-            yield Answer(IMPOSSIBLE)
-            return
+        if (yield from find_page(ask["title"])):
+            raise Impossible
         yield Goto(f"{WIKI}/new")
         yield Fill("Title", ask["title"])
         yield Select("Category", "Towns")
         yield Fill("Facts", _lines(ask["facts"]))
         yield Fill("Text", ask["body"])
         yield Click("button", "Create page")
-        yield Answer(DONE)
 
 
 def _lines(facts: dict[str, str]) -> str:
@@ -305,11 +302,12 @@ class Watch(Family):
 
     name = "wiki-watch"
     sites = ("wiki",)
+    always_possible = True
 
-    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState) -> tuple[str, dict[str, Any]]:
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
         if not self._pages(state, title):
-            return self.make(rng, difficulty, state)
+            return self.make(rng, difficulty, state, possible)
         return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
@@ -330,7 +328,6 @@ class Watch(Family):
             page = yield Click("link", row["Page"])
             if page.has("button", "Watch this page"):
                 yield Click("button", "Watch this page")
-        yield Answer(DONE)
 
 
 FAMILIES: tuple[Family, ...] = (

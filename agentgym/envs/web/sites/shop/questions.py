@@ -1,0 +1,157 @@
+"""Task families that ask what the shop says, and the steps that all its families share."""
+
+import re
+from collections.abc import Generator
+from datetime import datetime
+
+import numpy as np
+
+from agentgym.envs.web import words
+from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
+from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
+from agentgym.envs.web.shown import day, money
+from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
+from agentgym.envs.web.state import EpisodeState
+
+SHOP = "http://shop.test"
+_TOTAL = "(SELECT sum(quantity * price) FROM line WHERE purchase = purchase.id)"
+_SENT = f"{_TOTAL} + CASE shipping WHEN 'Express' THEN {SHIPPING['Express']} ELSE 0 END"
+
+
+def open_product(name: str) -> Generator[Step, Page, Page]:
+    """Search for a product and open its page."""
+    yield Goto(f"{SHOP}/products")
+    yield Fill("Name contains", name)
+    page = yield Click("button", "Apply filters")
+    if not page.has("link", name):
+        raise Impossible
+    return (yield Click("link", name))
+
+
+class OrderTotal(Family):
+    """What an order cost."""
+
+    name = "shop-order-total"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        rows = state.rows("shop", f"SELECT id, {_SENT} AS total FROM purchase ORDER BY id")
+        row = words.pick(rng, rows)
+        known = [str(one["id"]) for one in rows]
+        order = str(row["id"])
+        if not possible:
+            order = absent(known, lambda: str(row["id"] + int(rng.integers(1, 30))))
+        text = f"What did my order {order} in the shop cost in all, shipping included? Answer with the amount."
+        return text, question({"order": order}, money(row["total"]))
+
+    def solve(self, ask: Ask) -> Plan:
+        orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
+        total = next((row["Total"] for row in orders if row["Order"] == ask["order"]), None)
+        if total is None:
+            raise Impossible
+        yield Answer(total)
+
+
+class Spending(Family):
+    """What all orders of a status since a day cost together."""
+
+    name = "shop-spending"
+    sites = ("shop",)
+    always_possible = True
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        rows = state.rows("shop", f"SELECT day, status, {_SENT} AS total FROM purchase ORDER BY id")
+        since = words.pick(rng, rows[: max(1, len(rows) // 2)])["day"]
+        status = words.pick(rng, sorted({row["status"] for row in rows if row["day"] >= since}))
+        total = sum(row["total"] for row in rows if row["day"] >= since and row["status"] == status)
+        text = (
+            f'What do my orders in the shop with the status "{status}" that were placed on or after {day(since)} come to, '
+            "shipping included? Answer with the amount."
+        )
+        return text, question({"since": since, "status": status}, money(total))
+
+    def solve(self, ask: Ask) -> Plan:
+        orders = yield from every_page((yield Goto(f"{SHOP}/orders")), "Order")
+        since = datetime.fromisoformat(ask["since"])
+        total = sum(
+            round(float(row["Total"].replace("$", "").replace(",", "")) * 100)
+            for row in orders
+            if row["Status"] == ask["status"] and datetime.strptime(row["Date"], "%d %B %Y") >= since
+        )
+        yield Answer(money(total))
+
+
+class Cheapest(Family):
+    """The cheapest product (the second cheapest, …) of a category and colour that is in stock."""
+
+    name = "shop-cheapest"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        rows = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY price, name")
+        place = 1 + int(rng.integers(0, 1 + difficulty))
+        while True:
+            category, colour = words.pick(rng, list(CATEGORIES)), words.pick(rng, words.COLOURS[:8])
+            fits = [row for row in rows if (row["category"], row["colour"]) == (category, colour)]
+            prices = [row["price"] for row in fits]
+            if possible and len(fits) >= place and prices.count(prices[place - 1]) == 1:
+                break
+            if not possible and len(fits) < place:
+                break
+            place = max(1, place - 1) if possible else place + 1
+        text = (
+            f"Which {colour} product of the category {category} is the {ordinal(place)}cheapest in the shop, of those "
+            "in stock? Answer with its name."
+        )
+        ask = {"category": category, "colour": colour, "place": place}
+        return text, question(ask, fits[place - 1]["name"] if possible else "")
+
+    def solve(self, ask: Ask) -> Plan:
+        yield Goto(f"{SHOP}/products")
+        yield Select("Category", ask["category"])
+        page = yield Select("Sort by", "Price: low to high")
+        page = yield Click("checkbox", "In stock only")
+        page = yield Click("button", "Apply filters")
+        found = yield from every_page(page, "Product")
+        names: list[str] = [row["Product"] for row in found if row["Colour"] == ask["colour"]]
+        place: int = ask["place"]
+        if len(names) < place:
+            raise Impossible
+        yield Answer(names[place - 1])
+
+
+_REVIEW = re.compile(r"(\d) of 5 stars, by (.+?), (\d+ \w+ \d{4})")
+
+
+class Reviewer(Family):
+    """Who wrote the latest review of a product with so many stars."""
+
+    name = "shop-reviewer"
+    sites = ("shop",)
+
+    def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
+        names = {person.username: person.name for person in state.setting.people}
+        products = state.rows("shop", "SELECT id, name FROM product WHERE id IN (SELECT product FROM review) ORDER BY id")
+        while True:
+            product, stars = words.pick(rng, products), int(rng.integers(1, 6))
+            rows = state.rows(
+                "shop", "SELECT * FROM review WHERE product = ? AND stars = ? ORDER BY day DESC", product["id"], stars
+            )
+            if possible and rows and [row["day"] for row in rows].count(rows[0]["day"]) == 1:
+                break
+            if not possible and not rows:
+                break
+        text = (
+            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {product['name']} "
+            "in the shop? Answer with the full name."
+        )
+        writer = names[rows[0]["username"]] if possible else ""
+        return text, question({"product": product["name"], "stars": stars}, writer)
+
+    def solve(self, ask: Ask) -> Plan:
+        page = yield from open_product(ask["product"])
+        for article in page.root.all("article"):
+            found = _REVIEW.search(" ".join(node.name for node in article.walk()))
+            if found and int(found[1]) == ask["stars"]:
+                yield Answer(found[2])
+        raise Impossible
