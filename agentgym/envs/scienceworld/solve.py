@@ -27,7 +27,7 @@ def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
     with lent(nobody) as machine:
         machine.played = (None, [])
         machine.ask(GOLD, "load", *key, True)
-        gold = tuple(str(action) for action in machine.ask(STEP, "getGoldActionSequence"))
+        gold = tuple(" ".join(str(action).lower().split()) for action in machine.ask(STEP, "getGoldActionSequence"))
         rooms: list[str] = []
         for action in gold:
             rooms.append(_room(machine))
