@@ -1,0 +1,113 @@
+"""Moves that every way of doing a task is made of; each yields actions and is sent what they were answered."""
+
+import re
+from collections.abc import Generator, Iterable
+
+from agentgym.envs.scienceworld.expert.memory import QUESTION, Memory
+from agentgym.envs.scienceworld.solve import way_between
+
+Play = Generator[str, str, str]
+"""Actions out, answers in; returns the last answer."""
+ROOMS = (
+    "kitchen",
+    "workshop",
+    "living room",
+    "bedroom",
+    "bathroom",
+    "art studio",
+    "outside",
+    "greenhouse",
+    "foundry",
+    "hallway",
+)
+"""The rooms of the house, those with the most things first."""
+
+
+def do(action: str, prefer: str = "") -> Play:
+    """Do an action; of the meanings that are asked for, take the first that holds `prefer`, else the first."""
+    text = yield action
+    while text.startswith(QUESTION):
+        meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
+        chosen = next((number for number, meaning in meanings if prefer in meaning), "0")
+        text = yield chosen
+    return text
+
+
+def look() -> Play:
+    """Look around in the room."""
+    return (yield from do("look around"))
+
+
+def walk(memory: Memory, room: str) -> Play:
+    """Go to a room through the house."""
+    text = memory.last
+    for action in way_between(memory.room, room):
+        door = action.partition("open door to ")[2]
+        if not door or frozenset((memory.room, door)) not in memory.doors:
+            text = yield from do(action)
+    return text
+
+
+def visit(memory: Memory, room: str) -> Play:
+    """Go to a room and look around there, unless the agent is there and has seen it."""
+    if memory.room != room or not memory.view:
+        yield from walk(memory, room)
+        yield from look()
+    return memory.view
+
+
+def opened(memory: Memory) -> Play:
+    """Open what is closed in the room, doors of rooms left alone, and look what is in it."""
+    closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
+    for thing in closed:
+        yield from do(f"open {thing}")
+    return (yield from look()) if closed else memory.view
+
+
+def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
+    """Look for a pattern in rooms: as they stand first, then in what is closed there. Returns the match, or ''."""
+    order = list(dict.fromkeys((memory.room, *rooms)))
+    for room in order:
+        text = memory.seen.get(room) or (yield from visit(memory, room))
+        if not (found := re.search(pattern, text)):
+            if "door is closed." in text:
+                yield from walk(memory, room)
+                text = yield from opened(memory)
+            found = re.search(pattern, text)
+        if found:
+            yield from walk(memory, room)
+            return found[0]
+    return ""
+
+
+def take(memory: Memory, name: str) -> Play:
+    """Pick a thing up, unless it is held."""
+    if name in memory.held:
+        return memory.last
+    text = yield from do(f"pick up {name}")
+    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*\b{re.escape(name)}\b", memory.view)
+    if "You move" not in text and holder:  # what is in it can be seen, but not be had before it is open
+        yield from do(f"open {holder[1]}")
+        text = yield from do(f"pick up {name}")
+    return text
+
+
+def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
+    """Look for a thing and pick it up, unless it is held."""
+    if name not in memory.held:
+        yield from search(memory, rf"\b{re.escape(name)}\b", rooms)
+        yield from take(memory, name)
+    return memory.last
+
+
+def focus(memory: Memory, name: str, prefer: str = "") -> Play:
+    """Focus on a thing, unless it was focused on."""
+    if name in memory.focused:
+        return memory.last
+    return (yield from do(f"focus on {name}", prefer))
+
+
+def asked(memory: Memory, pattern: str) -> tuple[str, ...]:
+    """Return the groups of a pattern in the task's text; empty strings where it is not in it."""
+    found = re.search(pattern, memory.task)
+    return tuple(group or "" for group in found.groups()) if found else ("",) * re.compile(pattern).groups
