@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from agentgym.envs.scienceworld.expert import circuits, heat, living, mixing, planes
+from agentgym.envs.scienceworld.expert import circuits, growing, heat, living, mixing, planes
 from agentgym.envs.scienceworld.expert.memory import QUESTION, Memory
 from agentgym.envs.scienceworld.expert.moves import Play
 
@@ -20,6 +20,9 @@ WAYS: dict[str, Callable[[Memory], Play]] = {
     "melt": heat.change,
     "freeze": heat.change,
     "change-the-state-of-matter-of": heat.change,
+    "grow-plant": growing.plant,
+    "grow-fruit": growing.fruit,
+    "mendelian-genetics-known-plant": growing.inherited,
     "inclined-plane": planes.slower,
 }
 """By the beginning of a task's name, how it is done; the other tasks have no expert."""

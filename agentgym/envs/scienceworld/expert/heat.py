@@ -9,6 +9,8 @@ from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focu
 Reading = Generator[str, str, float]
 """As Play, but returns a temperature."""
 POT = "metal pot"
+OURS = r"metal pot \((in|on) (inventory|freezer|stove|blast furnace)"
+"""The pot that is meant where there are several."""
 READINGS = 40
 """How often something is looked at while it grows warm or cold."""
 LIQUID = ("water", "orange juice", "apple juice", "mercury")
@@ -76,6 +78,8 @@ def into_pot(memory: Memory, thing: str) -> Play:
         yield from do("activate sink")
         yield from do("deactivate sink")
         return (yield from take(memory, POT))
+    if re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
+        return memory.last
     text = yield from do(f"move {thing} to {POT}")
     if "You move" not in text:
         text = yield from do(f"pour {thing} in {POT}")
@@ -87,14 +91,14 @@ def heated(memory: Memory, hot: bool) -> Play:
     if not hot:
         yield from walk(memory, "kitchen")
         yield from take(memory, POT)
-        yield from do(f"move {POT} to stove")
+        yield from do(f"move {POT} to stove", OURS)
         text = yield from do("activate stove")
         if "broken" not in text:
             return text
     yield from take(memory, POT)
     yield from walk(memory, "foundry")
     yield from do("open blast furnace")
-    yield from do(f"move {POT} to blast furnace")
+    yield from do(f"move {POT} to blast furnace", OURS)
     return (yield from do("activate blast furnace"))
 
 
@@ -104,7 +108,7 @@ def warmed(memory: Memory, thing: str, limit: float) -> Reading:
     for hot in (False, True):
         yield from heated(memory, hot)
         for _ in range(READINGS):
-            text = yield from do(f"examine {POT}")
+            text = yield from do(f"examine {POT}", OURS)
             if "liquid" in text or "gas" in text:
                 return solid
             now = temperature((yield from do(f"use thermometer on {thing}")))
@@ -126,7 +130,7 @@ def change(memory: Memory) -> Play:
         yield from cooled(memory, thing)
     if verb == "freeze" and not fluid:
         yield from heated(memory, False)
-        yield from watched(f"liquid {thing}", "wait1")
+        yield from watched("water" if thing == "ice" else f"liquid {thing}", "wait1")
     if verb == "freeze":
         return (yield from cooled(memory, thing))
     yield from heated(memory, verb == "boil" and thing not in ("water", "ice"))
@@ -145,7 +149,7 @@ def watched(until: str, wait: str) -> Play:
     """Wait until the pot holds something."""
     text = ""
     for _ in range(READINGS):
-        text = yield from do(f"examine {POT}")
+        text = yield from do(f"examine {POT}", OURS)
         if until in text:
             break
         yield from do(wait)
@@ -157,7 +161,7 @@ def cooled(memory: Memory, thing: str) -> Play:
     yield from take(memory, POT)
     yield from walk(memory, "kitchen")
     yield from do("open freezer")
-    yield from do(f"move {POT} to freezer")
-    text = yield from watched("ice" if thing == "water" else f"solid {thing}", "wait")
+    yield from do(f"move {POT} to freezer", OURS)
+    text = yield from watched("ice" if thing in ("water", "ice") else f"solid {thing}", "wait")
     yield from take(memory, POT)
     return text

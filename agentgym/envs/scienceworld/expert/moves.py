@@ -24,11 +24,11 @@ ROOMS = (
 
 
 def do(action: str, prefer: str = "") -> Play:
-    """Do an action; of the meanings that are asked for, take the first that holds `prefer`, else the first."""
+    """Do an action; of the meanings that are asked for, take the first in which `prefer` is found, else the first."""
     text = yield action
     while text.startswith(QUESTION):
         meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
-        chosen = next((number for number, meaning in meanings if prefer in meaning), "0")
+        chosen = next((number for number, meaning in meanings if re.search(prefer, meaning)), "0")
         text = yield chosen
     return text
 
@@ -86,10 +86,13 @@ def take(memory: Memory, name: str) -> Play:
         return memory.last
     text = yield from do(f"pick up {name}")
     holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*\b{re.escape(name)}\b", memory.view)
-    if "You move" not in text and holder:  # what is in it can be seen, but not be had before it is open
-        yield from do(f"open {holder[1]}")
-        text = yield from do(f"pick up {name}")
-    return text
+    if "You move" in text or holder is None:
+        return text
+    if "liquid" in text:
+        line = re.search(rf"\ta ([a-z ]+)\..*{re.escape(holder[0])}", memory.view)
+        return (yield from do(f"pick up {holder[1]}", f"in {line[1]}" if line else ""))
+    yield from do(f"open {holder[1]}")  # what is in it can be seen, but not be had before it is open
+    return (yield from do(f"pick up {name}"))
 
 
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
