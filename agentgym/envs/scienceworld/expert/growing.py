@@ -31,8 +31,8 @@ def fruit(memory: Memory) -> Play:
     kind, room = asked(memory, r"grow an? (.+?)\. .* Seeds can be found in the (.+?)\.")
     pots = yield from sown(memory, kind, room, 2)
     for _ in range(ROUNDS):
-        if re.search(rf"tree you see: (?:a [a-z ]*flower, )*an? {kind}\b(?! tree)", memory.view):
-            yield from do(f"focus on {kind} on {kind} tree")
+        if re.search(rf"tree you see: [^()]*\ban? (?:[a-z]+ )?{kind}[,.]", memory.view):
+            yield from do(f"focus on {kind} on reproducing {kind} tree")
         yield from watered(memory, pots.split(", "))
         if "flower. " in memory.view and "bee hive door is closed" in memory.view:
             yield from do("close door to hallway")
@@ -68,7 +68,7 @@ def soil(memory: Memory, count: int) -> Soil:
         yield from do("use shovel on ground")
         yield from do("pick up soil")
         yield from walk(memory, "greenhouse")
-        yield from do(f"move soil to {pot}")
+        yield from do(f"move soil to {pot}", r"soil \(in inventory")
     return pots
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focus, opened, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit, walk
 
 Reading = Generator[str, str, float]
 """As Play, but returns a temperature."""
@@ -74,10 +74,7 @@ def into_pot(memory: Memory, thing: str) -> Play:
             yield from opened(memory)
         yield from take(memory, POT)
     if thing == "water":
-        yield from do(f"move {POT} to sink")
-        yield from do("activate sink")
-        yield from do("deactivate sink")
-        return (yield from take(memory, POT))
+        return (yield from fill(memory, POT))
     if re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
         return memory.last
     text = yield from do(f"move {thing} to {POT}")

@@ -3,7 +3,7 @@
 import re
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focus, opened, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit, walk
 
 PARTS = {"green": ("blue", "yellow"), "violet": ("blue", "red"), "orange": ("red", "yellow")}
 EMPTY = r"\b(?:an? )((?!flower)[a-z]+ (?:cup|pot|jar)|bowl|jug) \(containing nothing\)"
@@ -28,18 +28,9 @@ def recipe(memory: Memory) -> Play:
         yield from fetch(memory, part, (room,))
         yield from do(f"move {part} to metal pot")
     if "water" in parts:
-        yield from water(memory)
+        yield from fill(memory, "metal pot")
     yield from do("mix metal pot")
     return (yield from focus(memory, product))
-
-
-def water(memory: Memory) -> Play:
-    """Fill the pot at the sink of the kitchen."""
-    yield from walk(memory, "kitchen")
-    yield from do("move metal pot to sink")
-    yield from do("activate sink")
-    yield from do("deactivate sink")
-    return (yield from do("pick up metal pot"))
 
 
 def paint(memory: Memory) -> Play:

@@ -60,7 +60,8 @@ def opened(memory: Memory) -> Play:
     """Open what is closed in the room, doors of rooms left alone, and look what is in it."""
     closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
     for thing in closed:
-        yield from do(f"open {thing}")
+        if thing != "bee hive":  # the bees would be gone when flowers need them
+            yield from do(f"open {thing}")
     return (yield from look()) if closed else memory.view
 
 
@@ -101,6 +102,20 @@ def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
         yield from search(memory, rf"\b{re.escape(name)}\b", rooms)
         yield from take(memory, name)
     return memory.last
+
+
+def fill(memory: Memory, vessel: str) -> Play:
+    """Fill a vessel with water at a sink; where one is broken, at the next."""
+    for room in ("kitchen", "bathroom"):
+        yield from walk(memory, room)
+        yield from do(f"move {vessel} to sink")
+        text = yield from do("activate sink")
+        if "broken" not in text:
+            yield from do("deactivate sink")
+        yield from take(memory, vessel)
+        if "broken" not in text:
+            return memory.last
+    return (yield from do(f"dunk {vessel} in toilet"))
 
 
 def focus(memory: Memory, name: str, prefer: str = "") -> Play:
