@@ -9,14 +9,12 @@ from agentgym.core import Outcome, TextEnv
 from agentgym.envs.scienceworld import simulator
 from agentgym.envs.scienceworld import tasks as published
 from agentgym.envs.scienceworld.expert import Advisor
-from agentgym.envs.scienceworld.simulator import STEP, Simulator
+from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
 from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, unknown
 from agentgym.tasks import Task
 
 LONGEST = 200  # characters of an action
-REFUSED = ("No known action matches that input.", "Unknown action.")
-"""How the simulator begins where it did not understand; such an action takes no time in it."""
 
 
 class ScienceWorld(TextEnv):
@@ -119,8 +117,7 @@ class ScienceWorld(TextEnv):
             text = str(machine.ask(STEP, "step", command)).strip()
             self.score = round(100 * float(machine.ask(STEP, "getScore")))
             over = bool(machine.ask(STEP, "getCompleted"))
-            asked = self.last.startswith("Ambiguous request")  # then any answer may change what is asked
-            if text.startswith(REFUSED) and not asked:
+            if refused(text, self.last):
                 return self.invalid(f"{text} Say help for the actions that there are.")
             machine.played[1].append(command)
         self.log, self.last = [*self.log, command], text

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from agentgym.envs.scienceworld.expert import circuits, growing, heat, living, mixing, planes
-from agentgym.envs.scienceworld.expert.memory import QUESTION, Memory
+from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play
+from agentgym.envs.scienceworld.simulator import QUESTION
 
 WAYS: dict[str, Callable[[Memory], Play]] = {
     "find": living.find,

@@ -2,8 +2,6 @@
 
 import re
 
-QUESTION = "Ambiguous request"
-
 
 class Memory:
     """The task's text and what the observations told since, in the simulator's words."""

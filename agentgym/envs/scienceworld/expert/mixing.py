@@ -3,7 +3,7 @@
 import re
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit
 
 PARTS = {"green": ("blue", "yellow"), "violet": ("blue", "red"), "orange": ("red", "yellow")}
 EMPTY = r"\b(?:an? )((?!flower)[a-z]+ (?:cup|pot|jar)|bowl|jug) \(containing nothing\)"

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Generator, Iterable
 
-from agentgym.envs.scienceworld.expert.memory import QUESTION, Memory
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.simulator import QUESTION
 from agentgym.envs.scienceworld.solve import way_between
 
 Play = Generator[str, str, str]
