@@ -9,7 +9,7 @@ from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill
 Reading = Generator[str, str, float]
 """As Play, but returns a temperature."""
 POT = "metal pot"
-OURS = r"metal pot \((in|on) (inventory|freezer|stove|blast furnace)"
+OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove|blast furnace)"
 """The pot that is meant where there are several."""
 READINGS = 40
 """How often something is looked at while it grows warm or cold."""
@@ -154,11 +154,12 @@ def watched(until: str, wait: str) -> Play:
 
 
 def cooled(memory: Memory, thing: str) -> Play:
-    """Put the pot into the freezer of the kitchen and wait until it holds something solid."""
+    """Put the pot into a freezer that is cold enough and wait until it holds something solid."""
+    room, freezer = ("workshop", "ultra low temperature freezer") if thing == "mercury" else ("kitchen", "freezer")
     yield from take(memory, POT)
-    yield from walk(memory, "kitchen")
-    yield from do("open freezer")
-    yield from do(f"move {POT} to freezer", OURS)
+    yield from walk(memory, room)
+    yield from do(f"open {freezer}")
+    yield from do(f"move {POT} to {freezer}", OURS)
     text = yield from watched("ice" if thing in ("water", "ice") else f"solid {thing}", "wait")
     yield from take(memory, POT)
     return text

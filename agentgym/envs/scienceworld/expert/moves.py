@@ -86,8 +86,8 @@ def take(memory: Memory, name: str) -> Play:
     """Pick a thing up, unless it is held."""
     if name in memory.held:
         return memory.last
-    text = yield from do(f"pick up {name}")
-    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*\b{re.escape(name)}\b", memory.view)
+    text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
+    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*\b{re.escape(name)}\b(?! cup)", memory.view)
     if "You move" in text or holder is None:
         return text
     if "liquid" in text:
@@ -100,7 +100,7 @@ def take(memory: Memory, name: str) -> Play:
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
     """Look for a thing and pick it up, unless it is held."""
     if name not in memory.held:
-        yield from search(memory, rf"\b{re.escape(name)}\b", rooms)
+        yield from search(memory, rf"\b{re.escape(name)}\b(?! cup)", rooms)  # a tin cup is no tin
         yield from take(memory, name)
     return memory.last
 
