@@ -83,6 +83,10 @@ class ScienceWorld(TextEnv):
     def size(self, split: str | None = None) -> int:
         return sum(len(published.variations(name, split or self.split)) for name in self.names)
 
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more where the simulator's own solution takes more than `horizon`."""
+        return self.horizon if "horizon" in self.__dict__ else published.TURNS.get(task.data["name"], self.horizon)
+
     # The episode
 
     def begin(self, task: Task) -> str:

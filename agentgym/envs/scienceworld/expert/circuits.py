@@ -3,7 +3,7 @@
 import re
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, named, search, take, visit, walk
 
 RENEWABLE = ("solar panel", "wind generator")
 NONRENEWABLE = ("gas generator", "nuclear generator")
@@ -51,7 +51,7 @@ def conduct(memory: Memory) -> Play:
     thing, room = asked(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
     conductive, insulating = asked(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
     if not memory.focused:
-        yield from search(memory, rf"(?i)\b{re.escape(thing)}\b", (room, "workshop"))
+        yield from search(memory, named(thing), (room, "workshop"))
         yield from take(memory, thing)
         yield from focus(memory, thing)
     yield from visit(memory, "workshop")

@@ -4,7 +4,20 @@ import re
 from collections.abc import Generator
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit, walk
+from agentgym.envs.scienceworld.expert.moves import (
+    Play,
+    asked,
+    do,
+    fetch,
+    fill,
+    focus,
+    named,
+    opened,
+    search,
+    take,
+    visit,
+    walk,
+)
 
 Reading = Generator[str, str, float]
 """As Play, but returns a temperature."""
@@ -13,8 +26,8 @@ OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove
 """The pot that is meant where there are several."""
 READINGS = 40
 """How often something is looked at while it grows warm or cold."""
-LIQUID = ("water", "orange juice", "apple juice", "mercury")
-"""What is liquid in the house."""
+LIQUID = {"water": 0, "orange juice": 0, "apple juice": 0, "mercury": -39}
+"""What is liquid in the house, and where it melts."""
 
 
 def thermometer(memory: Memory) -> Play:
@@ -24,7 +37,7 @@ def thermometer(memory: Memory) -> Play:
     yield from fetch(memory, "thermometer", ("kitchen",))
     yield from focus(memory, "thermometer")
     if thing not in memory.held:
-        yield from search(memory, rf"\b{re.escape(thing)}\b", (room,))
+        yield from search(memory, named(thing), (room,))
         yield from take(memory, thing)
     yield from focus(memory, thing)
     box = chosen(memory, temperature((yield from do(f"use thermometer on {thing}", "in inventory"))))
@@ -52,7 +65,11 @@ def melting_point(memory: Memory) -> Play:
     (limit,) = asked(memory, r"above (-?[\d.]+) degrees")
     yield from fetch(memory, "thermometer", ("kitchen",))
     yield from focus(memory, "thermometer")
-    yield from search(memory, rf"\b{re.escape(thing)}\b", (room,))
+    if thing in LIQUID:
+        yield from into_pot(memory, thing)
+        yield from focused(memory, thing, 1)
+        return (yield from focus(memory, chosen(memory, LIQUID[thing])))
+    yield from search(memory, named(thing), (room,))
     yield from focus(memory, thing)
     solid = temperature((yield from do(f"use thermometer on {thing}")))
     if not solid > float(limit):
@@ -134,9 +151,9 @@ def change(memory: Memory) -> Play:
     return (yield from watched("gaseous", "wait1"))
 
 
-def focused(memory: Memory, thing: str) -> Play:
-    """Focus on what is in the pot."""
-    if memory.focused:
+def focused(memory: Memory, thing: str, before: int = 0) -> Play:
+    """Focus on what is in the pot, unless more was focused on than had to be before."""
+    if len(memory.focused) > before:
         return memory.last
     text = yield from do(f"focus on {thing} in {POT}")
     return text if "You focus" in text else (yield from do(f"focus on substance in {POT}"))

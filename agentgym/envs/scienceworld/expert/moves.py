@@ -24,6 +24,11 @@ ROOMS = (
 """The rooms of the house, those with the most things first."""
 
 
+def named(name: str) -> str:
+    """Return the pattern of a thing's name: a wood cup is no wood."""
+    return rf"(?i)\b{re.escape(name)}\b(?! (?:cup|block|pot|jar|tree|seed|bulb|wire))"
+
+
 def do(action: str, prefer: str = "") -> Play:
     """Do an action; of the meanings that are asked for, take the first in which `prefer` is found, else the first."""
     text = yield action
@@ -87,7 +92,7 @@ def take(memory: Memory, name: str) -> Play:
     if name in memory.held:
         return memory.last
     text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
-    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*\b{re.escape(name)}\b(?! cup)", memory.view)
+    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*{named(name)[4:]}", memory.view)
     if "You move" in text or holder is None:
         return text
     if "liquid" in text:
@@ -100,7 +105,7 @@ def take(memory: Memory, name: str) -> Play:
 def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
     """Look for a thing and pick it up, unless it is held."""
     if name not in memory.held:
-        yield from search(memory, rf"\b{re.escape(name)}\b(?! cup)", rooms)  # a tin cup is no tin
+        yield from search(memory, named(name), rooms)
         yield from take(memory, name)
     return memory.last
 
