@@ -2,6 +2,7 @@
 
 import re
 
+from agentgym.envs.scienceworld.expert import heat
 from agentgym.envs.scienceworld.expert.memory import Memory
 from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, named, search, take, visit, walk
 
@@ -50,13 +51,17 @@ def conduct(memory: Memory) -> Play:
     """Put a thing into a circuit with a lamp, see whether it shines, and put the thing into the box for that."""
     thing, room = asked(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
     conductive, insulating = asked(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
-    if not memory.focused:
+    carried = heat.POT if thing == "water" else thing
+    if thing == "water":
+        yield from heat.into_pot(memory, thing)
+        yield from heat.focused(memory, thing)
+    elif not memory.focused:
         yield from search(memory, named(thing), (room, "workshop"))
         yield from take(memory, thing)
         yield from focus(memory, thing)
     yield from visit(memory, "workshop")
-    for name in [name for name in memory.held if name == thing]:
-        yield from do(f"drop {name}")
+    if carried in memory.held:
+        yield from do(f"drop {carried}")
     yield from look()
     lamp = (re.findall(r"\b(\w+ light bulb), which is o", memory.view) or ["light bulb"])[0]
     one, two, three = (*wires(memory.view), "wire", "wire", "wire")[:3]
@@ -71,6 +76,6 @@ def conduct(memory: Memory) -> Play:
     view = yield from look()
     box = conductive if re.search(rf"{lamp}, which is on\b", view) else insulating
     if box not in view:
-        yield from take(memory, thing)
+        yield from take(memory, carried)
         yield from search(memory, rf"\b{box}\b", (room,))
-    return (yield from do(f"move {thing} to {box}"))
+    return (yield from do(f"move {carried} to {box}"))

@@ -13,6 +13,7 @@ from agentgym.envs.scienceworld.expert.moves import (
     focus,
     named,
     opened,
+    put,
     search,
     take,
     visit,
@@ -94,10 +95,7 @@ def into_pot(memory: Memory, thing: str) -> Play:
         return (yield from fill(memory, POT))
     if re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
         return memory.last
-    text = yield from do(f"move {thing} to {POT}")
-    if "You move" not in text:
-        text = yield from do(f"pour {thing} in {POT}")
-    return text
+    return (yield from put(thing, POT))
 
 
 def heated(memory: Memory, hot: bool) -> Play:

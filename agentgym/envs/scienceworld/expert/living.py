@@ -12,11 +12,13 @@ LIFESPAN = (
 """Animals by life span, the longest first."""
 PLACES = {"animal": "outside", "plant": "greenhouse", "living thing": "outside", "non-living thing": "kitchen"}
 
+YOUNG = "baby |adult |hatchling |juvenile |tadpole|caterpillar|.* (?:egg|pupa)$"
+
 
 def animals(view: str) -> list[str]:
     """Return the animals that a view of the garden shows, in its words."""
     names = re.findall(r"\n\tan? ([a-z ]+)(?=\n)", view)
-    return [name for name in names if re.match("baby |adult |hatchling |juvenile |tadpole", name) or name.endswith(" egg")]
+    return [name for name in names if re.match(YOUNG, name)]
 
 
 def find(memory: Memory) -> Play:
@@ -68,7 +70,7 @@ def stages(memory: Memory) -> Play:
     if "plant" in kind:
         return (yield from plant_stages(memory, kind.removesuffix(" plant")))
     yield from visit(memory, "outside")
-    name = {"common toad": "toad|frog|tadpole"}.get(kind, kind)
+    name = {"common toad": "toad|frog|tadpole", "butterfly": "butterfly|caterpillar"}.get(kind, kind)
     seen = ""
     for _ in range(60):
         view = yield from look()

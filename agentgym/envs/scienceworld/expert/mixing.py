@@ -3,7 +3,20 @@
 import re
 
 from agentgym.envs.scienceworld.expert.memory import Memory
-from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, fill, focus, opened, search, take, visit
+from agentgym.envs.scienceworld.expert.moves import (
+    ROOMS,
+    Play,
+    asked,
+    do,
+    fetch,
+    fill,
+    focus,
+    opened,
+    put,
+    search,
+    take,
+    visit,
+)
 
 PARTS = {"green": ("blue", "yellow"), "violet": ("blue", "red"), "orange": ("red", "yellow")}
 EMPTY = r"\b(?:an? )((?!flower)[a-z]+ (?:cup|pot|jar)|bowl|jug) \(containing nothing\)"
@@ -25,8 +38,8 @@ def recipe(memory: Memory) -> Play:
     parts = re.split(r", (?:and )?| and ", (re.search(r"need to mix (.+?)\.", text) or ["", ""])[1])
     done = " ".join(text for _, text in memory.told)
     for part in [part for part in parts if part != "water" and f"You move the {part} to the metal pot" not in done]:
-        yield from fetch(memory, part, (room,))
-        yield from do(f"move {part} to metal pot")
+        yield from fetch(memory, part, (room, *ROOMS))
+        yield from put(part, "metal pot")
     if "water" in parts:
         yield from fill(memory, "metal pot")
     yield from do("mix metal pot")

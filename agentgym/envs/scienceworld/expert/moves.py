@@ -110,6 +110,12 @@ def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
     return memory.last
 
 
+def put(name: str, vessel: str) -> Play:
+    """Put a thing or a liquid that is at hand into a vessel."""
+    text = yield from do(f"move {name} to {vessel}")
+    return text if "You move" in text else (yield from do(f"pour {name} in {vessel}"))
+
+
 def fill(memory: Memory, vessel: str) -> Play:
     """Fill a vessel with water at a sink; where one is broken, at the next."""
     for room in ("kitchen", "bathroom"):
