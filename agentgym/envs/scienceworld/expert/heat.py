@@ -145,7 +145,7 @@ def change(memory: Memory) -> Play:
         yield from watched("water" if thing == "ice" else f"liquid {thing}", "wait1")
     if verb == "freeze":
         return (yield from cooled(memory, thing))
-    yield from heated(memory, verb == "boil" and thing not in ("water", "ice"))
+    yield from heated(memory, thing == "mercury" or (verb == "boil" and thing not in ("water", "ice")))
     return (yield from watched("gaseous", "wait1"))
 
 

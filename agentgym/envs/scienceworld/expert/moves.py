@@ -72,9 +72,11 @@ def opened(memory: Memory) -> Play:
 
 
 def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
-    """Look for a pattern in rooms: as they stand first, then in what is closed there. Returns the match, or ''."""
-    order = list(dict.fromkeys((memory.room, *rooms)))
-    for room in order:
+    """Look for a pattern in rooms: as they stand first, then in what is closed there. Returns the match, or ''.
+
+    Where no rooms are named it begins with the present one.
+    """
+    for room in dict.fromkeys((memory.room, *rooms) if rooms is ROOMS else rooms):
         text = memory.seen.get(room) or (yield from visit(memory, room))
         if not (found := re.search(pattern, text)):
             if "door is closed." in text:
