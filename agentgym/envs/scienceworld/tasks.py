@@ -39,6 +39,7 @@ TURNS = {
     "melt": 200,
     "freeze": 200,
     "change-the-state-of-matter-of": 200,
+    "grow-fruit": 150,
     "inclined-plane-determine-angle": 200,
     "inclined-plane-friction-named-surfaces": 1000,
     "inclined-plane-friction-unnamed-surfaces": 300,

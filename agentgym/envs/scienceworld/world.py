@@ -35,6 +35,7 @@ class ScienceWorld(TextEnv):
     simplifications: str = ""
     """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
     random_bound = 0.02
+    expert_bound = 0.8  # over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
 
     def _check_options(self) -> None:
         self.tasks_of = (self.tasks_of,) if isinstance(self.tasks_of, str) else tuple(self.tasks_of)
