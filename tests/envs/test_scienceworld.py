@@ -75,7 +75,8 @@ def test_a_solution_with_capitals_is_found_once(monkeypatch):
     env.reset(seed=0, options={"task": "use-thermometer/405"})  # unknown substance B
     while env._running:
         env.step(next(env.oracle()))
-    assert env.success and len(found) == 1
+        assert len(found) == 1
+    assert env.success
     env.close()
 
 

@@ -93,7 +93,7 @@ def into_pot(memory: Memory, thing: str) -> Play:
         yield from take(memory, POT)
     if thing == "water":
         return (yield from fill(memory, POT))
-    if re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
+    if thing not in memory.held and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
         return memory.last
     return (yield from put(thing, POT))
 

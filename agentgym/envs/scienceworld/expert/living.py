@@ -14,6 +14,14 @@ PLACES = {"animal": "outside", "plant": "greenhouse", "living thing": "outside",
 
 YOUNG = "baby |adult |hatchling |juvenile |tadpole|caterpillar|.* (?:egg|pupa)$"
 
+NAMES = {
+    "common toad": "toad|frog|tadpole",
+    "frog": "frog|tadpole",
+    "butterfly": "butterfly|caterpillar",
+    "moth": "moth|butterfly|caterpillar",
+}
+"""What animals are called while they are young, where that is something else."""
+
 
 def animals(view: str) -> list[str]:
     """Return the animals that a view of the garden shows, in its words."""
@@ -70,7 +78,7 @@ def stages(memory: Memory) -> Play:
     if "plant" in kind:
         return (yield from plant_stages(memory, kind.removesuffix(" plant")))
     yield from visit(memory, "outside")
-    name = {"common toad": "toad|frog|tadpole", "butterfly": "butterfly|caterpillar"}.get(kind, kind)
+    name = NAMES.get(kind, kind)
     seen = ""
     for _ in range(60):
         view = yield from look()
