@@ -20,6 +20,16 @@ REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 """The simulator lists things in the order of hash sets, by hashes that are otherwise drawn anew for each object."""
 START, LOAD, STEP = 120.0, 120.0, 30.0
 """Seconds that a machine may take to start, to set up a task, and for an action."""
+REFUSED = ("No known action matches that input.", "Unknown action.")
+QUESTION = "Ambiguous request"
+
+
+def refused(text: str, before: str) -> bool:
+    """Whether an answer says that an action was not understood, which took no time and changed nothing.
+
+    Where a question stood open before, any answer may have changed what is asked.
+    """
+    return text.startswith(REFUSED) and not before.startswith(QUESTION)
 
 
 def check_installed() -> None:

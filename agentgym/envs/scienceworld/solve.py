@@ -4,7 +4,7 @@ import functools
 import re
 from collections import deque
 
-from agentgym.envs.scienceworld.simulator import LOAD, STEP, Simulator, give_back, lent
+from agentgym.envs.scienceworld.simulator import LOAD, QUESTION, STEP, Simulator, give_back, lent, refused
 from agentgym.tasks import Task
 
 GOLD = 300.0
@@ -22,18 +22,24 @@ Key = tuple[str, int, str]
 
 @functools.lru_cache(maxsize=256)
 def solution(key: Key) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the simulator's own solution of a variation, and the room that each of its actions is done in."""
+    """Return the simulator's own solution of a variation, and the room that each of its actions is done in.
+
+    Some solutions have an action that the simulator does not understand (`connect block terminal 1 ...`); it is left out.
+    """
     nobody = Task()  # holds the machine meanwhile
     with lent(nobody) as machine:
         machine.played = (None, [])
         machine.ask(GOLD, "load", *key, True)
-        gold = tuple(str(action) for action in machine.ask(STEP, "getGoldActionSequence"))
-        rooms: list[str] = []
+        gold = tuple(" ".join(str(action).lower().split()) for action in machine.ask(STEP, "getGoldActionSequence"))
+        steps: list[tuple[str, str]] = []
+        last = ""
         for action in gold:
-            rooms.append(_room(machine))
-            machine.ask(STEP, "step", action)
+            step = action, _room(machine)
+            before, last = last, str(machine.ask(STEP, "step", action)).strip()
+            if not refused(last, before):
+                steps.append(step)
     give_back(nobody)
-    return gold, tuple(rooms)
+    return tuple(action for action, _ in steps), tuple(room for _, room in steps)
 
 
 def plan(key: Key, log: list[str]) -> tuple[str, ...]:
@@ -73,12 +79,14 @@ def _tried(
     text = ""
     for action in log:
         text = str(machine.ask(STEP, "step", action))
-    way = ["0"] if text.startswith("Ambiguous request") else []  # a question stands open
+    way = ["0"] if text.startswith(QUESTION) else []  # a question stands open
     for action in way:
-        machine.ask(STEP, "step", action)
+        text = str(machine.ask(STEP, "step", action))
     rest = [*way_between(_room(machine), rooms[start]), *gold[start:]]
     for action in rest:
-        machine.ask(STEP, "step", action)
+        before, text = text, str(machine.ask(STEP, "step", action)).strip()
+        if refused(text, before):
+            continue
         way.append(action)
         if machine.ask(STEP, "getScore") >= 1:
             return tuple(way)

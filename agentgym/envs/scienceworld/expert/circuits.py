@@ -1,0 +1,81 @@
+"""Tasks with circuits: powering a component, and finding out whether something conducts."""
+
+import re
+
+from agentgym.envs.scienceworld.expert import heat
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, named, search, take, visit, walk
+
+RENEWABLE = ("solar panel", "wind generator")
+NONRENEWABLE = ("gas generator", "nuclear generator")
+LIT = r"which is on\b"
+
+
+def wires(view: str) -> list[str]:
+    """Return the wires in sight."""
+    return sorted(set(re.findall(r"\b(\w+ wire)\b", view)))
+
+
+def power(memory: Memory) -> Play:
+    """Connect a component to a source of the kind that is asked for; sun and wind are outside."""
+    thing, kind = asked(memory, r"turn on the (.+?)(?: by powering it using a (renewable|nonrenewable) power source)?\.")
+    yield from search(memory, rf"\b{thing}\b", ("workshop",))
+    kinds = {"renewable": RENEWABLE, "nonrenewable": NONRENEWABLE}.get(kind, ("battery",))
+    carried = [name for name in memory.held if name == thing or name in kinds or name.endswith(" wire")]
+    source = next((name for name in kinds if name in memory.view or name in carried), kinds[0])
+    yield from focus(memory, thing)
+    if kind == "renewable" and memory.room != "outside":
+        strings = wires(memory.view)[:2]
+        for name in (thing, source, *strings):
+            yield from take(memory, name)
+        yield from walk(memory, "outside")
+    for name in [name for name in memory.held if name in (thing, source) or name.endswith(" wire")]:
+        yield from do(f"drop {name}")
+    yield from look()
+    one, two = (*wires(memory.view), "wire", "wire")[:2]
+    yield from join(source, thing, one, two)
+    if "generator" in source:
+        yield from do(f"activate {source}")
+    return (yield from do("wait1"))
+
+
+def join(source: str, thing: str, one: str, two: str) -> Play:
+    """Connect both ends of a source to a component, by a wire each."""
+    yield from do(f"connect {source} anode to {one} terminal 1")
+    yield from do(f"connect {source} cathode to {two} terminal 1")
+    yield from do(f"connect {one} terminal 2 to cathode in {thing}")
+    return (yield from do(f"connect {two} terminal 2 to anode in {thing}"))
+
+
+def conduct(memory: Memory) -> Play:
+    """Put a thing into a circuit with a lamp, see whether it shines, and put the thing into the box for that."""
+    thing, room = asked(memory, r"determine if (.+?) is electrically conductive\. The .+ is located around the (.+?)\.")
+    conductive, insulating = asked(memory, r"conductive, place it in the (.+?)\. .*nonconductive, place it in the (.+?)\.")
+    carried = heat.POT if thing == "water" else thing
+    if thing == "water":
+        yield from heat.into_pot(memory, thing)
+        yield from heat.focused(memory, thing)
+    elif not memory.focused:
+        yield from search(memory, named(thing), (room, "workshop"))
+        yield from take(memory, thing)
+        yield from focus(memory, thing)
+    yield from visit(memory, "workshop")
+    if carried in memory.held:
+        yield from do(f"drop {carried}")
+    yield from look()
+    lamp = (re.findall(r"\b(\w+ light bulb), which is o", memory.view) or ["light bulb"])[0]
+    one, two, three = (*wires(memory.view), "wire", "wire", "wire")[:3]
+    if f"{thing} terminal 2" not in " ".join(action for action, _ in memory.told):
+        yield from do(f"connect battery anode to {one} terminal 1")
+        yield from do(f"connect battery cathode to {three} terminal 1")
+        yield from do(f"connect {one} terminal 2 to cathode in {lamp}")
+        yield from do(f"connect {two} terminal 2 to anode in {lamp}")
+        yield from do(f"connect {thing} terminal 1 to {three} terminal 2")
+        yield from do(f"connect {thing} terminal 2 to {two} terminal 1")
+    yield from do("wait1")
+    view = yield from look()
+    box = conductive if re.search(rf"{lamp}, which is on\b", view) else insulating
+    if box not in view:
+        yield from take(memory, carried)
+        yield from search(memory, rf"\b{box}\b", (room,))
+    return (yield from do(f"move {carried} to {box}"))

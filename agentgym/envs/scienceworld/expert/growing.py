@@ -1,0 +1,98 @@
+"""Tasks of growing plants from seeds."""
+
+import re
+from collections.abc import Generator
+
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, fetch, focus, look, search, visit, walk
+
+Soil = Generator[str, str, list[str]]
+"""As Play, but returns pots."""
+ROUNDS = 20
+"""Times that the plants are watered."""
+DOMINANT = ("tall plant", "round seed", "yellow seed", "purple flower", "green pod", "axial")
+"""The traits of peas that Mendel found dominant."""
+
+
+def plant(memory: Memory) -> Play:
+    """Sow a seed and water it until it blossoms."""
+    kind, room = asked(memory, r"grow an? (.+?) plant from seed\. Seeds can be found in the (.+?)\.")
+    pots = yield from sown(memory, kind, room, 1)
+    yield from focus(memory, f"{kind} seed in {pots}")
+    for _ in range(ROUNDS):
+        yield from watered(memory, pots.split(", "))
+        for _ in range(4):
+            yield from do("wait1")
+    return memory.last
+
+
+def fruit(memory: Memory) -> Play:
+    """Sow several seeds, let bees at the flowers, and focus on the fruit."""
+    kind, room = asked(memory, r"grow an? (.+?)\. .* Seeds can be found in the (.+?)\.")
+    pots = yield from sown(memory, kind, room, 2)
+    for _ in range(ROUNDS):
+        if re.search(rf"tree you see: [^()]*\ban? (?:[a-z]+ )?{kind}[,.]", memory.view):
+            yield from do(f"focus on {kind} on reproducing {kind} tree")
+        yield from watered(memory, pots.split(", "))
+        if "flower. " in memory.view and "bee hive door is closed" in memory.view:
+            yield from do("close door to hallway")
+            yield from do("close door to outside")
+            yield from do("open bee hive")
+        for _ in range(4):
+            yield from do("wait1")
+        yield from look()
+    return memory.last
+
+
+def sown(memory: Memory, kind: str, room: str, count: int) -> Play:
+    """Sow seeds in pots of the greenhouse with soil; returns the pots, joined by commas."""
+    done = re.findall(rf"{kind} seed to the (flower pot \d)", " ".join(text for _, text in memory.told))
+    if not done:
+        yield from fetch(memory, "seed jar", (room,))
+    yield from walk(memory, "greenhouse")
+    yield from look()
+    pots = [*done, *re.findall(r"(flower pot \d) \(containing soil", memory.view)]
+    if len(pots) < count:
+        pots += yield from soil(memory, count - len(pots))
+    for pot in pots[len(done) : count]:
+        yield from do(f"move {kind} seed in seed jar to {pot}")
+    return ", ".join(pots[:count])
+
+
+def soil(memory: Memory, count: int) -> Soil:
+    """Dig soil outside and fill empty pots with it; returns the pots."""
+    pots = re.findall(r"(flower pot \d) \(containing nothing", memory.view)[:count]
+    yield from fetch(memory, "shovel", ("greenhouse", "outside"))
+    for pot in pots:
+        yield from walk(memory, "outside")
+        yield from do("use shovel on ground")
+        yield from do("pick up soil")
+        yield from walk(memory, "greenhouse")
+        yield from do(f"move soil to {pot}", r"soil \(in inventory")
+    return pots
+
+
+def watered(memory: Memory, pots: list[str]) -> Play:
+    """Water the pots that are dry."""
+    view = yield from look()
+    dry = [pot for pot in pots if not re.search(rf"{pot} \([^()]*called water", view)]
+    for number, pot in enumerate(dry):
+        if number == 0:
+            yield from do("activate sink")
+        yield from do("move jug to sink")
+        yield from do(f"pour jug in {pot}")
+    if dry:
+        yield from do("deactivate sink")
+    return memory.last
+
+
+def inherited(memory: Memory) -> Play:
+    """Focus on the box for what Mendel found out about a trait of peas."""
+    trait, kind = asked(memory, r"determine whether (.+?) is a dominant or recessive trait in the (.+?)\.")
+    dominant, recessive = asked(memory, r"dominant, focus on the (.+?)\. .* recessive, focus on the (.+?)\.")
+    if kind != "pea plant":
+        return memory.last
+    box = dominant if trait.startswith(DOMINANT) else recessive
+    yield from visit(memory, "greenhouse")
+    yield from search(memory, rf"\b{box}\b", ("greenhouse",))
+    return (yield from focus(memory, box))

@@ -1,0 +1,180 @@
+"""Tasks about temperature: measuring it, melting points, and changes of state."""
+
+import re
+from collections.abc import Generator
+
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.expert.moves import (
+    Play,
+    asked,
+    do,
+    fetch,
+    fill,
+    focus,
+    named,
+    opened,
+    put,
+    search,
+    take,
+    visit,
+    walk,
+)
+
+Reading = Generator[str, str, float]
+"""As Play, but returns a temperature."""
+POT = "metal pot"
+OURS = r"metal pot \((in|on) (inventory|(?:ultra low temperature )?freezer|stove|blast furnace)"
+"""The pot that is meant where there are several."""
+READINGS = 40
+"""How often something is looked at while it grows warm or cold."""
+LIQUID = {"water": 0, "orange juice": 0, "apple juice": 0, "mercury": -39}
+"""What is liquid in the house, and where it melts."""
+
+
+def thermometer(memory: Memory) -> Play:
+    """Measure a temperature and put the substance into the box for it."""
+    thing, room = asked(memory, r"temperature of (.+?), which is located around the (.+?)\.")
+    (boxes,) = asked(memory, r"boxes are located around the (.+?)\.")
+    yield from fetch(memory, "thermometer", ("kitchen",))
+    yield from focus(memory, "thermometer")
+    if thing not in memory.held:
+        yield from search(memory, named(thing), (room,))
+        yield from take(memory, thing)
+    yield from focus(memory, thing)
+    box = chosen(memory, temperature((yield from do(f"use thermometer on {thing}", "in inventory"))))
+    yield from search(memory, rf"\b{box}\b", (boxes,))
+    text = yield from do(f"move {thing} to {box}")
+    return text
+
+
+def temperature(text: str) -> float:
+    """Return the degrees that a thermometer showed; not a number where it showed none."""
+    found = re.search(r"temperature of (-?\d+) degrees", text)
+    return float(found[1]) if found else float("nan")
+
+
+def chosen(memory: Memory, degrees: float) -> str:
+    """Return the box that the task names for a temperature."""
+    limit, above = asked(memory, r"above (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
+    _, below = asked(memory, r"below (-?[\d.]+) degrees celsius, (?:place it in|focus on) the (\w+ box)")
+    return above if degrees > float(limit) else below
+
+
+def melting_point(memory: Memory) -> Play:
+    """Warm a substance until it melts or is warmer than the task's limit, and focus on the box for that."""
+    thing, room = asked(memory, r"melting point of (.+?), which is located around the (.+?)\.")
+    (limit,) = asked(memory, r"above (-?[\d.]+) degrees")
+    yield from fetch(memory, "thermometer", ("kitchen",))
+    yield from focus(memory, "thermometer")
+    if thing in LIQUID:
+        yield from into_pot(memory, thing)
+        yield from focused(memory, thing, 1)
+        return (yield from focus(memory, chosen(memory, LIQUID[thing])))
+    yield from search(memory, named(thing), (room,))
+    yield from focus(memory, thing)
+    solid = temperature((yield from do(f"use thermometer on {thing}")))
+    if not solid > float(limit):
+        yield from into_pot(memory, thing)
+        solid = yield from warmed(memory, thing, float(limit))
+    yield from search(memory, rf"\b{chosen(memory, solid)}\b", (room,))
+    return (yield from focus(memory, chosen(memory, solid)))
+
+
+def into_pot(memory: Memory, thing: str) -> Play:
+    """Put a substance into the pot of the kitchen."""
+    if f"You move the {thing} to the {POT}" in " ".join(text for _, text in memory.told):
+        return memory.last
+    if thing != "water":
+        yield from fetch(memory, thing)
+    yield from visit(memory, "kitchen")
+    if POT not in memory.held:
+        if POT not in memory.view:
+            yield from opened(memory)
+        yield from take(memory, POT)
+    if thing == "water":
+        return (yield from fill(memory, POT))
+    if thing not in memory.held and re.search(rf"{POT} \(containing [^()]*{thing}", memory.view):  # it was in a pot already
+        return memory.last
+    return (yield from put(thing, POT))
+
+
+def heated(memory: Memory, hot: bool) -> Play:
+    """Set the pot on what heats it: the stove, or the blast furnace where the stove is broken or not hot enough."""
+    if not hot:
+        yield from walk(memory, "kitchen")
+        yield from take(memory, POT)
+        yield from do(f"move {POT} to stove", OURS)
+        text = yield from do("activate stove")
+        if "broken" not in text:
+            return text
+    yield from take(memory, POT)
+    yield from walk(memory, "foundry")
+    yield from do("open blast furnace")
+    yield from do(f"move {POT} to blast furnace", OURS)
+    return (yield from do("activate blast furnace"))
+
+
+def warmed(memory: Memory, thing: str, limit: float) -> Reading:
+    """Heat the pot and return the highest temperature the substance was solid at, or one above the limit."""
+    solid = float("-inf")
+    for hot in (False, True):
+        yield from heated(memory, hot)
+        for _ in range(READINGS):
+            text = yield from do(f"examine {POT}", OURS)
+            if "liquid" in text or "gas" in text:
+                return solid
+            now = temperature((yield from do(f"use thermometer on {thing}")))
+            if now != now or now > limit:
+                return now if now > limit else solid
+            if now - solid < 2 and now > 100:  # the stove grows no hotter
+                break
+            solid = now
+    return solid
+
+
+def change(memory: Memory) -> Play:
+    """Boil, melt or freeze a substance, or do what is nearest to it."""
+    verb, thing = asked(memory, r"task is to (boil|melt|freeze|change the state of matter of) (.+?)\.")
+    yield from into_pot(memory, thing)
+    yield from focused(memory, thing)
+    fluid = thing in LIQUID
+    if verb == "melt" and fluid:
+        yield from cooled(memory, thing)
+    if verb == "freeze" and not fluid:
+        yield from heated(memory, False)
+        yield from watched("water" if thing == "ice" else f"liquid {thing}", "wait1")
+    if verb == "freeze":
+        return (yield from cooled(memory, thing))
+    yield from heated(memory, thing == "mercury" or (verb == "boil" and thing not in ("water", "ice")))
+    return (yield from watched("gaseous", "wait1"))
+
+
+def focused(memory: Memory, thing: str, before: int = 0) -> Play:
+    """Focus on what is in the pot, unless more was focused on than had to be before."""
+    if len(memory.focused) > before:
+        return memory.last
+    text = yield from do(f"focus on {thing} in {POT}")
+    return text if "You focus" in text else (yield from do(f"focus on substance in {POT}"))
+
+
+def watched(until: str, wait: str) -> Play:
+    """Wait until the pot holds something."""
+    text = ""
+    for _ in range(READINGS):
+        text = yield from do(f"examine {POT}", OURS)
+        if until in text:
+            break
+        yield from do(wait)
+    return text
+
+
+def cooled(memory: Memory, thing: str) -> Play:
+    """Put the pot into a freezer that is cold enough and wait until it holds something solid."""
+    room, freezer = ("workshop", "ultra low temperature freezer") if thing == "mercury" else ("kitchen", "freezer")
+    yield from take(memory, POT)
+    yield from walk(memory, room)
+    yield from do(f"open {freezer}")
+    yield from do(f"move {POT} to {freezer}", OURS)
+    text = yield from watched("ice" if thing in ("water", "ice") else f"solid {thing}", "wait")
+    yield from take(memory, POT)
+    return text

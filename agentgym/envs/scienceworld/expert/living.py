@@ -1,0 +1,104 @@
+"""Tasks about living things: finding one, life spans, life stages."""
+
+import re
+
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, look, visit, walk
+
+LIFESPAN = (
+    "giant tortoise", "parrot", "elephant", "crocodile", "brown bear", "turtle", "beaver", "wolf", "toad", "frog",
+    "chipmunk", "rabbit", "blue jay", "dove", "hedgehog", "chameleon", "mouse", "dragonfly", "ant", "moth", "butterfly",
+)  # fmt: skip
+"""Animals by life span, the longest first."""
+PLACES = {"animal": "outside", "plant": "greenhouse", "living thing": "outside", "non-living thing": "kitchen"}
+
+YOUNG = "baby |adult |hatchling |juvenile |tadpole|caterpillar|.* (?:egg|pupa)$"
+
+NAMES = {
+    "common toad": "toad|frog|tadpole",
+    "frog": "frog|tadpole",
+    "butterfly": "butterfly|caterpillar",
+    "moth": "moth|butterfly|caterpillar",
+}
+"""What animals are called while they are young, where that is something else."""
+
+
+def animals(view: str) -> list[str]:
+    """Return the animals that a view of the garden shows, in its words."""
+    names = re.findall(r"\n\tan? ([a-z ]+)(?=\n)", view)
+    return [name for name in names if re.match(YOUNG, name)]
+
+
+def find(memory: Memory) -> Play:
+    """Focus on a thing of a kind and move it to a box."""
+    kind, box, room = asked(memory, r"find a\(n\) (.+?)\. .* move it to the (.+?) in the (.+?)\.")
+    if not memory.focused:
+        yield from visit(memory, PLACES[kind])
+    if kind == "non-living thing":
+        thing, carried = "thermometer", "thermometer"
+    elif kind == "plant":
+        found = re.search(r"(flower pot \d) \(containing an? ([a-z]+ (?:tree|plant))", memory.view)
+        thing, carried = (found[2], found[1]) if found else ("", "")
+    else:
+        thing = carried = next(iter(animals(memory.view)), "")
+    if not memory.focused:
+        yield from focus(memory, thing)
+    for _ in range(2):
+        if memory.held:
+            break
+        if not re.search(rf"\b{carried}\b", memory.view):
+            yield from look()
+        if "You move" not in (yield from do(f"pick up {carried}")):  # it has grown, and is called otherwise now
+            view = yield from look()
+            carried = next(iter(animals(view)), carried)
+    yield from walk(memory, room)
+    text = yield from do(f"move {memory.held[-1] if memory.held else carried} to {box}")
+    if "You move" not in text:
+        held = yield from do("inventory")
+        for name in re.findall(r"\n\tan? ([a-z ]+?)(?= \(|\n|$)", held):
+            text = yield from do(f"move {name} to {box}")
+    return text
+
+
+def lifespan(memory: Memory) -> Play:
+    """Focus on the animal that lives longest, shortest, or both in turn."""
+    view = yield from visit(memory, "outside")
+    for want in re.findall("the (longest|shortest) life span", memory.task.partition("First, focus")[0])[
+        len(memory.focused) :
+    ]:
+        order = sorted(animals(view), key=lambda name: next((n for n, one in enumerate(LIFESPAN) if one in name), 0))
+        text = yield from focus(memory, order[0] if want == "longest" else order[-1])
+        view = memory.view if "You focus" in text else (yield from look())
+    return memory.last
+
+
+def stages(memory: Memory) -> Play:
+    """Watch an animal grow, and focus on each of its stages as it comes."""
+    (kind,) = asked(memory, r"life stages of the (.+?), starting")
+    if "plant" in kind:
+        return (yield from plant_stages(memory, kind.removesuffix(" plant")))
+    yield from visit(memory, "outside")
+    name = NAMES.get(kind, kind)
+    seen = ""
+    for _ in range(60):
+        view = yield from look()
+        now = next((one for one in animals(view) if re.search(name, one)), "")
+        if now and now != seen and now not in memory.focused:
+            yield from focus(memory, now)
+            seen = now
+        yield from do("wait1")
+    return memory.last
+
+
+def plant_stages(memory: Memory, kind: str) -> Play:
+    """Focus on the stages of plants that stand beside one another; wait for one that has no plant yet."""
+    yield from visit(memory, "outside")
+    for stage in ("seed", "seedling", "adult", "reproducing")[len(memory.focused) :]:
+        name = rf"{kind} seed" if stage == "seed" else rf"{kind} tree in the {stage} stage"
+        for _ in range(40):
+            found = re.search(rf"(self watering flower pot \d) \(containing an? {name}", memory.view)
+            if found and "You focus" in (yield from do(f"focus on {name} in {found[1]}")):
+                break
+            yield from do("wait1")
+            yield from look()
+    return memory.last

@@ -1,0 +1,65 @@
+"""What an agent knows from what it was shown: where it is, what it saw where, what it holds and focused on."""
+
+import re
+
+
+class Memory:
+    """The task's text and what the observations told since, in the simulator's words."""
+
+    def __init__(self, opening: str) -> None:
+        """Take the first observation, which is the task and the room it begins in."""
+        self.task = opening.partition("\n\n")[0].replace("Task Description:", "").strip()
+        self.opening = opening
+        self._start()
+
+    def _start(self) -> None:
+        self.room = ""
+        self.seen: dict[str, str] = {}
+        """What each room looked like when it was last looked at."""
+        self.doors: set[frozenset[str]] = set()
+        """Pairs of rooms whose door was seen or made open."""
+        self.held: list[str] = []
+        self.focused: list[str] = []
+        self.told: list[tuple[str, str]] = []
+        """The actions since the beginning, and what each was answered."""
+        self._look(self.opening.partition("\n\n")[2])
+
+    @property
+    def last(self) -> str:
+        """The last answer."""
+        return self.told[-1][1] if self.told else self.opening
+
+    @property
+    def view(self) -> str:
+        """What the present room looked like last."""
+        return self.seen.get(self.room, "")
+
+    def notice(self, action: str, text: str) -> None:
+        """Learn from an action and its answer."""
+        if action == "reset task":
+            self._start()
+            return
+        self.told.append((action, text))
+        self._look(text)
+        if found := re.match(r"You move to the (.+)\.$", text):
+            self.doors.add(frozenset((self.room, found[1])))
+            self.room = found[1]
+        elif found := re.match(r"open door to (.+)", action):
+            if text.startswith(("The door is now open", "The door is already open")):
+                self.doors.add(frozenset((self.room, found[1])))
+        elif found := re.search(r"You move the (.+?) to the (.+)\.$", text):
+            if found[2] == "inventory":
+                self.held.append(found[1])
+            elif found[1] in self.held:
+                self.held.remove(found[1])
+        elif found := re.match(r"You focus on the (.+)\.$", text):
+            self.focused.append(found[1])
+
+    def _look(self, text: str) -> None:
+        found = re.match(r"This (?:outside location|room) is called the (.+?)\.", text)
+        if found is None:
+            return
+        self.room = found[1]
+        self.seen[self.room] = text
+        for other in re.findall(r"A door to the (.+?) \(that is open\)", text):
+            self.doors.add(frozenset((self.room, other)))

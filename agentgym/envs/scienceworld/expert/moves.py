@@ -1,0 +1,145 @@
+"""Moves that every way of doing a task is made of; each yields actions and is sent what they were answered."""
+
+import re
+from collections.abc import Generator, Iterable
+
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.simulator import QUESTION
+from agentgym.envs.scienceworld.solve import way_between
+
+Play = Generator[str, str, str]
+"""Actions out, answers in; returns the last answer."""
+ROOMS = (
+    "kitchen",
+    "workshop",
+    "living room",
+    "bedroom",
+    "bathroom",
+    "art studio",
+    "outside",
+    "greenhouse",
+    "foundry",
+    "hallway",
+)
+"""The rooms of the house, those with the most things first."""
+
+
+def named(name: str) -> str:
+    """Return the pattern of a thing's name: a wood cup is no wood."""
+    return rf"(?i)\b{re.escape(name)}\b(?! (?:cup|block|pot|jar|tree|seed|bulb|wire))"
+
+
+def do(action: str, prefer: str = "") -> Play:
+    """Do an action; of the meanings that are asked for, take the first in which `prefer` is found, else the first."""
+    text = yield action
+    while text.startswith(QUESTION):
+        meanings = re.findall(r"^(\d+):\t(.*)$", text, re.MULTILINE)
+        chosen = next((number for number, meaning in meanings if re.search(prefer, meaning)), "0")
+        text = yield chosen
+    return text
+
+
+def look() -> Play:
+    """Look around in the room."""
+    return (yield from do("look around"))
+
+
+def walk(memory: Memory, room: str) -> Play:
+    """Go to a room through the house."""
+    text = memory.last
+    for action in way_between(memory.room, room):
+        door = action.partition("open door to ")[2]
+        if not door or frozenset((memory.room, door)) not in memory.doors:
+            text = yield from do(action)
+    return text
+
+
+def visit(memory: Memory, room: str) -> Play:
+    """Go to a room and look around there, unless the agent is there and has seen it."""
+    if memory.room != room or not memory.view:
+        yield from walk(memory, room)
+        yield from look()
+    return memory.view
+
+
+def opened(memory: Memory) -> Play:
+    """Open what is closed in the room, doors of rooms left alone, and look what is in it."""
+    closed = re.findall(r"\ta (?:large )?([a-z -]+?)(?:, which is turned off)?\. The [a-z -]+ door is closed", memory.view)
+    for thing in closed:
+        if thing != "bee hive":  # the bees would be gone when flowers need them
+            yield from do(f"open {thing}")
+    return (yield from look()) if closed else memory.view
+
+
+def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
+    """Look for a pattern in rooms: as they stand first, then in what is closed there. Returns the match, or ''.
+
+    Where no rooms are named it begins with the present one.
+    """
+    for room in dict.fromkeys((memory.room, *rooms) if rooms is ROOMS else rooms):
+        text = memory.seen.get(room) or (yield from visit(memory, room))
+        if not (found := re.search(pattern, text)):
+            if "door is closed." in text:
+                yield from walk(memory, room)
+                text = yield from opened(memory)
+            found = re.search(pattern, text)
+        if found:
+            yield from walk(memory, room)
+            return found[0]
+    return ""
+
+
+def take(memory: Memory, name: str) -> Play:
+    """Pick a thing up, unless it is held."""
+    if name in memory.held:
+        return memory.last
+    text = yield from do(f"pick up {name}", rf"{re.escape(name)} \(")
+    holder = re.search(rf"\ban? ([a-z ]+?) \(containing [^()]*{named(name)[4:]}", memory.view)
+    if "You move" in text or holder is None:
+        return text
+    if "liquid" in text:
+        line = re.search(rf"\ta ([a-z ]+)\..*{re.escape(holder[0])}", memory.view)
+        return (yield from do(f"pick up {holder[1]}", f"in {line[1]}" if line else ""))
+    yield from do(f"open {holder[1]}")  # what is in it can be seen, but not be had before it is open
+    return (yield from do(f"pick up {name}"))
+
+
+def fetch(memory: Memory, name: str, rooms: Iterable[str] = ROOMS) -> Play:
+    """Look for a thing and pick it up, unless it is held."""
+    if name not in memory.held:
+        yield from search(memory, named(name), rooms)
+        yield from take(memory, name)
+    return memory.last
+
+
+def put(name: str, vessel: str) -> Play:
+    """Put a thing or a liquid that is at hand into a vessel."""
+    text = yield from do(f"move {name} to {vessel}")
+    return text if "You move" in text else (yield from do(f"pour {name} in {vessel}"))
+
+
+def fill(memory: Memory, vessel: str) -> Play:
+    """Fill a vessel with water at a sink; where one is broken, at the next."""
+    for room in ("kitchen", "bathroom"):
+        yield from walk(memory, room)
+        yield from do(f"move {vessel} to sink")
+        text = yield from do("activate sink")
+        if "broken" not in text:
+            yield from do("deactivate sink")
+        yield from take(memory, vessel)
+        if "broken" not in text:
+            return memory.last
+    return (yield from do(f"dunk {vessel} in toilet"))
+
+
+def focus(memory: Memory, name: str, prefer: str = "") -> Play:
+    """Focus on a thing, unless it was focused on."""
+    if name in memory.focused:
+        return memory.last
+    return (yield from do(f"focus on {name}", prefer))
+
+
+def asked(memory: Memory, pattern: str) -> tuple[str, ...]:
+    """Return the groups of a pattern in the task's text; empty strings where it is not in it."""
+    found = re.search(pattern, memory.task)
+    return tuple(group or "" for group in found.groups()) if found else ("",) * re.compile(pattern).groups

@@ -1,0 +1,45 @@
+"""Tasks with two inclined planes: let the same block slide down both, and compare."""
+
+import re
+from collections.abc import Generator
+
+from agentgym.envs.scienceworld.expert.memory import Memory
+from agentgym.envs.scienceworld.expert.moves import Play, asked, do, focus, search
+
+SHORT, LONG = 6, 24
+"""Looks at a sliding block: first a few, then more where those were alike."""
+
+
+def slower(memory: Memory) -> Play:
+    """Focus on the plane that the block slides down slower, or faster where the steepest or smoothest is asked for."""
+    names = asked(memory, r"inclined planes \((.+?), (.+?)\)")
+    (want,) = asked(memory, r"determine which .* has the (\w+)")
+    yield from search(memory, "inclined plane", ("workshop",))
+    planes = [plane(memory.view, name) for name in names]
+    for looks in (SHORT, LONG):
+        slid = [0.0, 0.0]
+        for number, one in enumerate(planes):
+            slid[number] = yield from slide(one, looks)
+        if slid[0] != slid[1]:
+            break
+    fast = want in ("steepest", "least")
+    return (yield from focus(memory, planes[(slid[0] < slid[1]) == fast]))
+
+
+def plane(view: str, name: str) -> str:
+    """Return what the room calls a plane."""
+    found = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
+    return found[0] if found else f"inclined plane {name}"
+
+
+def slide(plane: str, looks: int) -> Generator[str, str, float]:
+    """Put the block on a plane and return how far it is down after some looks, in percent."""
+    yield from do(f"move wood block to {plane}")
+    down = 0.0
+    for turn in range(looks):
+        text = yield from do(f"look at {plane}")
+        found = re.search(r"approximately (\d+)% down", text)
+        down = float(found[1]) if found else 100.0 + looks - turn if "bottom" in text else 0.0
+        if down >= 100:
+            break
+    return down

@@ -1,0 +1,163 @@
+"""ScienceWorld's expert: what it makes of texts that were shown, and that nothing else moves it."""
+
+import shutil
+
+import pytest
+
+import agentgym
+from agentgym.envs.scienceworld import simulator, tasks
+from agentgym.envs.scienceworld.expert import WAYS, Advisor
+from agentgym.envs.scienceworld.expert.living import animals
+
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java: apt install default-jre-headless")
+OUTSIDE = (
+    "This outside location is called the outside. Here you see: \n\tthe agent\n\ta substance called air\n\tan axe\n"
+    "\ta baby beaver\n\ta fire pit (containing nothing)\n\ta fountain (containing nothing)\n\tthe ground\n\ta baby mouse\n"
+    "\ta parrot egg\n\ta substance called wood\nYou also see:\n\tA door to the foundry (that is closed)\n"
+    "\tA door to the greenhouse (that is closed)\n\tA door to the kitchen (that is closed)"
+)
+BATHROOM = (
+    "This room is called the bathroom. In it, you see: \n\tthe agent\n\ta substance called air\n"
+    "\ta bathtub, which is turned off. In the bathtub is: nothing.\n\ta glass cup (containing nothing)\n\ta picture\n"
+    "\ta purple box (containing nothing)\n\ta yellow box (containing nothing)\n\tunknown substance B\n"
+    "You also see:\n\tA door to the kitchen (that is closed)"
+)
+KITCHEN = (
+    "This room is called the kitchen. In it, you see: \n\tthe agent\n\ta substance called air\n"
+    "\ta cupboard. The cupboard door is closed. \n\ta lighter\n\ta table. On the table is: a glass cup (containing nothing)."
+    "\n"
+    "\ta thermometer, currently reading a temperature of 10 degrees celsius\n"
+    "You also see:\n\tA door to the bathroom (that is open)\n\tA door to the hallway (that is closed)"
+)
+LONGEST = (
+    "Find the animal with the longest life span, then the shortest life span. First, focus on the animal with the longest"
+)
+MEASURE = (
+    "Your task is to measure the temperature of unknown substance B, which is located around the bathroom. First, focus on "
+    "the thermometer. Next, focus on the unknown substance B. If the unknown substance B temperature is above 200.0 degrees "
+    "celsius, place it in the yellow box. If the unknown substance B temperature is below 200.0 degrees celsius, place it "
+    "in the purple box. The boxes are located around the bathroom."
+)
+MEASURED = [
+    ("open door to kitchen", "The door is now open."),
+    ("go to kitchen", "You move to the kitchen."),
+    ("look around", KITCHEN),
+    ("pick up thermometer", "You move the thermometer to the inventory."),
+    ("focus on thermometer", "You focus on the thermometer."),
+    ("go to bathroom", "You move to the bathroom."),
+    ("pick up unknown substance b", "You move the unknown substance B to the inventory."),
+    ("focus on unknown substance b", "You focus on the unknown substance B."),
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_machines_left():
+    yield
+    simulator.end_all()
+
+
+def opening(task, room):
+    return ("", f"Task Description:\n{task}\n\n{room}")
+
+
+def replies(name, shown):
+    """Return what the advisor says after each part of a history, asked as it grows and asked once, which agree."""
+    advisor = Advisor(name)
+    said = [advisor.after(shown[: n + 1]) for n in range(len(shown))]
+    assert said == [Advisor(name).after(shown[: n + 1]) for n in range(len(shown))]
+    return said
+
+
+def test_the_life_spans_of_animals_in_sight():
+    assert animals(OUTSIDE) == ["baby beaver", "baby mouse", "parrot egg"]
+    name = "lifespan-longest-lived-then-shortest-lived"
+    shown = [opening(LONGEST, OUTSIDE), ("focus on parrot egg", "You focus on the parrot egg.")]
+    assert replies(name, shown) == ["focus on parrot egg", "focus on baby mouse"]
+
+
+@pytest.mark.parametrize(("degrees", "box"), [("49", "purple"), ("201", "yellow"), ("-12", "purple")])
+def test_the_thermometer_decides(degrees, box):
+    text = f"the thermometer measures a temperature of {degrees} degrees celsius"
+    shown = [opening(MEASURE, BATHROOM), *MEASURED, ("use thermometer on unknown substance b", text)]
+    said = replies("use-thermometer", shown)
+    assert said[:-1] == [action for action, _ in shown[1:]]
+    assert said[-1] == f"move unknown substance b to {box} box"
+
+
+def test_after_other_actions_it_goes_on_from_there():
+    shown = [opening(MEASURE, BATHROOM), *MEASURED[:5], ("open door to hallway", "The door is now open.")]
+    assert replies("use-thermometer", shown)[-1] == "go to bathroom"  # the thermometer is held and was focused on
+    shown.append(("go to hallway", "You move to the hallway."))
+    assert replies("use-thermometer", shown)[-1] == "go to kitchen"  # its door was seen open
+    shown.append(("reset task", "Are you sure?"))
+    assert replies("use-thermometer", shown)[-1] == "open door to kitchen"
+
+
+def test_a_question_of_another_action_is_not_answered():
+    text = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n0:\tfocus on a\n"
+    shown = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]
+    assert replies("lifespan-longest-lived-then-shortest-lived", shown)[-1] == "cancel"
+
+
+def test_one_task_has_no_expert():
+    without = [name for name in tasks.VARIATIONS if not any(name.startswith(beginning) for beginning in WAYS)]
+    assert without == ["mendelian-genetics-unknown-plant"]
+    assert Advisor(without[0]).after([opening("Determine whether …", OUTSIDE)]) is None
+
+
+def world(**options):
+    pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
+    return agentgym.make("rlvr/ScienceWorld-v0", **options)
+
+
+@needs_java
+@pytest.mark.parametrize(("name", "variation"), [("find-non-living-thing", 230), ("lifespan-shortest-lived", 94)])
+def test_oracle_and_expert_solve_quick_tasks(name, variation):
+    env = world(tasks_of=name)
+    for player in (env.oracle, env.expert):
+        env.reset(seed=0, options={"task": f"{name}/{variation}"})
+        while env._running:
+            env.step(next(player()))
+        assert env.success
+    env.close()
+
+
+@needs_java
+def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
+    env, other = world(), world()
+    env.reset(seed=0, options={"task": "find-animal/230"})
+    for _ in range(3):
+        env.step(next(env.expert()))
+    env.step("dance")
+    env.step("inventory")
+    said = next(env.expert())
+    other.restore(env.snapshot())
+    for machine in simulator._machines:
+        machine.process.kill()
+        machine.process.wait()
+    assert next(other.expert()) == next(env.expert()) == said
+
+
+@needs_java
+def test_tasks_have_the_turns_that_their_solutions_take():
+    env = world()
+    env.reset(seed=0, options={"task": "boil/29"})
+    assert env.limit == 250
+    env.reset(seed=0, options={"task": "boil/29", "horizon": 7})
+    assert env.limit == 7 and world(horizon=30).limit_of(env.task) == 30
+
+
+@pytest.mark.slow
+@needs_java
+@pytest.mark.parametrize("name", [name for name in tasks.VARIATIONS if name != "mendelian-genetics-unknown-plant"])
+def test_the_expert_solves_most_of_every_task(name):
+    env = world(tasks_of=name, split="test")
+    some = env.tasks(min(5, env.size()))
+    won = 0
+    for task in some:
+        env.reset(seed=0, options={"task": task})
+        while env._running and (action := next(env.expert(), None)):
+            env.step(action)
+        won += env.success is True
+    env.close()
+    assert won >= 0.6 * len(some)
