@@ -13,13 +13,6 @@ from agentgym.envs.textworld import games
 from agentgym.envs.textworld import world as play
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AGENTGYM_CACHE", str(tmp_path_factory.mktemp("games")))
-        yield
-
-
 def world(**options):
     return agentgym.make("rlvr/TextWorld-v0", **options)
 
