@@ -30,7 +30,7 @@ def candidates(notes: Notes) -> Iterator[str]:
 def run_errand(notes: Notes) -> Iterator[str]:
     """Yield what fulfils the first open step of an objective that tells the way, then what helps where that is refused."""
     steps, room = steps_of(notes.objective), notes.start
-    goal = next((name for verb, name, _ in reversed(steps) if verb == "take"), "")
+    goal = next((name for verb, name, _ in reversed(steps) if verb in ("take", "find")), "")
     if goal in notes.held:
         for verb, name, other in steps:
             if verb in ("put", "insert") and name == goal:

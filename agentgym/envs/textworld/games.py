@@ -169,7 +169,15 @@ def compile_into(place: Path, game: Any) -> None:
 
 def _forget_oldest(place: Path) -> None:
     """Delete the games beyond KEPT that were compiled first."""
-    stories = sorted(place.glob("*.z8"), key=lambda path: path.stat().st_mtime)
+    stories = sorted(place.glob("*.z8"), key=_made_at)
     for path in stories[: max(len(stories) - KEPT, 0)]:
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _made_at(path: Path) -> float:
+    """Return when a file was written; a file that another process has just forgotten counts as new."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")

@@ -67,7 +67,8 @@ class Notes:
 
     def _names(self, told: Told) -> set[str]:
         """Return the names of things worth following: what the recipe and the objective name, and keys."""
-        names = {"knife", "cookbook", "meal", *(name for verb, name, _ in steps_of(self.objective) if verb == "take")}
+        asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
+        names = {"knife", "cookbook", "meal", *asked}
         for _, text in told:
             found = _RECIPE.search(text)
             if found:

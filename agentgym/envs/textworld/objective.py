@@ -15,7 +15,7 @@ _BRIEF = re.compile(r"only missing an? grilled (.+)$")
 
 
 def steps_of(objective: str) -> list[tuple[str, str, str]]:
-    """Return what an objective asks for in turn: `go`, `take`, `open`, `unlock` (with) or `put` (on), with their names."""
+    """Return what an objective asks for: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
     found = list[tuple[str, str, str]]()
     for sentence in re.split(r"[.!?]\s*", objective):
         before, _, told = sentence.rpartition(", ")
@@ -33,5 +33,5 @@ def steps_of(objective: str) -> list[tuple[str, str, str]]:
         elif match := _TAKE.search(told):
             found.append(("take", match[1], ""))
         elif match := _BRIEF.search(told):
-            found += [("take", match[1], ""), ("put", match[1], "stove")]
+            found += [("find", match[1], ""), ("put", match[1], "stove")]
     return found

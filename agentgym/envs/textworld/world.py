@@ -204,9 +204,9 @@ def found(action: str, possible: Sequence[str]) -> str | None:
     Where a thing is taken from need not be said.
     """
     said = (_spoken(action), understood(action))  # some names have articles
-    return next((command for command in possible if command.lower() in said), None) or next(
-        (command for command in possible if command.lower().partition(" from ")[0] in said), None
-    )
+    exact = next((command for command in possible if command.lower() in said), None)
+    alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*said})
+    return exact or next(alike, None)
 
 
 def closest(words: str, possible: Sequence[str]) -> list[str]:
