@@ -13,13 +13,6 @@ from agentgym.envs.textworld import games
 from agentgym.envs.textworld import world as play
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AGENTGYM_CACHE", str(tmp_path_factory.mktemp("games")))
-        yield
-
-
 def world(**options):
     return agentgym.make("rlvr/TextWorld-v0", **options)
 
@@ -33,6 +26,9 @@ def test_commands_are_understood_in_short():
         "i": "inventory",
     }
     assert {said: play.understood(said) for said in words} == words
+    assert play.found("take the Song of the Day", ["take Song of the Day"]) == "take Song of the Day"
+    assert play.found("take lamp", ["examine lamp", "take lamp from desk"]) == "take lamp from desk"
+    assert play.found("take", ["take lamp from desk"]) is None
     assert play.found("cook the chop with bbq", ["cook chop with BBQ"]) == "cook chop with BBQ"
     assert play.found("cook chop with bb", ["cook chop with BBQ"]) is None
 
@@ -61,6 +57,13 @@ def test_a_cooking_game_is_won_by_the_oracle_after_wandering_and_remembered_by_a
         one.close()
 
 
+def test_what_is_possible_is_named_with_the_likeliest_first():
+    possible = ["close oven", *(f"drop thing {n}" for n in range(40)), "open oven", "take red lamp"]
+    named = play.closest("take the red book", possible)
+    assert named[0] == "take red lamp" and named[-1] == "…" and len(named) == play.SHOWN + 1
+    assert play.closest("fly", possible[:2]) == possible[:2]
+
+
 def test_nothing_but_possible_commands_reaches_the_game():
     env = world(challenge="coin_collector")
     env.reset(seed=0, options={"task": 0})
@@ -73,12 +76,14 @@ def test_nothing_but_possible_commands_reaches_the_game():
 
 
 def test_oldest_games_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(games, "KEPT", 2)
+    monkeypatch.setattr(games, "KEPT", 3)
     for number in range(4):
         for suffix in (".z8", ".json"):
             (tmp_path / f"{number}{suffix}").write_text("")
             __import__("os").utime(tmp_path / f"{number}{suffix}", (number, number))
+    (tmp_path / "gone.z8").symlink_to("nowhere")  # as if another process had deleted it meanwhile
     games._forget_oldest(tmp_path)
+    (tmp_path / "gone.z8").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.json", "2.z8", "3.json", "3.z8"]
 
 

@@ -4,12 +4,15 @@ import importlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from agentgym.core import Outcome, TextEnv
 from agentgym.envs.textworld import games
+from agentgym.envs.textworld.expert import advise
+from agentgym.envs.textworld.notes import REFUSED
 from agentgym.envs.textworld.policy import Policy
 from agentgym.errors import BadConfig, Fault, unknown
 from agentgym.tasks import Task
@@ -44,6 +47,7 @@ class TextWorld(TextEnv):
     challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
     """Challenges of the package that games are made from."""
     random_bound = 0.3
+    expert_bound = 0.9
 
     def _check_options(self) -> None:
         self.challenge = (self.challenge,) if isinstance(self.challenge, str) else tuple(self.challenge)
@@ -91,29 +95,43 @@ class TextWorld(TextEnv):
         self._start(task)
         text = _plain(self._now.feedback)
         place = text.find("\n-=")
-        return f"{task.instruction}\n\n{text[place:].strip() if place >= 0 else text}"
+        text = f"{task.instruction}\n\n{text[place:].strip() if place >= 0 else text}"
+        self.told: list[tuple[str, str]] = [("", text)]
+        return text
 
     def _start(self, task: Task) -> None:
-        """Load the task's game into the interpreter, at its beginning."""
-        data = task.data
-        game = games.made(data["challenge"], data["settings"], data["seed"])
-        core = importlib.import_module("textworld.core")
-        infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
-        self._close_game()
-        path = games.compiled(game, data["content"])
-        self._game = importlib.import_module("textworld").start(str(path), infos)
+        """Put the interpreter at the beginning of the task's game, which it loads where it holds another."""
+        content = task.data["content"]
+        if self._played[0] != content:
+            self._played = ("", [])
+            self._load(*_playable(task))
+        self._now, self._played = self._game.reset(), (content, [])
+
+    def _load(self, game: Any, path: Path) -> None:
+        """Have the interpreter load a story, whose game is at hand."""
+        if self._game is None:
+            core = importlib.import_module("textworld.core")
+            infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
+            interpreter = importlib.import_module("textworld.envs").JerichoEnv(infos)
+            self._game = importlib.import_module("textworld.envs.wrappers").TWInform7(interpreter)
+        else:
+            self._game.unwrapped._jericho._cache.clear()  # it would keep every story that it ever played
+        self._game.unwrapped._game = game  # what the package would read from the file once more
+        self._game.load(str(path))
         self._game.seed(0)
-        self._now, self._played = self._game.reset(), (task.id, [])
 
     def act(self, action: str) -> str | Outcome:
         possible = self.admissible()
         command = found(action, possible)
         if command is None:
-            some = ", ".join(possible[:SHOWN]) + (", …" if len(possible) > SHOWN else "")
-            return self.invalid(f"{understood(action)[:60]!r} cannot be done here. Possible is: {some}.")
+            words = understood(action)
+            text = f"{words[:60]!r} {REFUSED}{', '.join(closest(words, possible))}."
+            self.told.append((_spoken(action), text))
+            return self.invalid(text)
         self._play(command)
         self.log.append(command)
         text = _plain(self._now.feedback)
+        self.told.append((command, text))
         if self._now.won:
             return self.win(text)
         return self.lose(text) if self._now.lost else text
@@ -135,14 +153,14 @@ class TextWorld(TextEnv):
         facts = sorted(str(fact) for fact in self._now["_facts"])
         return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())
 
-    def save(self) -> tuple[list[str], str]:
-        return list(self.log), self._now.feedback
+    def save(self) -> tuple[list[str], str, list[tuple[str, str]]]:
+        return list(self.log), self._now.feedback, list(self.told)
 
-    def load(self, payload: tuple[list[str], str]) -> None:
+    def load(self, payload: tuple[list[str], str, list[tuple[str, str]]]) -> None:
         self._forget()
-        self.log = list(payload[0])
+        self.log, self.told = list(payload[0]), list(payload[2])
         known, played = self._played
-        if known != self.task.id or played != self.log[: len(played)] or self._game is None:
+        if known != self.task.data["content"] or played != self.log[: len(played)]:
             self._start(self.task)
         for command in self.log[len(self._played[1]) :]:
             self._play(command)
@@ -156,34 +174,58 @@ class TextWorld(TextEnv):
     def _close_game(self) -> None:
         if self._game is not None:
             self._game.close()
-            self._game = None
+            self._game, self._played = None, ("", [])
 
     # Who plays
 
     def oracle(self) -> Iterator[str]:
         """Yield the package's own winning policy, which takes back what leads away from it."""
-        data = self.task.data
         policy = self._policy
-        if policy is None or policy.key != self.task.id or policy.log != self.log[: len(policy.log)]:
-            policy = Policy(self.task.id, games.made(data["challenge"], data["settings"], data["seed"]))
+        if policy is None or policy.key != self.task.data["content"] or policy.log != self.log[: len(policy.log)]:
+            policy = Policy(self.task.data["content"], _playable(self.task)[0])
         for command in self.log[len(policy.log) :]:
             policy.follow(command)
         self._policy = policy
         yield from policy.commands()
 
+    def expert(self) -> Iterator[str]:
+        """Yield what a player would do who has read the texts of this episode and nothing else."""
+        while True:
+            yield advise(self.told)
+
+
+def _playable(task: Task) -> tuple[Any, Path]:
+    return games.playable(*(task.data[name] for name in ("challenge", "settings", "seed", "content")))
+
 
 def found(action: str, possible: Sequence[str]) -> str | None:
-    """Return the possible command that an action means, in whatever case: some things are written with capitals."""
-    words = understood(action)
-    return next((command for command in possible if command.lower() == words), None)
+    """Return the possible command that an action means, in whatever case: some things are written with capitals.
+
+    Where a thing is taken from need not be said.
+    """
+    said = (_spoken(action), understood(action))  # some names have articles
+    exact = next((command for command in possible if command.lower() in said), None)
+    alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*said})
+    return exact or next(alike, None)
+
+
+def closest(words: str, possible: Sequence[str]) -> list[str]:
+    """Return the possible commands that are named to who said something else: those that share most words first."""
+    said = set(words.split())
+    near = sorted(possible, key=lambda command: -len(said.intersection(command.lower().split())))
+    return near[:SHOWN] + ["…"] * (len(near) > SHOWN)
 
 
 def understood(action: str) -> str:
     """Return an action in the words of the game: short forms and articles are understood."""
-    command = " ".join(action[:200].lower().split())
+    command = _spoken(action)
     for pattern, words in _WORDS:
         command = re.sub(pattern, words, command)
     return _SHORT.get(command, command)
+
+
+def _spoken(action: str) -> str:
+    return " ".join(action[:200].lower().split())
 
 
 def _plain(text: str) -> str:

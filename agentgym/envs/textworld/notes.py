@@ -1,0 +1,179 @@
+"""What the texts of an episode have told: rooms and ways, things and where they were seen, what is carried."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentgym.envs.textworld.objective import steps_of
+
+REFUSED = "cannot be done here. Possible is: "
+"""How the world answers a command that is not possible, before it names some that are."""
+BACK = {"north": "south", "south": "north", "east": "west", "west": "east"}
+_DONE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}
+COOKED = ("fried", "roasted", "grilled")
+CUT = tuple(_DONE.values())
+
+_HEADER = re.compile(r"^-= (.+?) =-$", re.MULTILINE)
+_DIRECTION = "(north|south|east|west)"
+_DOOR = re.compile(rf"\b(open|closed|locked) ([^.]+?) leading {_DIRECTION}\b")
+_WAY = re.compile(rf"(?:exit to the|try going) {_DIRECTION}\b")
+_RECIPE = re.compile(r"Ingredients:\n(.*?)\n\s*Directions:\n(.*)", re.DOTALL)
+_KEY = re.compile(r"\ban? ((?:(?!an? |and )[\w-]+ )*key)\b")
+_LIST = re.compile(r",| and |\.|:|;")
+
+Told = Sequence[tuple[str, str]]
+"""An episode so far: commands and what was answered; the first is empty, and its answer the objective and first room."""
+
+
+@dataclass
+class Room:
+    """A room that was entered."""
+
+    text: str = ""
+    ways: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """The doors by direction, None where there is no door."""
+    to: dict[str, str] = field(default_factory=dict[str, str])
+    """The rooms that were reached by direction."""
+
+
+class Notes:
+    """The notes of a player who reads the texts and nothing else; all words are in lower case."""
+
+    def __init__(self, told: Told) -> None:
+        self.objective = told[0][1].partition("\n\n-=")[0].lower()
+        self.recipe: dict[str, list[str]] = {}
+        """What is to be done with each ingredient: `fry`, `slice`, …"""
+        self.rooms: dict[str, Room] = {}
+        self.here = self.start = ""
+        self.held: set[str] = set()
+        self.at: dict[str, tuple[str, str | None]] = {}
+        """Room and, where it was told, holder of things by their names."""
+        self.marks: dict[str, set[str]] = {}
+        """How things were prepared: `fried`, `sliced`, …"""
+        self.shut: dict[tuple[str, str], bool] = {}
+        """Whether a door or container of a room is closed."""
+        self.locked: set[tuple[str, str]] = set()
+        self.unlocked: set[tuple[str, str]] = set()
+        self.refused: set[tuple[str, str]] = set()
+        """Rooms and commands that were not possible, since anything was changed."""
+        self.probed: set[str] = set()
+        """Rooms where something was refused, so that it is known what can be opened there."""
+        self.asked = False
+        """Whether the inventory was read."""
+        self._reached: dict[str, tuple[int, str]] = {}
+        self.names = self._names(told)
+        for command, text in told:
+            self._note(command.lower(), text.lower())
+
+    def _names(self, told: Told) -> set[str]:
+        """Return the names of things worth following: what the recipe and the objective name, and keys."""
+        asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
+        names = {"knife", "cookbook", "meal", *asked}
+        for _, text in told:
+            found = _RECIPE.search(text)
+            if found:
+                self.recipe = {name.strip().lower(): [] for name in found[1].splitlines() if name.strip()}
+                for line in found[2].lower().splitlines():
+                    verb, _, name = line.strip().partition(" the ")
+                    self.recipe.get(name, []).append(verb)
+            names |= set(_KEY.findall(text.lower()))
+        return names | set(self.recipe)
+
+    def _note(self, command: str, text: str) -> None:
+        if REFUSED.lower() in text:
+            self._note_refusal(command, text)
+            return
+        place = _HEADER.search(text)
+        if place:
+            self._enter(command, place[1], text[place.start() :])
+            return
+        verb, _, rest = command.partition(" ")
+        name, _, other = re.sub(r" (?:from|on|into|with) ", "\t", rest).partition("\t")
+        if verb == "inventory":
+            self.asked, self.held = True, {name for name in self.names if self._mentioned(name, text)}
+        elif verb not in ("look", "examine"):
+            self.refused = set()
+            self._note_change(verb, name, other, text)
+
+    def _note_refusal(self, command: str, text: str) -> None:
+        self.refused.add((self.here, command))
+        self.probed.add(self.here)
+        for possible in text.partition(REFUSED.lower())[2].rstrip(".").split(", "):
+            if possible.startswith("open "):
+                self.shut[self.here, possible[5:]] = True
+        verb, _, name = command.partition(" ")
+        if verb == "open" and name:
+            known = self.shut.setdefault((self.here, name), False)  # what is no door and cannot be opened is open
+            if known:
+                self.locked.add((self.here, name))
+        if verb == "take" and self.at.get(name, ("", ""))[0] == self.here:
+            del self.at[name]
+
+    def _enter(self, command: str, name: str, text: str) -> None:
+        if not self.start:
+            self.start = name
+        room, way = self.rooms.setdefault(name, Room()), command.removeprefix("go ")
+        if way in BACK and self.here in self.rooms:
+            self.rooms[self.here].to[way], room.to[BACK[way]] = name, self.here
+        self.here, seen_before, room.text = name, room.text, text
+        room.ways |= dict.fromkeys(_WAY.findall(text))
+        for state, door, direction in _DOOR.findall(text):
+            room.ways[direction], self.shut[name, door] = door, state != "open"
+        for thing in self.names - self.held:
+            where, holder = self.at.get(thing, ("", None))
+            if self._mentioned(thing, text):
+                if (name, f"take {thing}") not in self.refused or text != seen_before:
+                    self.at[thing] = (name, None)
+            elif where == name and not self.shut.get((name, holder or "")):
+                del self.at[thing]
+
+    def _note_change(self, verb: str, name: str, other: str, text: str) -> None:
+        if verb == "take":
+            self.held.add(name)
+            self.at.pop(name, None)
+        elif verb in ("drop", "put", "insert", "eat", "drink"):
+            self.held.discard(name)
+            if verb not in ("eat", "drink"):
+                self.at[name] = (self.here, other or None)
+        elif verb in ("open", "close"):
+            self.shut[self.here, name] = verb == "close"
+            self.locked.discard((self.here, name))
+            inside = text.partition("revealing")[2]
+            self.at |= {thing: (self.here, name) for thing in self.names if self._mentioned(thing, inside)}
+        elif verb in ("lock", "unlock"):
+            (self.locked if verb == "lock" else self.unlocked).add((self.here, name))
+            (self.unlocked if verb == "lock" else self.locked).discard((self.here, name))
+        elif verb == "prepare":
+            self.held = self.held - set(self.recipe) | {"meal"}
+        elif verb in _DONE:
+            self.marks.setdefault(name, set()).add(_DONE[verb])
+        elif verb == "cook":
+            self.marks.setdefault(name, set()).update(word for word in COOKED if word in text)
+
+    def _mentioned(self, name: str, text: str) -> bool:
+        """Return whether a text names a thing, and note how it was prepared."""
+        found = re.compile(rf"(.*)(?<![\w-]){re.escape(name)}(?![\w-])", re.DOTALL)
+        parts = [match[1] for part in _LIST.split(text) if (match := found.match(part))]
+        for before in parts:
+            self.marks.setdefault(name, set()).update({*COOKED, *CUT} & set(before.split()))
+        return bool(parts)
+
+    def reached(self) -> dict[str, tuple[int, str]]:
+        """Return the rooms that can be reached over known ways: how far they are, and the first direction."""
+        if not self._reached:
+            self._reached[self.here] = (0, "")
+            queue = [self.here]
+            for name in queue:
+                for way, other in self.rooms[name].to.items():
+                    if other not in self._reached:
+                        self._reached[other] = (self._reached[name][0] + 1, self._reached[name][1] or way)
+                        queue.append(other)
+        return self._reached
+
+    def mentioning(self, word: str) -> list[str]:
+        """Return the rooms whose text mentions a word, the nearest first."""
+        return [room for room in self.reached() if f" {word}" in self.rooms[room].text]
+
+    def known_keys(self) -> list[str]:
+        """Return the keys that were seen or are held."""
+        return sorted(name for name in {*self.at, *self.held} if name.endswith("key"))

@@ -1,0 +1,37 @@
+"""What the objective of a game asks for, read from its sentences."""
+
+import re
+
+_TAKE = re.compile(r"\b(?:take|retrieve|recover|pick[ -]up|lift) the (.+?)(?: from the | that's in the | in the |$)")
+_PUT = re.compile(
+    r"\b(?:put|place|sit|rest|insert|deposit) the (.+?) (on|in|into|inside) the (.+?)(?: (?:in|within|inside) the .*)?$"
+)
+_OPEN = re.compile(r"\bopen the (.+?)(?: (?:in|within|inside) the .*)?$")
+_AJAR = re.compile(r"\bthat the (.+?)(?: (?:in|within|inside) the .*)? is (?:opened|open|wide open|ajar)$")
+_UNLOCK = re.compile(r"\b(?:unlock|that) the (.+?)(?: (?:in|within|inside) the .*?)?(?: is unlocked)?(?: with the (.+))?$")
+_INTO_LOCK = re.compile(r"\binsert the (.+?) into the (.+?)(?: (?:in|within|inside) the .*)?'s lock\b")
+_GO = re.compile(r"\b(north|south|east|west)$|\bthrough the (north|south|east|west) ")
+_BRIEF = re.compile(r"only missing an? grilled (.+)$")
+
+
+def steps_of(objective: str) -> list[tuple[str, str, str]]:
+    """Return what an objective asks for: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
+    found = list[tuple[str, str, str]]()
+    for sentence in re.split(r"[.!?]\s*", objective):
+        before, _, told = sentence.rpartition(", ")
+        if match := _GO.search(told):
+            found.append(("go", match[1] or match[2], ""))
+        elif match := _INTO_LOCK.search(told):
+            found.append(("unlock", match[2], match[1]))
+        elif "unlock" in told and (match := _UNLOCK.search(told)):
+            key = match[2] or before.partition("with the ")[2]
+            found.append(("unlock", match[1], key))
+        elif match := _AJAR.search(told) or _OPEN.search(told):
+            found.append(("open", match[1], ""))
+        elif match := _PUT.search(told):
+            found.append(("put" if match[2] == "on" else "insert", match[1], match[3]))
+        elif match := _TAKE.search(told):
+            found.append(("take", match[1], ""))
+        elif match := _BRIEF.search(told):
+            found += [("find", match[1], ""), ("put", match[1], "stove")]
+    return found
