@@ -135,7 +135,7 @@ WORLDS = {"babyai": babyai, "textworld": textworld, "scienceworld": scienceworld
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("worlds", nargs="*", choices=[*WORLDS, []], default=list(WORLDS))
+    parser.add_argument("worlds", nargs="*", choices=[*WORLDS, []], default=[])  # argparse looks for the default, too
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
