@@ -39,7 +39,7 @@ class Turn:
     parsed: bool = True
     """Whether an action was found in the reply."""
     finish: str = "stop"
-    """Why generation ended: `stop`, `length` or `abort`."""
+    """Why generation ended: `stop`, `length`, `abort`, `context` (full) or `silent` (a player that knows nothing to do)."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0

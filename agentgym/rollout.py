@@ -16,9 +16,11 @@ from agentgym.core import Task, TextEnv
 from agentgym.episode import Episode, append_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.seeding import derive
-from agentgym.workers import LocalWorld, Workers, World
+from agentgym.workers import PLAYERS, LocalWorld, Workers, World
 
 Factory = Callable[[], TextEnv]
+ENDS = {"context": "context", "silent": "failure"}
+"""Why generation ended, and the reason that is of an episode which cannot go on after it."""
 T = TypeVar("T")
 
 
@@ -272,11 +274,11 @@ async def _play(
         started = time.perf_counter()
         role = world.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
-        peek = await world.peek() if agent.engine is None else world.env
+        peek = await world.peek(getattr(agent, "asks", PLAYERS)) if agent.engine is None else world.env
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         turn = await talk.take(observation, info, env=peek, seed=seed, session=session)
-        if turn.finish == "context":
-            episode.reason, episode.success = "context", False
+        if turn.finish in ENDS:
+            episode.reason, episode.success = ENDS[turn.finish], False
             break
         if turn.finish == "abort":
             raise Fault("the engine aborted the request", reason="engine")

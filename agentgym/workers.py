@@ -1,13 +1,14 @@
 """Where worlds live during a rollout: in this process, or, if they may block, in worker processes."""
 
 import asyncio
+import itertools
 import multiprocessing
 import queue
 import signal
 import threading
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from agentgym.core import TextEnv
 from agentgym.errors import Fault
 
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
+PLAYERS = ("oracle", "expert")
+"""Who of a world can be asked what to do next."""
 
 
 class World(Protocol):
@@ -54,8 +57,8 @@ class World(Protocol):
         """Carry out one action within so many seconds."""
         ...
 
-    async def peek(self) -> Any:
-        """Return what agents that are part of the world may look at."""
+    async def peek(self, asked: Sequence[str]) -> Any:
+        """Return what agents that are part of the world may look at; `asked` names players of it that are asked."""
 
     def close(self) -> None:
         """Free what the world holds."""
@@ -88,7 +91,7 @@ class LocalWorld:
         self.role = self.env.role
         return result
 
-    async def peek(self) -> Any:
+    async def peek(self, asked: Sequence[str]) -> Any:
         """Return the world itself, for agents that are part of it."""
         return self.env
 
@@ -246,9 +249,9 @@ class RemoteWorld:
         self.limit, self.role, self.totals, self.tools = status
         return result
 
-    async def peek(self) -> Any:
-        """Return a stand-in that knows what oracle and expert would do next."""
-        return Peek(self.tools, *await self.process.ask(self.number, ("peek",), 60))
+    async def peek(self, asked: Sequence[str]) -> Any:
+        """Return a stand-in that knows what those that are asked would do next."""
+        return Peek(self.tools, *await self.process.ask(self.number, ("peek", tuple(asked)), 60))
 
     def close(self) -> None:
         """Free the world."""
@@ -258,9 +261,9 @@ class RemoteWorld:
 class Peek:
     """What an agent that is part of the world may see of a world in another process."""
 
-    def __init__(self, tools: Mapping[str, Tool], commands: list[str] | None, oracle: list[str], expert: list[str]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], commands: list[str] | None, said: Mapping[str, list[str] | None]) -> None:
         self.tools = tools
-        self._commands, self._oracle, self._expert = commands, oracle, expert
+        self._commands, self._said = commands, said
 
     def admissible(self) -> list[str] | None:
         """Return the commands that are valid now."""
@@ -268,11 +271,17 @@ class Peek:
 
     def oracle(self) -> Iterator[str]:
         """Yield the oracle's next action."""
-        return iter(self._oracle)
+        return self._next("oracle")
 
     def expert(self) -> Iterator[str]:
         """Yield the expert's next action."""
-        return iter(self._expert)
+        return self._next("expert")
+
+    def _next(self, name: str) -> Iterator[str]:
+        said = self._said.get(name)
+        if said is None:
+            raise NotImplementedError(f"the world has no {name}, or its agent does not name it in `asks`")
+        return iter(said)
 
 
 def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
@@ -314,13 +323,14 @@ def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Call
 
 def _answer(env: TextEnv, request: list[Any]) -> Any:
     if request[0] == "peek":
-        return env.admissible(), _first(env.oracle), _first(env.expert)
+        return env.admissible(), {name: _first(getattr(env, name)) for name in request[1]}
     result = env.reset(seed=request[1], options=request[2]) if request[0] == "reset" else env.step(request[1])
     return result, (env.limit, env.role, dict(env.totals), dict(env.tools))
 
 
-def _first(actions: Callable[[], Iterator[str]]) -> list[str]:
+def _first(actions: Callable[[], Iterator[str]]) -> list[str] | None:
+    """Return what is to be done next, nothing where that is not known; None where nobody knows anything."""
     try:
-        return [next(iter(actions()))]
-    except (NotImplementedError, StopIteration):
-        return []
+        return list(itertools.islice(actions(), 1))
+    except NotImplementedError:
+        return None

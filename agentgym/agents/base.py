@@ -18,7 +18,8 @@ class Conversation(Protocol):
         `seed` is a function of (run seed, task, attempt, turn) and all randomness comes from it; `session` names the
         episode to the engine. `env` is for agents that are part of the world (oracle, expert): a model's agent never
         touches it. `turn.action` goes to the world; the rollout fills in what that brought. When the prompt no longer
-        fits the model's context the turn has `finish == "context"` and no action is carried out.
+        fits the model's context the turn has `finish == "context"`, where a player knows nothing to do it has
+        `finish == "silent"`; no action is carried out then.
         """
         ...
 

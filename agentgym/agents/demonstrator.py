@@ -5,7 +5,7 @@ from typing import Any
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
-from agentgym.agents.players import ExpertTalk, Noise
+from agentgym.agents.players import ExpertTalk, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion
@@ -57,6 +57,8 @@ class DemonstrationTalk:
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
         choice = self._expert.choose(env, info, seed)
+        if choice is None:
+            return silent(observation)
         prompt = self.talk.prompt(observation, info)
         ids = self._demonstrator.reply_ids(self.talk, choice.action)
         limit = self._demonstrator.agent.context_tokens

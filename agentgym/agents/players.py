@@ -51,11 +51,18 @@ class Choice:
     mistake: str | None = None
 
 
+def silent(observation: str) -> Turn:
+    """Return the turn of a player that knows nothing to do: it ends the episode as a failure."""
+    return Turn(observation, parsed=False, finish="silent")
+
+
 class _Player:
     """A player's configuration is its whole state, so it is its own conversation."""
 
     engine = None
     sampling = Sampling()
+    asks: tuple[str, ...] = ()
+    """Whom of the world it asks: a world in another process answers for these alone."""
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
         """Start an episode."""
@@ -64,10 +71,10 @@ class _Player:
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`."""
         action = self.choose(env, info, generator("player", seed))
-        return Turn(observation, text=action, action=action)
+        return silent(observation) if action is None else Turn(observation, text=action, action=action)
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
-        """Return the next action."""
+    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
+        """Return the next action; None where there is none to say."""
         raise NotImplementedError
 
     def fork(self) -> Self:
@@ -78,9 +85,11 @@ class _Player:
 class OracleAgent(_Player):
     """Plays the world's own solution, asked for anew at every turn; it may know everything."""
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
-        """Return the next action of a correct solution."""
-        return next(iter(env.oracle()))
+    asks = ("oracle",)
+
+    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
+        """Return the next action of a correct solution; None where the world knows none any more."""
+        return next(iter(env.oracle()), None)
 
 
 class RandomAgent(_Player):
@@ -101,6 +110,8 @@ class RandomAgent(_Player):
 class ExpertAgent(_Player):
     """Plays what the world's expert would do next given what was shown, with mistakes mixed in on request."""
 
+    asks = ("expert",)
+
     def __init__(self, noise: Noise | None = None) -> None:
         self.noise = noise or Noise()
 
@@ -119,6 +130,8 @@ class ExpertTalk:
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
         choice = self.choose(env, info, seed)
+        if choice is None:
+            return silent(observation)
         return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
 
     def extra(self, choice: Choice) -> dict[str, Any]:
@@ -127,9 +140,11 @@ class ExpertTalk:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], seed: int) -> Choice:
-        """Return the next action, a function of what the world has shown, the noise and the seed."""
-        action = next(iter(env.expert()))
+    def choose(self, env: TextEnv, info: Mapping[str, Any], seed: int) -> Choice | None:
+        """Return the next action, a function of what the world has shown, the noise and the seed; None where it has none."""
+        action = next(iter(env.expert()), None)
+        if action is None:
+            return None
         noise = self.noise
         if not (noise.random or noise.invalid or noise.forget):
             return Choice(action)
@@ -160,7 +175,7 @@ def _step_after(env: TextEnv, action: str) -> str | None:
     state = env.snapshot()
     try:
         _, _, terminated, truncated, _ = env.step(action)
-        return None if terminated or truncated else next(iter(env.expert()))
+        return None if terminated or truncated else next(iter(env.expert()), None)
     finally:
         env.restore(state)
 
@@ -195,6 +210,8 @@ class HumanAgent(_Player):
     What the world wrote is shown without control characters, so that it cannot drive the terminal.
     """
 
+    asks = ("oracle",)
+
     def __init__(self, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:
         self._read, self._write = read, write
         self._oracle = False
@@ -209,7 +226,10 @@ class HumanAgent(_Player):
         if not self._oracle:
             action = await asyncio.to_thread(self._ask, info)
         if self._oracle:
-            action = next(iter(env.oracle()))
+            action = next(iter(env.oracle()), None)
+            if action is None:
+                self._write("the oracle knows no way from here")
+                return silent(observation)
             self._write(f"> {printable(action)}")
         return Turn(observation, text=action, action=action)  # pyright: ignore[reportPossiblyUnboundVariable]
 

@@ -96,7 +96,8 @@ class DenseIndex:
         self._vectors = _mapped(path / _VECTORS, self.size, options["dimension"])
         self._index: Any = None if options["search"] == "flat" else _read(self._faiss, path / _FAISS, self.size)
         self._lock = threading.Lock()
-        # faiss multiplies matrices from so many numbers in the queries on: 128,000 where it is not told, 500 queries of 256
+        # For the whole process: from how many numbers in the queries on faiss multiplies matrices. Untold, it waits for
+        # 128,000, which are 500 queries of 256. This decides speed alone: scores are computed anew.
         self._faiss.cvar.distance_compute_blas_threshold = _BATCH * options["dimension"]
 
     def search(self, queries: Sequence[str], count: int) -> list[list[Hit]]:

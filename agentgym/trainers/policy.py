@@ -150,7 +150,9 @@ def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> I
         yield observation
         for _ in range(world.limit):
             commands = info["admissible"]
-            action = next(iter(world.expert()))
+            action = next(iter(world.expert()), None)
+            if action is None:  # it knows nothing to do any more
+                break
             if rng.random() < 0.2:
                 action = commands[int(rng.integers(len(commands)))] if commands and rng.random() < 0.8 else "wrong"
             yield action

@@ -60,6 +60,49 @@ def test_oracle_and_expert_solve() -> None:
     assert len(only) == 1
 
 
+class Maze(Corridor):
+    """A corridor whose expert gives up after a step, and whose oracle is of no use."""
+
+    def expert(self) -> Iterator[str]:
+        yield from ("take key",)[self.place :]
+
+    def oracle(self) -> Iterator[str]:
+        raise RuntimeError("nobody asked for the oracle")
+
+
+class FarMaze(Maze):
+    """The same in a process of its own."""
+
+    blocking = True
+
+
+class Lonely(FarMaze):
+    """A world without an expert."""
+
+    def expert(self) -> Iterator[str]:
+        raise NotImplementedError("no expert")
+
+
+@pytest.mark.parametrize("world", [Maze, FarMaze])
+def test_a_player_that_knows_nothing_to_do_has_failed(world: type[agentgym.TextEnv]) -> None:
+    (episode,) = agentgym.collect(ExpertAgent(), world, tasks=1)
+    assert (episode.reason, episode.success, episode.error) == ("failure", False, None)
+    assert [turn.action for turn in episode.turns] == ["take key"]
+
+
+@pytest.mark.parametrize(("world", "agent"), [(FarMaze, OracleAgent()), (Lonely, ExpertAgent())])
+def test_a_player_that_breaks_down_or_is_not_there_is_a_crash(world: type[agentgym.TextEnv], agent: Any) -> None:
+    (episode,) = agentgym.collect(agent, world, tasks=1)
+    assert (episode.reason, episode.success) == ("crash", None)
+    assert "nobody asked" in (episode.error or "") or "no expert" in (episode.error or "")
+
+
+def test_demonstrations_end_where_the_expert_does() -> None:
+    agent = ChatAgent(ScriptedEngine([]))
+    (episode,) = agentgym.collect(Demonstrator(agent), Maze, tasks=1)
+    assert (episode.reason, len(episode.turns)) == ("failure", 1)
+
+
 def test_random_plays_every_admissible_command_and_repeats_itself_by_seed() -> None:
     counts = Counter(turn.action for played in turns(RandomAgent(), tasks=40) for turn in played)
     assert set(counts) == {"take key", "open door", "walk out", "wait here"}
