@@ -75,6 +75,30 @@ def test_the_life_spans_of_animals_in_sight():
     assert replies(name, shown) == ["focus on parrot egg", "focus on baby mouse"]
 
 
+def test_where_no_animal_is_in_sight_it_looks_again():
+    name, task = "lifespan-longest-lived-then-shortest-lived", LONGEST
+    bare = OUTSIDE.replace("\ta baby beaver\n", "").replace("\ta baby mouse\n\ta parrot egg\n", "")
+    shown = [opening(task, bare), ("look around", bare), ("look around", OUTSIDE)]
+    assert replies(name, shown) == ["look around", "look around", "focus on parrot egg"]
+
+
+def test_what_breaks_a_way_breaks_it_again(monkeypatch):
+    """Equal histories, equal answers: an advisor that something escaped from says nothing that is out of date."""
+
+    def way(memory):
+        yield "wait"
+        yield {"fine": "look around"}[memory.last]
+
+    monkeypatch.setitem(WAYS, "boil", way)
+    shown, advisor = [opening("Boil it.", OUTSIDE), ("wait", "odd"), ("wait", "odd")], Advisor("boil")
+    assert advisor.after(shown[:1]) == "wait"
+    for count in (2, 2, 3, 3):
+        for one in (advisor, Advisor("boil")):
+            with pytest.raises(KeyError, match="odd"):
+                one.after(shown[:count])
+    assert advisor.after([shown[0], ("wait", "fine")]) == "look around"
+
+
 @pytest.mark.parametrize(("degrees", "box"), [("49", "purple"), ("201", "yellow"), ("-12", "purple")])
 def test_the_thermometer_decides(degrees, box):
     text = f"the thermometer measures a temperature of {degrees} degrees celsius"
