@@ -113,8 +113,13 @@ def test_after_other_actions_it_goes_on_from_there():
     assert replies("use-thermometer", shown)[-1] == "go to bathroom"  # the thermometer is held and was focused on
     shown.append(("go to hallway", "You move to the hallway."))
     assert replies("use-thermometer", shown)[-1] == "go to kitchen"  # its door was seen open
-    shown.append(("reset task", "Are you sure?"))
-    assert replies("use-thermometer", shown)[-1] == "open door to kitchen"
+
+
+def test_a_reset_takes_back_what_was_focused_on_and_nothing_else():
+    shown = [opening(MEASURE, BATHROOM), *MEASURED[:6], ("reset task", "You reset the goal progress and focus.")]
+    assert replies("use-thermometer", shown)[-1] == "focus on thermometer"  # which is held
+    shown.append(("focus on thermometer", "You focus on the thermometer."))
+    assert replies("use-thermometer", shown)[-1] == "pick up unknown substance b"  # in the room that it went to
 
 
 def test_a_question_of_another_action_is_not_answered():

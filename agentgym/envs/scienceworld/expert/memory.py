@@ -10,9 +10,6 @@ class Memory:
         """Take the first observation, which is the task and the room it begins in."""
         self.task = opening.partition("\n\n")[0].replace("Task Description:", "").strip()
         self.opening = opening
-        self._start()
-
-    def _start(self) -> None:
         self.room = ""
         self.seen: dict[str, str] = {}
         """What each room looked like when it was last looked at."""
@@ -36,10 +33,9 @@ class Memory:
 
     def notice(self, action: str, text: str) -> None:
         """Learn from an action and its answer."""
-        if action == "reset task":
-            self._start()
-            return
         self.told.append((action, text))
+        if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
+            self.focused = []
         self._look(text)
         if found := re.match(r"You move to the (.+)\.$", text):
             self.doors.add(frozenset((self.room, found[1])))
