@@ -122,6 +122,14 @@ def test_a_reset_takes_back_what_was_focused_on_and_nothing_else():
     assert replies("use-thermometer", shown)[-1] == "pick up unknown substance b"  # in the room that it went to
 
 
+def test_where_it_teleported_to_no_door_was_opened():
+    shown = [opening(MEASURE, BATHROOM), ("teleport to kitchen", "You teleport to the kitchen.")]
+    assert replies("use-thermometer", shown)[-1] == "look around"
+    hidden = KITCHEN.replace("bathroom (that is open)", "bathroom (that is closed)")
+    shown += [("look around", hidden), *MEASURED[3:5]]
+    assert replies("use-thermometer", shown)[-1] == "open door to bathroom"
+
+
 def test_a_question_of_another_action_is_not_answered():
     text = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n0:\tfocus on a\n"
     shown = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]

@@ -37,9 +37,10 @@ class Memory:
         if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
             self.focused = []
         self._look(text)
-        if found := re.match(r"You move to the (.+)\.$", text):
-            self.doors.add(frozenset((self.room, found[1])))
-            self.room = found[1]
+        if found := re.match(r"You (move|teleport) to the (.+)\.$", text):
+            if found[1] == "move":
+                self.doors.add(frozenset((self.room, found[2])))
+            self.room = found[2]
         elif found := re.match(r"open door to (.+)", action):
             if text.startswith(("The door is now open", "The door is already open")):
                 self.doors.add(frozenset((self.room, found[1])))
