@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import agentgym
-from agentgym.envs.scienceworld import simulator, tasks
+from agentgym.envs.scienceworld import answers, simulator, tasks
 from agentgym.envs.scienceworld.expert import WAYS, Advisor
 from agentgym.envs.scienceworld.expert.living import animals
 
@@ -133,7 +133,12 @@ def test_where_it_teleported_to_no_door_was_opened():
 def test_a_question_of_another_action_is_not_answered():
     text = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n0:\tfocus on a\n"
     shown = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]
-    assert replies("lifespan-longest-lived-then-shortest-lived", shown)[-1] == "cancel"
+    name = "lifespan-longest-lived-then-shortest-lived"
+    assert replies(name, shown)[-1] == "cancel"
+    shown += [("help", answers.HELP), ("", f"''{answers.NO_ACTION}"), ("é", f"'é'{answers.NO_ACTION}")]
+    assert replies(name, shown)[2:] == ["cancel"] * 3  # the simulator did not hear of these: it still asks
+    shown.append(("xyzzy", "Unknown action.  Type 'help' for a list of actions"))
+    assert replies(name, shown)[-1] == "focus on parrot egg"
 
 
 def test_one_task_has_no_expert():
@@ -173,6 +178,20 @@ def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
         machine.process.kill()
         machine.process.wait()
     assert next(other.expert()) == next(env.expert()) == said
+
+
+@needs_java
+def test_a_question_stays_open_until_the_simulator_is_answered():
+    env = world(tasks_of="boil")
+    env.reset(seed=0, options={"task": "boil/0"})
+    assert env.step("open door")[0].startswith(simulator.QUESTION)
+    for action in ("help", "", "é", "a" * 201):
+        text = env.step(action)[0]
+        assert answers.own(text) and env.last.startswith(simulator.QUESTION)
+        assert next(env.expert()) == "cancel"
+    assert not answers.own(env.step("cancel")[0])
+    assert next(env.expert()) != "cancel"
+    env.close()
 
 
 @needs_java

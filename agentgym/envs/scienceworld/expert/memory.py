@@ -2,6 +2,8 @@
 
 import re
 
+from agentgym.envs.scienceworld.answers import own
+
 
 class Memory:
     """The task's text and what the observations told since, in the simulator's words."""
@@ -18,12 +20,12 @@ class Memory:
         self.held: list[str] = []
         self.focused: list[str] = []
         self.told: list[tuple[str, str]] = []
-        """The actions since the beginning, and what each was answered."""
+        """The actions that the simulator heard of, and what it answered each."""
         self._look(self.opening.partition("\n\n")[2])
 
     @property
     def last(self) -> str:
-        """The last answer."""
+        """The simulator's last answer."""
         return self.told[-1][1] if self.told else self.opening
 
     @property
@@ -33,6 +35,8 @@ class Memory:
 
     def notice(self, action: str, text: str) -> None:
         """Learn from an action and its answer."""
+        if own(text):
+            return
         self.told.append((action, text))
         if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
             self.focused = []
