@@ -93,6 +93,7 @@ class ScienceWorld(TextEnv):
         self.log: list[str] = []
         self.score = 0
         self._plan: tuple[list[str], tuple[str, ...]] = ([], ())
+        self._advisor = Advisor(task.data["name"])
         with simulator.lent(self) as machine:
             machine.set_up(self._key(), [])
             description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
@@ -150,6 +151,7 @@ class ScienceWorld(TextEnv):
         self._forget()
         self.log, self.score, self.last, self.shown = list(payload[0]), payload[1], payload[2], list(payload[3])
         self._plan = ([], ())
+        self._advisor = Advisor(self.task.data["name"])
 
     def close(self) -> None:
         simulator.give_back(self)
@@ -168,10 +170,7 @@ class ScienceWorld(TextEnv):
 
     def expert(self) -> Iterator[str]:
         """Yield what is to be done by the texts that were shown; nothing in tasks that no way is written for."""
-        known = self.__dict__.get("_advisor")
-        if known is None or known[0] != self.task.id:
-            known = self._advisor = (self.task.id, Advisor(self.task.data["name"]))
-        while (action := known[1].after(self.shown)) is not None:
+        while (action := self._advisor.after(self.shown)) is not None:
             yield action
 
 
