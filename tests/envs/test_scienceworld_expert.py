@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import agentgym
-from agentgym.envs.scienceworld import simulator, tasks
+from agentgym.envs.scienceworld import answers, simulator, tasks
 from agentgym.envs.scienceworld.expert import WAYS, Advisor
 from agentgym.envs.scienceworld.expert.living import animals
 
@@ -75,6 +75,30 @@ def test_the_life_spans_of_animals_in_sight():
     assert replies(name, shown) == ["focus on parrot egg", "focus on baby mouse"]
 
 
+def test_where_no_animal_is_in_sight_it_looks_again():
+    name, task = "lifespan-longest-lived-then-shortest-lived", LONGEST
+    bare = OUTSIDE.replace("\ta baby beaver\n", "").replace("\ta baby mouse\n\ta parrot egg\n", "")
+    shown = [opening(task, bare), ("look around", bare), ("look around", OUTSIDE)]
+    assert replies(name, shown) == ["look around", "look around", "focus on parrot egg"]
+
+
+def test_what_breaks_a_way_breaks_it_again(monkeypatch):
+    """Equal histories, equal answers: an advisor that something escaped from says nothing that is out of date."""
+
+    def way(memory):
+        yield "wait"
+        yield {"fine": "look around"}[memory.last]
+
+    monkeypatch.setitem(WAYS, "boil", way)
+    shown, advisor = [opening("Boil it.", OUTSIDE), ("wait", "odd"), ("wait", "odd")], Advisor("boil")
+    assert advisor.after(shown[:1]) == "wait"
+    for count in (2, 2, 3, 3):
+        for one in (advisor, Advisor("boil")):
+            with pytest.raises(KeyError, match="odd"):
+                one.after(shown[:count])
+    assert advisor.after([shown[0], ("wait", "fine")]) == "look around"
+
+
 @pytest.mark.parametrize(("degrees", "box"), [("49", "purple"), ("201", "yellow"), ("-12", "purple")])
 def test_the_thermometer_decides(degrees, box):
     text = f"the thermometer measures a temperature of {degrees} degrees celsius"
@@ -89,14 +113,32 @@ def test_after_other_actions_it_goes_on_from_there():
     assert replies("use-thermometer", shown)[-1] == "go to bathroom"  # the thermometer is held and was focused on
     shown.append(("go to hallway", "You move to the hallway."))
     assert replies("use-thermometer", shown)[-1] == "go to kitchen"  # its door was seen open
-    shown.append(("reset task", "Are you sure?"))
-    assert replies("use-thermometer", shown)[-1] == "open door to kitchen"
+
+
+def test_a_reset_takes_back_what_was_focused_on_and_nothing_else():
+    shown = [opening(MEASURE, BATHROOM), *MEASURED[:6], ("reset task", "You reset the goal progress and focus.")]
+    assert replies("use-thermometer", shown)[-1] == "focus on thermometer"  # which is held
+    shown.append(("focus on thermometer", "You focus on the thermometer."))
+    assert replies("use-thermometer", shown)[-1] == "pick up unknown substance b"  # in the room that it went to
+
+
+def test_where_it_teleported_to_no_door_was_opened():
+    shown = [opening(MEASURE, BATHROOM), ("teleport to kitchen", "You teleport to the kitchen.")]
+    assert replies("use-thermometer", shown)[-1] == "look around"
+    hidden = KITCHEN.replace("bathroom (that is open)", "bathroom (that is closed)")
+    shown += [("look around", hidden), *MEASURED[3:5]]
+    assert replies("use-thermometer", shown)[-1] == "open door to bathroom"
 
 
 def test_a_question_of_another_action_is_not_answered():
     text = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n0:\tfocus on a\n"
     shown = [opening(LONGEST, OUTSIDE), ("focus on egg", text)]
-    assert replies("lifespan-longest-lived-then-shortest-lived", shown)[-1] == "cancel"
+    name = "lifespan-longest-lived-then-shortest-lived"
+    assert replies(name, shown)[-1] == "cancel"
+    shown += [("help", answers.HELP), ("", f"''{answers.NO_ACTION}"), ("é", f"'é'{answers.NO_ACTION}")]
+    assert replies(name, shown)[2:] == ["cancel"] * 3  # the simulator did not hear of these: it still asks
+    shown.append(("xyzzy", "Unknown action.  Type 'help' for a list of actions"))
+    assert replies(name, shown)[-1] == "focus on parrot egg"
 
 
 def test_one_task_has_no_expert():
@@ -136,6 +178,20 @@ def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
         machine.process.kill()
         machine.process.wait()
     assert next(other.expert()) == next(env.expert()) == said
+
+
+@needs_java
+def test_a_question_stays_open_until_the_simulator_is_answered():
+    env = world(tasks_of="boil")
+    env.reset(seed=0, options={"task": "boil/0"})
+    assert env.step("open door")[0].startswith(simulator.QUESTION)
+    for action in ("help", "", "é", "a" * 201):
+        text = env.step(action)[0]
+        assert answers.own(text) and env.last.startswith(simulator.QUESTION)
+        assert next(env.expert()) == "cancel"
+    assert not answers.own(env.step("cancel")[0])
+    assert next(env.expert()) != "cancel"
+    env.close()
 
 
 @needs_java

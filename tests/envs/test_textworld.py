@@ -1,11 +1,12 @@
 """TextWorld: games that are made the same everywhere, played only by what is possible."""
 
+import os
 import random
 
 import pytest
 
 import agentgym
-from agentgym.errors import BadConfig, MissingExtra, UnknownName
+from agentgym.errors import BadConfig, Fault, MissingExtra, UnknownName
 
 pytest.importorskip("textworld", reason="needs the extra `textworld`")
 
@@ -80,11 +81,69 @@ def test_oldest_games_are_forgotten(tmp_path, monkeypatch):
     for number in range(4):
         for suffix in (".z8", ".json"):
             (tmp_path / f"{number}{suffix}").write_text("")
-            __import__("os").utime(tmp_path / f"{number}{suffix}", (number, number))
+            os.utime(tmp_path / f"{number}{suffix}", (number, number))
     (tmp_path / "gone.z8").symlink_to("nowhere")  # as if another process had deleted it meanwhile
     games._forget_oldest(tmp_path)
     (tmp_path / "gone.z8").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.json", "2.z8", "3.json", "3.z8"]
+
+
+@pytest.mark.parametrize("gone", [(".json",), (".z8",), (".json", ".z8")])
+@pytest.mark.parametrize("known", [False, True])  # whether this process has read the game before
+def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
+    first, env = world(challenge="coin_collector"), world(challenge="coin_collector")
+    text, _ = first.reset(seed=0, options={"task": 0})
+    kept, utime = sorted((tmp_path / "textworld").iterdir()), games.os.utime
+    if not known:
+        games.loaded.cache_clear()
+
+    def forgotten(path):  # after it was found there, before it is read
+        utime(path)
+        for suffix in gone:
+            path.with_suffix(suffix).unlink()
+        monkeypatch.setattr(games.os, "utime", utime)
+
+    monkeypatch.setattr(games.os, "utime", forgotten)
+    assert env.reset(seed=0, options={"task": 0})[0] == text
+    assert sorted((tmp_path / "textworld").iterdir()) == kept and games.os.utime is utime
+    for one in (first, env):
+        one.close()
+
+
+def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
+    env = world(challenge="coin_collector")
+    task = env.tasks(1)[0]
+    place = games.folder() / f"{task.data['content']}.json"
+    place.parent.mkdir()
+    place.write_text("{")
+    place.with_suffix(".z8").write_text("")
+    env.reset(seed=0, options={"task": task})
+    monkeypatch.setattr(games, "compile_into", lambda *_: place.unlink(missing_ok=True))
+    place.write_text("{")
+    games.loaded.cache_clear()
+    other = world(challenge="coin_collector")
+    with pytest.raises(Fault, match="just compiled"):
+        other.reset(seed=0, options={"task": task})
+    for one in (env, other):
+        one.close()
+
+
+def test_games_in_use_are_not_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
+    env = world(challenge="coin_collector")
+    some = env.tasks(2)
+    for task in some:
+        env.reset(seed=0, options={"task": task})
+    places = [games.folder() / f"{task.data['content']}.z8" for task in some]
+    for seconds, place in enumerate(places):
+        os.utime(place, (seconds, seconds))
+    env.reset(seed=0, options={"task": some[0]})  # compiled first, used last
+    monkeypatch.setattr(games, "KEPT", 1)
+    games._forget_oldest(games.folder())
+    assert [place.is_file() for place in places] == [True, False]
+    env.close()
 
 
 def test_options_are_checked(monkeypatch):

@@ -4,7 +4,9 @@
 import pytest
 
 import agentgym
+from agentgym.envs.textworld import notes
 from agentgym.envs.textworld.expert import advise
+from agentgym.envs.textworld.notes import Notes
 from agentgym.envs.textworld.objective import steps_of
 
 HUNGRY = """You are hungry! Let's cook a delicious meal. Check the cookbook in the kitchen for the recipe. Once done, enjoy your meal!
@@ -144,6 +146,16 @@ def test_a_locked_door_sends_it_for_the_key():
     assert advise(told) == "unlock wooden door with old key"
     told += [("unlock wooden door with old key", "You unlock wooden door.")]
     assert advise(told) == "open wooden door"
+
+
+def test_names_do_not_grow_by_what_is_said():
+    told = [("", "Take what is there.\n\n-= Bedroom =-\nA room. On the bed you see an old key and a brass key.")]
+    names = Notes(told).names
+    assert {"old key", "brass key"} < names
+    for turn in range(20):
+        command = f"a k{turn} key and an l{turn} key"
+        told.append((command, f"{command!r} {notes.REFUSED}inventory, look."))
+    assert Notes(told).names == names
 
 
 @pytest.fixture(scope="module")

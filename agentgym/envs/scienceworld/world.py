@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 from agentgym.core import Outcome, TextEnv
 from agentgym.envs.scienceworld import simulator
 from agentgym.envs.scienceworld import tasks as published
+from agentgym.envs.scienceworld.answers import HELP, LONGEST, NO_ACTION
 from agentgym.envs.scienceworld.expert import Advisor
 from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
 from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, unknown
 from agentgym.tasks import Task
-
-LONGEST = 200  # characters of an action
 
 
 class ScienceWorld(TextEnv):
@@ -94,6 +93,7 @@ class ScienceWorld(TextEnv):
         self.log: list[str] = []
         self.score = 0
         self._plan: tuple[list[str], tuple[str, ...]] = ([], ())
+        self._advisor = Advisor(task.data["name"])
         with simulator.lent(self) as machine:
             machine.set_up(self._key(), [])
             description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
@@ -114,9 +114,9 @@ class ScienceWorld(TextEnv):
     def _done(self, action: str) -> str | Outcome:
         command = " ".join(action.split()).lower()
         if not command or len(command) > LONGEST or not command.isascii() or not command.isprintable():
-            return self.invalid(f"{command[:40]!r} is no action: say one in at most {LONGEST} letters, as help explains.")
+            return self.invalid(f"{command[:40]!r}{NO_ACTION}")
         if command == "help":
-            return _HELP
+            return HELP
         with simulator.lent(self) as machine:
             self._repeat(machine)
             text = str(machine.ask(STEP, "step", command)).strip()
@@ -151,6 +151,7 @@ class ScienceWorld(TextEnv):
         self._forget()
         self.log, self.score, self.last, self.shown = list(payload[0]), payload[1], payload[2], list(payload[3])
         self._plan = ([], ())
+        self._advisor = Advisor(self.task.data["name"])
 
     def close(self) -> None:
         simulator.give_back(self)
@@ -169,10 +170,7 @@ class ScienceWorld(TextEnv):
 
     def expert(self) -> Iterator[str]:
         """Yield what is to be done by the texts that were shown; nothing in tasks that no way is written for."""
-        known = self.__dict__.get("_advisor")
-        if known is None or known[0] != self.task.id:
-            known = self._advisor = (self.task.id, Advisor(self.task.data["name"]))
-        while (action := known[1].after(self.shown)) is not None:
+        while (action := self._advisor.after(self.shown)) is not None:
             yield action
 
 
@@ -185,11 +183,3 @@ def _titles() -> dict[str, str]:
 def _task(name: str, variation: int) -> Task:
     data = {"name": name, "variation": variation}
     return Task(_titles()[name], data, f"{name}/{variation}", published.split_of(name, variation))
-
-
-_HELP = (
-    "Actions: look around, look at THING, look in THING, inventory, task, open THING, close THING, activate THING, "
-    "deactivate THING, go PLACE, pick up THING, put down THING, move THING to THING, pour THING in THING, dunk THING in "
-    "THING, mix THING, connect THING to THING, disconnect THING, use THING on THING, read THING, eat THING, flush THING, "
-    "focus on THING, wait (ten turns), wait1 (one turn), reset task. Where a name fits several things, a number is asked."
-)

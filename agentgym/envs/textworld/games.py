@@ -8,11 +8,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.errors import BadConfig, Fault, MissingExtra, unknown
+
+T = TypeVar("T")
 
 CHALLENGES = {
     "coin_collector": "coin_collector",
@@ -119,15 +122,29 @@ def folder() -> Path:
     return Path(base) / "textworld"
 
 
-def playable(challenge: str, level: str, seed: int, content: str) -> tuple[Any, Path]:
-    """Return a game and its compiled story, made where there is none yet; a Fault where the compiler fails.
+def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[Any, Path], T]) -> T:
+    """Return what a reader makes of a game and its compiled story, made where there is none yet.
 
-    Reading a game that was kept takes some 15 ms, making it again 10 to 400.
+    Another process may forget them while they are read: they are compiled once more then. A Fault where the compiler
+    fails, or where they cannot be read even so. Reading a game that was kept takes some 15 ms, making it again 10 to 400.
     """
     place = folder() / f"{content}.z8"
-    if not is_kept(place):
-        compile_into(place, made(challenge, level, seed))
-    return loaded(place.with_suffix(".json")), place
+    if is_kept(place):
+        with suppress(OSError):  # a folder that cannot be written to can be played from
+            os.utime(place)
+        with suppress(*_unreadable()):
+            return reader(loaded(place.with_suffix(".json")), place)
+    compile_into(place, made(challenge, level, seed))
+    try:
+        return reader(loaded(place.with_suffix(".json")), place)
+    except _unreadable() as error:
+        raise Fault(f"TextWorld could not read a game that it has just compiled: {str(error)[:300]}") from error
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return what is raised where a game or its story is missing or no game; the last by the package, for the first."""
+    wrappers = importlib.import_module("textworld.envs.wrappers.tw_inform7")
+    return FileNotFoundError, ValueError, wrappers.MissingGameInfosError
 
 
 @functools.lru_cache(maxsize=32)
@@ -168,15 +185,15 @@ def compile_into(place: Path, game: Any) -> None:
 
 
 def _forget_oldest(place: Path) -> None:
-    """Delete the games beyond KEPT that were compiled first."""
-    stories = sorted(place.glob("*.z8"), key=_made_at)
+    """Delete the games beyond KEPT that were used least recently."""
+    stories = sorted(place.glob("*.z8"), key=_used_at)
     for path in stories[: max(len(stories) - KEPT, 0)]:
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
 
 
-def _made_at(path: Path) -> float:
-    """Return when a file was written; a file that another process has just forgotten counts as new."""
+def _used_at(path: Path) -> float:
+    """Return when a story was written or read last; a file that another process has just forgotten counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -69,7 +69,7 @@ class Notes:
         """Return the names of things worth following: what the recipe and the objective name, and keys."""
         asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
         names = {"knife", "cookbook", "meal", *asked}
-        for _, text in told:
+        for text in [text for _, text in told if REFUSED not in text]:  # which quotes the player
             found = _RECIPE.search(text)
             if found:
                 self.recipe = {name.strip().lower(): [] for name in found[1].splitlines() if name.strip()}

@@ -3,9 +3,9 @@
 import importlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from agentgym.envs.textworld.notes import REFUSED
 from agentgym.envs.textworld.policy import Policy
 from agentgym.errors import BadConfig, Fault, unknown
 from agentgym.tasks import Task
+
+T = TypeVar("T")
 
 SHOWN = 30
 """Possible commands that are named after one that is not possible."""
@@ -104,7 +106,7 @@ class TextWorld(TextEnv):
         content = task.data["content"]
         if self._played[0] != content:
             self._played = ("", [])
-            self._load(*_playable(task))
+            _read(task, self._load)
         self._now, self._played = self._game.reset(), (content, [])
 
     def _load(self, game: Any, path: Path) -> None:
@@ -114,7 +116,7 @@ class TextWorld(TextEnv):
             infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
             interpreter = importlib.import_module("textworld.envs").JerichoEnv(infos)
             self._game = importlib.import_module("textworld.envs.wrappers").TWInform7(interpreter)
-        else:
+        elif self._game.unwrapped._jericho is not None:  # None where a story could not be read
             self._game.unwrapped._jericho._cache.clear()  # it would keep every story that it ever played
         self._game.unwrapped._game = game  # what the package would read from the file once more
         self._game.load(str(path))
@@ -182,7 +184,7 @@ class TextWorld(TextEnv):
         """Yield the package's own winning policy, which takes back what leads away from it."""
         policy = self._policy
         if policy is None or policy.key != self.task.data["content"] or policy.log != self.log[: len(policy.log)]:
-            policy = Policy(self.task.data["content"], _playable(self.task)[0])
+            policy = Policy(self.task.data["content"], _read(self.task, lambda game, _: game))
         for command in self.log[len(policy.log) :]:
             policy.follow(command)
         self._policy = policy
@@ -194,8 +196,9 @@ class TextWorld(TextEnv):
             yield advise(self.told)
 
 
-def _playable(task: Task) -> tuple[Any, Path]:
-    return games.playable(*(task.data[name] for name in ("challenge", "settings", "seed", "content")))
+def _read(task: Task, reader: Callable[[Any, Path], T]) -> T:
+    data = task.data
+    return games.read(data["challenge"], data["settings"], data["seed"], data["content"], reader)
 
 
 def found(action: str, possible: Sequence[str]) -> str | None:

@@ -44,18 +44,17 @@ class Advisor:
         """Return the next action after actions and answers, the first observation first; None where none is known."""
         if self._way is None:
             return None
-        count = len(self._shown)
-        if not count or list(shown[:count]) != self._shown:
-            count = 1
-            self._shown = [shown[0]]
+        known, self._shown = self._shown, []  # what escapes from a way leaves nothing behind that would be gone on from
+        if not known or list(shown[: len(known)]) != known:
+            known = [shown[0]]
             self._memory = Memory(shown[0][1])
             self._begin()
-        for action, text in shown[count:]:
+        for action, text in shown[len(known) :]:
             self._follow(action, text)
+        self._shown = list(shown)
         return self._said
 
     def _follow(self, action: str, text: str) -> None:
-        self._shown.append((action, text))
         self._memory.notice(action, text)
         if action != self._said:
             self._begin()

@@ -29,6 +29,11 @@ def animals(view: str) -> list[str]:
     return [name for name in names if re.match(YOUNG, name)]
 
 
+def by_lifespan(names: list[str]) -> list[str]:
+    """Return animals in the order of their life spans, the longest first."""
+    return sorted(names, key=lambda name: next((n for n, one in enumerate(LIFESPAN) if one in name), 0))
+
+
 def find(memory: Memory) -> Play:
     """Focus on a thing of a kind and move it to a box."""
     kind, box, room = asked(memory, r"find a\(n\) (.+?)\. .* move it to the (.+?) in the (.+?)\.")
@@ -66,7 +71,9 @@ def lifespan(memory: Memory) -> Play:
     for want in re.findall("the (longest|shortest) life span", memory.task.partition("First, focus")[0])[
         len(memory.focused) :
     ]:
-        order = sorted(animals(view), key=lambda name: next((n for n, one in enumerate(LIFESPAN) if one in name), 0))
+        while not (order := by_lifespan(animals(view))):  # the agent is elsewhere, or none can be seen there now
+            yield from walk(memory, "outside")
+            view = yield from look()
         text = yield from focus(memory, order[0] if want == "longest" else order[-1])
         view = memory.view if "You focus" in text else (yield from look())
     return memory.last

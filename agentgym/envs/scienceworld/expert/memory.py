@@ -2,6 +2,8 @@
 
 import re
 
+from agentgym.envs.scienceworld.answers import own
+
 
 class Memory:
     """The task's text and what the observations told since, in the simulator's words."""
@@ -10,9 +12,6 @@ class Memory:
         """Take the first observation, which is the task and the room it begins in."""
         self.task = opening.partition("\n\n")[0].replace("Task Description:", "").strip()
         self.opening = opening
-        self._start()
-
-    def _start(self) -> None:
         self.room = ""
         self.seen: dict[str, str] = {}
         """What each room looked like when it was last looked at."""
@@ -21,12 +20,12 @@ class Memory:
         self.held: list[str] = []
         self.focused: list[str] = []
         self.told: list[tuple[str, str]] = []
-        """The actions since the beginning, and what each was answered."""
+        """The actions that the simulator heard of, and what it answered each."""
         self._look(self.opening.partition("\n\n")[2])
 
     @property
     def last(self) -> str:
-        """The last answer."""
+        """The simulator's last answer."""
         return self.told[-1][1] if self.told else self.opening
 
     @property
@@ -36,14 +35,16 @@ class Memory:
 
     def notice(self, action: str, text: str) -> None:
         """Learn from an action and its answer."""
-        if action == "reset task":
-            self._start()
+        if own(text):
             return
         self.told.append((action, text))
+        if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
+            self.focused = []
         self._look(text)
-        if found := re.match(r"You move to the (.+)\.$", text):
-            self.doors.add(frozenset((self.room, found[1])))
-            self.room = found[1]
+        if found := re.match(r"You (move|teleport) to the (.+)\.$", text):
+            if found[1] == "move":
+                self.doors.add(frozenset((self.room, found[2])))
+            self.room = found[2]
         elif found := re.match(r"open door to (.+)", action):
             if text.startswith(("The door is now open", "The door is already open")):
                 self.doors.add(frozenset((self.room, found[1])))
