@@ -192,10 +192,12 @@ class MoveEvent(Family):
     sites = ("calendar",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        condition = "organiser = ?" if possible else "organiser <> ?"
-        rows = choose(rng, coming(state, condition, state.me.username), 1 + difficulty // 2 if possible else 1)
-        if not rows:
+        own, foreign = (coming(state, f"organiser {sign} ?", state.me.username) for sign in ("=", "<>"))
+        rows = choose(rng, own, 1 + difficulty // 2)
+        if not rows or not foreign:
             raise Unfit
+        if not possible:
+            rows[int(rng.integers(len(rows)))] = pick(rng, foreign)
         moves: dict[str, tuple[str, str]] = {}
         for row in rows:
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
