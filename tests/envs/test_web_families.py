@@ -163,3 +163,7 @@ def test_families_that_find_nothing_say_so():
 
     with pytest.raises(BadConfig, match="no task of nowhere that can be done"):
         Nowhere().draw_one(generator("test", 0), 0, True)
+
+
+def test_no_event_is_moved_where_one_cannot_be():
+    follow(FAMILIES["calendar-move"], 5, range(10, 40))

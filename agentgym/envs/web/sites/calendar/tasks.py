@@ -213,10 +213,12 @@ class MoveEvent(Family):
             state.change("calendar", sql, when, start, finish, row["id"])
 
     def solve(self, ask: Ask) -> Plan:
-        for title, (when, start) in ask["moves"].items():
+        for title in ask["moves"]:
             page = yield from open_event(title)
             if not page.has("link", "Move event"):
                 raise Impossible
+        for title, (when, start) in ask["moves"].items():
+            yield from open_event(title)
             yield Click("link", "Move event")
             yield Fill("Date", when)
             yield Fill("Start", start)
