@@ -1,11 +1,18 @@
 """Every task family: its plan solves it through the pages, and nothing less does."""
 
+from datetime import date, timedelta
+
 import pytest
 from web_pages import TextBrowser, made, solved
 
-from agentgym.envs.web.family import plain
+from agentgym.envs.web.family import Family, absent, plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
+from agentgym.envs.web.sites.calendar.data import KINDS
+from agentgym.envs.web.state import EpisodeState
+from agentgym.envs.web.words import NOUNS
+from agentgym.errors import BadConfig
+from agentgym.seeding import generator
 
 FAMILIES = families()
 SEEDS = range(3)
@@ -129,3 +136,34 @@ def test_an_amount_without_cents_too(said):
 )
 def test_an_amount_that_is_rounded_vague_or_another_is_wrong(said, meant):
     assert plain(said) != plain(meant)
+
+
+def test_all_families_draw_tasks_however_large_the_sites_are():
+    for possible in (True, False):
+        for name, family in FAMILIES.items():
+            if possible or not family.always_possible:
+                _, data = family.draw_one(generator("test", 0, 12), 12, possible)
+                assert data["possible"] == possible, name
+
+
+def test_days_and_titles_of_large_calendars_do_not_run_out():
+    state = EpisodeState(0, 15)
+    titles = [row["title"] for row in state.rows("calendar", "SELECT title FROM event ORDER BY day")]
+    last = state.one("calendar", "SELECT max(day) FROM event")
+    assert len(titles) == len(set(titles)) > len(NOUNS) * len(KINDS)
+    assert date.fromisoformat(last) > state.now.date() + timedelta(weeks=18)
+
+
+def test_families_that_find_nothing_say_so():
+    class Nowhere(Family):
+        name = "nowhere"
+
+        def make(self, rng, difficulty, state, possible):
+            return absent(["only"], lambda: "only"), {}
+
+    with pytest.raises(BadConfig, match="no task of nowhere that can be done"):
+        Nowhere().draw_one(generator("test", 0), 0, True)
+
+
+def test_no_event_is_moved_where_one_cannot_be():
+    follow(FAMILIES["calendar-move"], 5, range(10, 40))

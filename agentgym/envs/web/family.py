@@ -1,14 +1,15 @@
 """A task family: what is asked, what must be true in the end, and a plan that gets there."""
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Impossible, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
+from agentgym.errors import BadConfig
 from agentgym.seeding import generator
 
 Ask = dict[str, Any]
@@ -19,7 +20,13 @@ Made = tuple[str, dict[str, Any]]
 IMPOSSIBLE_SHARE = 0.15
 """How many of a family's tasks cannot be done, in every family that has such tasks."""
 
+MOST_SITES = 200
+"""How many sites are drawn for a task before the family is said to have none at such a difficulty."""
+MOST_DRAWS = 1000
+"""How often something is made up before sites are said to leave no room for it."""
+
 _SEEDS = 2**31
+_Item = TypeVar("_Item")
 
 
 class Unfit(LookupError):
@@ -43,12 +50,19 @@ class Family:
 
         Whether it can be done is drawn here and nowhere else; sites that do not fit are drawn again.
         """
-        possible = float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible
-        while True:
+        return self.draw_one(rng, difficulty, float(rng.random()) >= IMPOSSIBLE_SHARE or self.always_possible)
+
+    def draw_one(self, rng: np.random.Generator, difficulty: int, possible: bool) -> Made:
+        """Draw a task that can be done, or one that cannot; BadConfig where many sites of this difficulty hold none."""
+        for _ in range(MOST_SITES):
             try:
                 return self._of_seed(int(rng.integers(_SEEDS)), difficulty, possible)
             except Unfit:
                 continue
+        raise BadConfig(
+            f"no task of {self.name} that can{'' if possible else 'not'} be done in {MOST_SITES} draws of its sites at "
+            f"difficulty {difficulty}; expected one: choose a lower difficulty, or leave the family out (`families`)"
+        )
 
     def _of_seed(self, seed: int, difficulty: int, possible: bool) -> Made:
         state = EpisodeState(seed, difficulty)
@@ -147,12 +161,29 @@ def _dated(text: str) -> str:
     return text
 
 
-def absent(known: list[str], draw: Callable[[], str]) -> str:
-    """Return what `draw` makes up that is none of the known ones."""
-    while True:
+def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
+    """Return the first of what `draw` makes up that fits; Unfit where nothing does in many draws."""
+    for _ in range(MOST_DRAWS):
         found = draw()
-        if found not in known:
+        if fits(found):
             return found
+    raise Unfit
+
+
+def absent(known: Collection[str], draw: Callable[[], str]) -> str:
+    """Return what `draw` makes up that is none of the known ones; Unfit where they seem to be all there is."""
+    return fitting(draw, lambda found: found not in known)
+
+
+def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> int:
+    """Draw a place up to `most` (or the first one above) that some of the counts reach and others do not; Unfit without one.
+
+    Tasks that can be done and tasks that cannot so ask for the same places.
+    """
+    first, last = min(counts) + 1, max(counts)
+    if first > last:
+        raise Unfit
+    return int(rng.integers(first, max(first, min(last, most)) + 1))
 
 
 def every_page(page: Page, column: str) -> Generator[Step, Page, list[dict[str, str]]]:

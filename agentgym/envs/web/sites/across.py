@@ -28,7 +28,7 @@ class Recommend(Family):
             board = absent(boards, lambda: words.pick(rng, words.TOPICS).title())
         category = words.pick(rng, list(CATEGORIES))
         if self._cheapest(state, category) is None:
-            return self.make(rng, difficulty, state, possible)
+            raise Unfit
         ask = {"board": board, "category": category, "title": title(rng)}
         text = (
             f'Start a topic on the board {board} of the forum with the title "{ask["title"]}". Its text is the name of '

@@ -32,11 +32,13 @@ KINDS = (
 ROOMS = ("Room Ash", "Room Birch", "Room Cedar", "Room Elm", "Room Oak", "Room Pine", "Room Willow")
 WEEKS = 4
 """Weeks before and after the episode's day that hold events at size 0."""
+_MOST_A_DAY = 11
+"""Events that fit into a day: half an hour each at least, with as much between them."""
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:
     """Fill a database: one to three events a day; a week more on both sides, and more events a day, with each size."""
-    titles = event_titles(rng)
+    titles = event_titles(rng, size)
     today = setting.now.date()
     monday = today - timedelta(days=today.weekday())
     for week in range(-WEEKS - size, WEEKS + size + 1):
@@ -44,9 +46,15 @@ def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: S
             _fill_day(db, rng, size, setting, monday + timedelta(days=7 * week + weekday), titles)
 
 
-def event_titles(rng: np.random.Generator) -> list[str]:
-    """Return titles of events in random order, no two alike."""
-    titles = [f"{noun.capitalize()} {kind}" for noun in NOUNS for kind in KINDS]
+def event_titles(rng: np.random.Generator, size: int) -> list[str]:
+    """Return titles of events in random order, no two alike, at least a sixth more than a calendar of the size holds.
+
+    Large calendars have numbered things too (Bridge 2 review), which no search for a plain title finds.
+    """
+    most = 7 * (2 * (WEEKS + size) + 1) * min(3 + size // 2, _MOST_A_DAY)
+    series = range(1, 2 + most * 6 // 5 // (len(NOUNS) * len(KINDS)))
+    things = [noun.capitalize() if number == 1 else f"{noun.capitalize()} {number}" for number in series for noun in NOUNS]
+    titles = [f"{thing} {kind}" for thing in things for kind in KINDS]
     return [titles[int(position)] for position in rng.permutation(len(titles))]
 
 
@@ -57,7 +65,7 @@ def _fill_day(
     minute = 8 * 60 + 30 * int(rng.integers(0, 4))
     for _ in range(int(rng.integers(1, 4)) + size // 2):
         length = 30 * int(rng.integers(1, 5))
-        if minute + length > 19 * 60 or not titles:
+        if minute + length > 19 * 60:
             return
         others = choose(rng, list(setting.others), int(rng.integers(0, 5)))
         foreign = bool(others) and rng.random() < 0.3

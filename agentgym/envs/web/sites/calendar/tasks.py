@@ -60,8 +60,8 @@ def coming(state: EpisodeState, where: str = "1", *values: Any) -> list[Any]:
 
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
     """Return a title that no event has."""
-    known = [row["title"] for row in state.rows("calendar", "SELECT title FROM event")]
-    return absent(known, lambda: event_titles(rng)[0])
+    known = {row["title"] for row in state.rows("calendar", "SELECT title FROM event")}
+    return next(title for title in event_titles(rng, state.size) if title not in known)
 
 
 def written_day(text: str) -> str:
@@ -103,18 +103,31 @@ class FirstFree(Family):
     sites = ("calendar",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        while True:
-            chosen = (state.now + timedelta(days=int(rng.integers(-20, 20)))).date().isoformat()
-            length = 60 * int(rng.integers(1, 5) if rng.random() < 0.9 else rng.integers(5, 9))
-            rows = state.rows("calendar", "SELECT start, finish FROM event WHERE day = ?", chosen)
-            free = first_gap([(row["start"], row["finish"]) for row in rows], length)
-            if bool(free) == possible and free != "08:00":  # too easy a guess
-                break
+        days = [(state.now + timedelta(days=ahead)).date().isoformat() for ahead in range(-20, 20)]
+        sql = "SELECT start, finish FROM event WHERE day = ?"
+        events = {day: [(row["start"], row["finish"]) for row in state.rows("calendar", sql, day)] for day in days}
+
+        def fits(length: int) -> list[str]:
+            frees = {day: first_gap(events[day], length) for day in days}
+            # a day that is free from eight on is too easy a guess
+            return [day for day, free in frees.items() if bool(free) == possible and free != "08:00"]
+
+        length = 60 * pick(rng, self._lengths(list(events.values())))
+        chosen = pick(rng, fits(length))
+        free = first_gap(events[chosen], length)
         text = (
             f"At what time does the first free period of {length // 60} hour{'s' * (length > 60)} begin in my calendar on "
             f"{day(chosen)}, within the working day from 08:00 to 18:00? Answer with the time."
         )
         return text, question({"day": chosen, "length": length}, free)
+
+    def _lengths(self, days: list[list[tuple[str, str]]]) -> list[int]:
+        """Return the hours that some days have free, but not from eight on, and others have not."""
+        gaps = {hours: {first_gap(events, 60 * hours) for events in days} for hours in range(1, 11)}
+        found = [hours for hours, starts in gaps.items() if "" in starts and starts - {"", "08:00"}]
+        if not found:
+            raise Unfit
+        return found
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
@@ -179,10 +192,12 @@ class MoveEvent(Family):
     sites = ("calendar",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        condition = "organiser = ?" if possible else "organiser <> ?"
-        rows = choose(rng, coming(state, condition, state.me.username), 1 + difficulty // 2 if possible else 1)
-        if not rows:
+        own, foreign = (coming(state, f"organiser {sign} ?", state.me.username) for sign in ("=", "<>"))
+        rows = choose(rng, own, 1 + difficulty // 2)
+        if not rows or not foreign:
             raise Unfit
+        if not possible:
+            rows[int(rng.integers(len(rows)))] = pick(rng, foreign)
         moves: dict[str, tuple[str, str]] = {}
         for row in rows:
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
@@ -198,10 +213,12 @@ class MoveEvent(Family):
             state.change("calendar", sql, when, start, finish, row["id"])
 
     def solve(self, ask: Ask) -> Plan:
-        for title, (when, start) in ask["moves"].items():
+        for title in ask["moves"]:
             page = yield from open_event(title)
             if not page.has("link", "Move event"):
                 raise Impossible
+        for title, (when, start) in ask["moves"].items():
+            yield from open_event(title)
             yield Click("link", "Move event")
             yield Fill("Date", when)
             yield Fill("Start", start)

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Generator
+from itertools import product
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, contested, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Step
 from agentgym.envs.web.sites.forum.data import title
 from agentgym.envs.web.state import EpisodeState, choose
@@ -80,22 +81,19 @@ class MostVotes(Family):
     sites = ("forum",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        place = 1 + int(rng.integers(0, 1 + difficulty))
-        boards = state.rows("forum", "SELECT * FROM board ORDER BY id")
-        while True:
-            board, person = words.pick(rng, boards), words.pick(rng, state.setting.people)
-            sql = "SELECT title FROM topic WHERE board = ? AND username = ? ORDER BY votes DESC"
-            rows = state.rows("forum", sql, board["id"], person.username)
-            if (len(rows) >= place) == possible:
-                break
-            place = max(1, place - 1)
+        boards = {row["id"]: row["name"] for row in state.rows("forum", "SELECT id, name FROM board ORDER BY id")}
+        topics = {one: list[str]() for one in product(boards, (person.username for person in state.setting.people))}
+        for row in state.rows("forum", "SELECT title, board, username FROM topic ORDER BY votes DESC"):
+            topics[row["board"], row["username"]].append(row["title"])
+        place = contested(rng, [len(titles) for titles in topics.values()], 1 + difficulty)
+        (board, username), titles = words.pick(rng, [one for one in topics.items() if (len(one[1]) >= place) == possible])
+        name = next(person.name for person in state.setting.people if person.username == username)
         text = (
-            f"Of the topics that {person.name} started on the board {board['name']} of the forum, which has the "
+            f"Of the topics that {name} started on the board {boards[board]} of the forum, which has the "
             f"{ordinal(place)}most votes? Answer with its title."
         )
-        answer = rows[place - 1]["title"] if possible else ""
-        ask = {"board": board["name"], "author": person.name, "place": place}
-        return text, question(ask, answer)
+        ask = {"board": boards[board], "author": name, "place": place}
+        return text, question(ask, titles[place - 1] if possible else "")
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_board(ask["board"], "votes")
@@ -262,7 +260,7 @@ class Subscribe(Family):
         least = int(words.pick(rng, rows[1:])["n"])
         wanted = {row["id"] for row in rows if row["n"] >= least}
         if wanted == {row["board"] for row in state.rows("forum", "SELECT board FROM subscription")}:
-            return self.make(rng, difficulty, state, possible)
+            raise Unfit
         text = (
             f"In the forum, subscribe me to every board that has at least {least} topics, and unsubscribe me from every "
             "board that has fewer."

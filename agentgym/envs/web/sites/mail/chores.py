@@ -10,7 +10,7 @@ from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, 
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.mail.data import FOLDERS, phone
 from agentgym.envs.web.state import EpisodeState, choose
-from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, PLACES, paragraph, pick, sentence
+from agentgym.envs.web.words import ADJECTIVES, FIRST_NAMES, LAST_NAMES, NOUNS, PLACES, paragraph, pick, sentence
 
 MAIL = "http://mail.test"
 _AMOUNT = re.compile(r"is (\$[\d,]+\.\d\d)\.")
@@ -67,6 +67,27 @@ def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
     """Return the name of a person who is nowhere."""
     known = [person.name for person in state.setting.people]
     return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
+
+
+def _number(rng: np.random.Generator, digits: int) -> str:
+    """Return a number of so many digits."""
+    lowest = int("1".ljust(digits, "0"))
+    return str(int(rng.integers(lowest, 10 * lowest)))
+
+
+def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) -> str:
+    """Return a subject that no message has, of the same kind as one that some message has."""
+    known = {row["subject"] for row in state.rows("mail", "SELECT subject FROM message")}
+
+    def another() -> str:
+        if re.search(r"\d", subject):  # an invoice, a case, a request for a review: another number of as many digits
+            return re.sub(r"\d+", lambda found: _number(rng, len(found[0])), subject)
+        start = subject.rpartition(" ")[0]
+        if start == "Your hotel in":
+            return f"{start} {pick(rng, PLACES)}"
+        return f"{start if start == 'Meeting about the' else pick(rng, ADJECTIVES).capitalize()} {pick(rng, NOUNS)}"
+
+    return absent(known, another)
 
 
 class MailFact(Family):
@@ -167,8 +188,7 @@ class AnswerMail(Family):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         sql = "SELECT subject, sender FROM message WHERE folder = 'Inbox' ORDER BY id"
         row = pick(rng, state.rows("mail", sql))
-        known = [one["subject"] for one in state.rows("mail", "SELECT subject FROM message")]
-        subject = row["subject"] if possible else absent(known, lambda: sentence(rng).removesuffix("."))
+        subject = row["subject"] if possible else absent_subject(rng, state, row["subject"])
         body, to = paragraph(rng, 1 + difficulty), ""
         if rng.random() < 0.5:
             others = [person.name for person in state.setting.others if person.email != row["sender"]]
@@ -246,10 +266,8 @@ class FileAway(Family):
         rows = state.rows("mail", "SELECT subject FROM message WHERE folder = 'Inbox' ORDER BY id")
         subjects = [row["subject"] for row in choose(rng, rows, 1 + difficulty)]
         if not possible:
-            everything = [row["subject"] for row in state.rows("mail", "SELECT subject FROM message")]
-            subjects[int(rng.integers(len(subjects)))] = absent(
-                everything, lambda: f"Invoice {int(rng.integers(1000, 9999))}"
-            )
+            one = int(rng.integers(len(subjects)))
+            subjects[one] = absent_subject(rng, state, subjects[one])
         folder = absent(known, lambda: pick(rng, FOLDERS))
         told = ", ".join(f'"{subject}"' for subject in subjects)
         text = f"Make a folder {folder} in my mail and move these messages into it: {told}."

@@ -105,7 +105,7 @@ def invoices(rng: np.random.Generator, size: int, setting: Setting, firms: list[
 def bookings(rng: np.random.Generator, size: int, setting: Setting, firms: list[tuple[str, str]]) -> list[Draft]:
     """Return confirmed bookings of hotels: code, place, day of arrival, nights."""
     drafts: list[Draft] = []
-    for town in choose(rng, list(PLACES), 3 + size):
+    for town in choose(rng, list(PLACES), min(3 + size, len(PLACES) - 5)):  # some stay free
         code = "".join(LETTERS[int(position)] for position in rng.integers(0, len(LETTERS), 6))
         arrival, nights = setting.now + timedelta(days=int(rng.integers(5, 60))), int(rng.integers(1, 8))
         body = (

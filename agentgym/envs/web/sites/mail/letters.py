@@ -41,7 +41,7 @@ class MilestoneLetter(Family):
         rows = state.rows("tracker", sql)
         row = pick(rng, rows)
         known = [one["title"] for one in rows if one["slug"] == row["slug"]]
-        title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 10))}.{int(rng.integers(10))}")
+        title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 9))}.{int(rng.integers(4))}")
         people = colleagues(rng, state, 1 + difficulty)
         text = (
             f"Write one mail to {', '.join(people)} with the subject {row['slug']} {title}, and as its text nothing but the "

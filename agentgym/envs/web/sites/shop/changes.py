@@ -231,7 +231,7 @@ class ClearWishes(Family):
             gone = [row["name"] for row in rows if row["category"] == category]
             text = f"is of the category {category}"
         if not gone:
-            return self.make(rng, difficulty, state, possible)
+            raise Unfit
         return f"Take everything off my wish list in the shop that {text}.", asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Generator
 from datetime import datetime
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, contested, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.shown import day, money
 from agentgym.envs.web.sites.shop.data import CATEGORIES, SHIPPING
@@ -89,16 +91,13 @@ class Cheapest(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY price, name")
-        place = 1 + int(rng.integers(0, 1 + difficulty))
-        while True:
-            category, colour = words.pick(rng, list(CATEGORIES)), words.pick(rng, words.COLOURS[:8])
-            fits = [row for row in rows if (row["category"], row["colour"]) == (category, colour)]
-            prices = [row["price"] for row in fits]
-            if possible and len(fits) >= place and prices.count(prices[place - 1]) == 1:
-                break
-            if not possible and len(fits) < place:
-                break
-            place = max(1, place - 1) if possible else place + 1
+        kinds = {kind: list[Any]() for kind in product(CATEGORIES, words.COLOURS[:8])}
+        for row in rows:
+            kinds[row["category"], row["colour"]].append(row)
+        place = contested(rng, [len(found) for found in kinds.values()], 1 + difficulty)
+        (category, colour), fits = words.pick(rng, [one for one in kinds.items() if (len(one[1]) >= place) == possible])
+        if possible and [row["price"] for row in fits].count(fits[place - 1]["price"]) > 1:
+            raise Unfit
         text = (
             f"Which {colour} product of the category {category} is the {ordinal(place)}cheapest in the shop, of those "
             "in stock? Answer with its name."
@@ -132,21 +131,18 @@ class Reviewer(Family):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         names = {person.username: person.name for person in state.setting.people}
         products = state.rows("shop", "SELECT id, name FROM product WHERE id IN (SELECT product FROM review) ORDER BY id")
-        while True:
-            product, stars = words.pick(rng, products), int(rng.integers(1, 6))
-            rows = state.rows(
-                "shop", "SELECT * FROM review WHERE product = ? AND stars = ? ORDER BY day DESC", product["id"], stars
-            )
-            if possible and rows and [row["day"] for row in rows].count(rows[0]["day"]) == 1:
-                break
-            if not possible and not rows:
-                break
+        sql = "SELECT * FROM review WHERE product = ? AND stars = ? ORDER BY day DESC"
+        one, stars = words.pick(rng, products), int(rng.integers(1, 6))
+        rows = state.rows("shop", sql, one["id"], stars)
+        clear = [row["day"] for row in rows].count(rows[0]["day"]) == 1 if rows else False
+        if bool(rows) != possible or clear != possible:
+            raise Unfit
         text = (
-            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {product['name']} "
+            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {one['name']} "
             "in the shop? Answer with the full name."
         )
         writer = names[rows[0]["username"]] if possible else ""
-        return text, question({"product": product["name"], "stars": stars}, writer)
+        return text, question({"product": one["name"], "stars": stars}, writer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_product(ask["product"])

@@ -1,7 +1,8 @@
 """Task families that ask what the tracker says, and the steps that all its families share."""
 
+import re
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from agentgym.envs.web.family import Ask, Family, Made, absent, every_page, ordinal, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.tracker.data import unused_titles
-from agentgym.envs.web.sites.tracker.words import LABELS, SETTINGS
+from agentgym.envs.web.sites.tracker.words import FIRST, LABELS, SECOND, SETTINGS
 from agentgym.envs.web.state import EpisodeState
-from agentgym.envs.web.words import pick
+from agentgym.envs.web.words import FIRST_NAMES, LAST_NAMES, pick
 
 TRACKER = "http://tracker.test"
 CONTAINS, FILTER = "Contains", Click("button", "Filter")
@@ -71,6 +72,12 @@ def list_labels(project: str, wanted: str) -> Plan:
         raise Impossible
 
 
+def nobody(rng: np.random.Generator, state: EpisodeState) -> str:
+    """Return the name of a person who is nowhere."""
+    known = [person.name for person in state.setting.people]
+    return absent(known, lambda: f"{pick(rng, FIRST_NAMES)} {pick(rng, LAST_NAMES)}")
+
+
 def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
     """Return the title of an issue that is nowhere in the tracker."""
     known = [row["title"] for row in state.rows("tracker", "SELECT title FROM issue")]
@@ -92,13 +99,27 @@ class CountIssues(Family):
         counts = self._counts(state, project, 1 + difficulty)
         wanted = pick(rng, sorted(set(counts.values())))  # first, for of most kinds there are one or two
         status, label, assignee, author = pick(rng, sorted(key for key, count in counts.items() if count == wanted))
-        if not possible:
-            label = foreign_label(rng, state, project)
         ask = {"project": slug, "status": status, "label": label, "assignee": assignee, "author": author}
+        if not possible:
+            self._spoil(rng, state, project, ask)
         parts = ["are open or closed" if status == "all" else f"are {status}"]
         parts += [told.format("nobody" if ask[key] == "none" else ask[key]) for key, told in _TELLS.items() if ask[key]]
-        text = f"How many issues of the project {slug} in the tracker {' and '.join(parts)}? Answer with the number."
+        text = (
+            f"How many issues of the project {ask['project']} in the tracker {' and '.join(parts)}? Answer with the number."
+        )
         return text, question(ask, wanted)
+
+    def _spoil(self, rng: np.random.Generator, state: EpisodeState, project: int, ask: Ask) -> None:
+        """Put another name, of what is not there, for one of the names in a question."""
+        slugs = [row["slug"] for row in state.rows("tracker", "SELECT slug FROM project")]
+        names: dict[str, Callable[[], str]] = {
+            "project": lambda: absent(slugs, lambda: f"{pick(rng, FIRST)}-{pick(rng, SECOND)}"),
+            "label": lambda: foreign_label(rng, state, project),
+            "assignee": lambda: nobody(rng, state),
+            "author": lambda: nobody(rng, state),
+        }
+        key = pick(rng, [key for key in names if ask[key] not in ("", "none")])
+        ask[key] = names[key]()
 
     def _counts(self, state: EpisodeState, project: int, most: int) -> Counter[tuple[str, str, str, str]]:
         """Count the issues of each status, label, assignee and author, up to so many of the last three; "" is any."""
@@ -120,7 +141,14 @@ class CountIssues(Family):
     def solve(self, ask: Ask) -> Plan:
         if ask["label"]:
             yield from list_labels(ask["project"], ask["label"])
-        yield Goto(f"{TRACKER}/{ask['project']}/issues")
+        people = {ask["assignee"], ask["author"]} - {"", "none"}
+        if people:
+            page = yield Goto(f"{TRACKER}/people")
+            if not all(page.has("link", name) for name in people):
+                raise Impossible
+        page = yield Goto(f"{TRACKER}/{ask['project']}/issues")
+        if not page.has("button", "Filter"):
+            raise Impossible
         yield Select("Status", ask["status"])
         for key in _TELLS:
             if ask[key]:
@@ -204,7 +232,11 @@ class NewValue(Family):
             line[1:].split(" = ") for line in row["diff"].split("\n") if line.startswith("+") and " = " in line
         )
         if not possible:
-            setting = absent([setting], lambda: f"{pick(rng, SETTINGS)} 7".upper().replace(" ", "_"))
+            number = re.search(r"(_\d+)?$", setting)
+            assert number is not None
+            diffs = " ".join(one["diff"] for one in rows if (one["title"], one["slug"]) == (row["title"], row["slug"]))
+            known = re.findall(r"[A-Z_]+(?:_\d+)?(?= = )", diffs)
+            setting = absent(known, lambda: pick(rng, SETTINGS).upper().replace(" ", "_") + number[0])
         text = (
             f'What value does the merge request "{row["title"]}" of the project {row["slug"]} in the tracker give to '
             f"{setting} in {row['path']}? Answer with the value."

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import numpy as np
 
 from agentgym.envs.web import words
-from agentgym.envs.web.family import Ask, Family, Made, absent, asked, every_page, question
+from agentgym.envs.web.family import Ask, Family, Made, Unfit, absent, asked, every_page, question
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Impossible, Page, Plan, Select, Step
 from agentgym.envs.web.sites.wiki.data import CATEGORIES, town_name
 from agentgym.envs.web.state import EpisodeState
@@ -98,7 +98,7 @@ class Largest(Family):
         best = (max if most else min)(values.values())
         answers = [town for town, value in values.items() if value == best]
         if len(answers) > 1 or answers == [start]:
-            return self.make(rng, difficulty, state, possible)
+            raise Unfit
         what = {
             ("Population", True): "has the largest population",
             ("Population", False): "has the smallest population",
@@ -307,7 +307,7 @@ class Watch(Family):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         title = words.pick(rng, titles_of(state, words.pick(rng, ("Towns", "Towns", "Rivers", "Regions"))))
         if not self._pages(state, title):
-            return self.make(rng, difficulty, state, possible)
+            raise Unfit
         return f"Put every page of the wiki that links to the page {title} on my watch list.", asked({"page": title})
 
     def _pages(self, state: EpisodeState, title: str) -> list[int]:
