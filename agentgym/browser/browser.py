@@ -27,6 +27,8 @@ class Kind:
     """The moment at which every document begins, ISO 8601, UTC."""
     width: int
     height: int
+    ready: str = READY
+    """The host on which it waits: one of an episode's own site spares the browser a new process."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Browser:
             await handle.clock.pause_at(kind.clock)
             tab = Tab(await handle.new_page())
             await tab.attach()
-            await tab.cdp.send("Page.navigate", {"url": f"http://{READY}/"})
+            await tab.cdp.send("Page.navigate", {"url": f"http://{kind.ready}/"})
             await tab.calm()
             return Context(handle, tab, browser)
         except Error as error:

@@ -19,7 +19,7 @@ _KEY = "HTTP_X_AGENTGYM_EPISODE"
 THREADS = 16
 REFUSAL = b"There is no such site."
 READY = "ready.test"
-"""An empty page for contexts that wait: their process is warm by the time an episode comes."""
+"""An empty page for contexts that wait: their process is warm by the time an episode comes. `ready.HOST` is one, too."""
 
 SITES: dict[str, WSGI] = {}
 """Host names and who answers for them."""
@@ -80,7 +80,7 @@ class Server:
         episode = self.episodes.get(environ.pop(_KEY, ""))
         host = environ.get("HTTP_HOST", "").lower().removesuffix(":80")
         app = SITES.get(host)
-        if host == READY and environ["REQUEST_METHOD"] == "GET":
+        if host.startswith("ready.") and environ["REQUEST_METHOD"] == "GET":
             start_response("200 OK", [("Content-Type", "text/html"), ("Content-Length", "15")])
             return [b"<!doctype html>"]
         if environ.get("PATH_INFO") == "/favicon.ico":  # the browser asks when it likes: no site sees it

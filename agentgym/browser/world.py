@@ -12,7 +12,7 @@ from agentgym.browser.browser import Kind, browser
 from agentgym.browser.chromium import needed
 from agentgym.browser.loop import loop
 from agentgym.browser.observation import Element, elements, written
-from agentgym.browser.server import SITES, address, server
+from agentgym.browser.server import READY, SITES, address, server
 from agentgym.browser.session import Session
 from agentgym.browser.tab import PageError
 from agentgym.core import Outcome, TextEnv
@@ -69,6 +69,8 @@ class BrowserEnv(TextEnv):
     pause: int = 1000
     """Milliseconds of the page's time that each action takes."""
     viewport: tuple[int, int] = (1280, 800)
+    ready: str = READY
+    """The host of the empty page on which contexts wait; `ready.HOST` where every episode begins on that host."""
     seconds: float = 20.0
     """Most seconds for an action; a page that has not come to rest by then ends its episode as a fault."""
     page_options: ClassVar[dict[str, Any]] = {"every": False}
@@ -301,7 +303,7 @@ class BrowserEnv(TextEnv):
 
     async def _enter(self, token: str, url: str) -> tuple[Session, dict[str, Any]]:
         made = browser()
-        kind = Kind(self.clock, *self.viewport)
+        kind = Kind(self.clock, *self.viewport, self.ready)
         context = await made.take(kind, token)
         session = Session(made, context, self.page_options, self.pause)
         try:

@@ -53,6 +53,7 @@ class MiniWoB(BrowserEnv):
     """Tasks that are drawn, by their names in the package."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"all": {"names": NAMES}}
     viewport = (500, 320)
+    ready = f"ready.{HOST}"
     page_options: ClassVar[dict[str, Any]] = {"every": True}
     random_bound = 0.25
     expert_bound = 0.9
