@@ -101,6 +101,7 @@ def test_curves_show_what_was_measured(watched: Watched):
     charts = page.locator("#curves figure")
     assert charts.count() == 14
     success = charts.first
+    success.locator("path.line").first.wait_for(state="attached")  # drawn after the page has loaded
     assert success.locator("path.line").count() == 2
     assert success.locator("circle").count() == 6
     assert "NaN" not in page.content()

@@ -154,7 +154,10 @@ def test_the_zygote_is_not_what_the_kernel_ends_for_want_of_memory() -> None:
                 "echo 0 > /proc/self/oom_score_adj; head -c 39m /dev/zero > /dev/shm/a; head -c 39m /dev/zero > /tmp/a"
             )
             assert full.reason == "memory", full
-            assert small.run("echo fine").text == "fine\n"
+            fine = small.run("echo fine")
+            if fine.reason == "memory":  # what the one before held is given back a moment after its end
+                fine = small.run("echo fine")
+            assert fine.text == "fine\n", fine
         kernel = small.kernel()
         lost = kernel.run("kept = []\nwhile True: kept.append(bytearray(b'x') * (1 << 20))")
         assert (lost.reason, kernel.alive) == ("memory", False)
