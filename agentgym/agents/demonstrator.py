@@ -5,7 +5,7 @@ from typing import Any
 
 from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
-from agentgym.agents.players import ExpertTalk, Noise, silent
+from agentgym.agents.players import ExpertAgent, ExpertTalk, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion
@@ -22,6 +22,7 @@ class Demonstrator:
     """
 
     engine = None
+    asks = ExpertAgent.asks
 
     def __init__(self, agent: TokenAgent, noise: Noise | None = None, *, thought: str = "") -> None:
         if not agent.demonstrable:

@@ -97,9 +97,10 @@ def test_a_player_that_breaks_down_or_is_not_there_is_a_crash(world: type[agentg
     assert "nobody asked" in (episode.error or "") or "no expert" in (episode.error or "")
 
 
-def test_demonstrations_end_where_the_expert_does() -> None:
+@pytest.mark.parametrize("world", [Maze, FarMaze])
+def test_demonstrations_end_where_the_expert_does(world: type[agentgym.TextEnv]) -> None:
     agent = ChatAgent(ScriptedEngine([]))
-    (episode,) = agentgym.collect(Demonstrator(agent), Maze, tasks=1)
+    (episode,) = agentgym.collect(Demonstrator(agent), world, tasks=1)
     assert (episode.reason, len(episode.turns)) == ("failure", 1)
 
 
