@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import os
+import secrets
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,8 @@ class Context:
     handle: Any
     tab: Tab
     browser: Any
+    token: str
+    """What its requests carry, so that the server knows whose they are."""
 
 
 class Browser:
@@ -80,21 +83,13 @@ class Browser:
         except Error as error:
             raise Fault(f"{self.path} does not start: {str(error)[:600]}", reason="crash") from error
 
-    async def take(self, kind: Kind, token: str) -> Context:
-        """Return a context that nobody used, whose requests carry the token."""
-        from playwright.async_api import Error
-
-        context = None
-        while self.ready[kind] and context is None:
+    async def take(self, kind: Kind) -> Context:
+        """Return a context that nobody used."""
+        while self.ready[kind]:
             context = self.ready[kind].popleft()
-            if not context.browser.is_connected() or context.tab.page.is_closed():
-                context = None
-        context = context or await self._make(kind)
-        try:
-            await context.handle.set_extra_http_headers({HEADER: token})
-        except Error as error:
-            raise Fault(f"the browser died as an episode began: {str(error)[:200]}", reason="crash") from error
-        return context
+            if context.browser.is_connected() and not context.tab.page.is_closed():
+                return context
+        return await self._make(kind)
 
     def refill(self, kind: Kind) -> None:
         """Make contexts ahead, in the background."""
@@ -113,7 +108,7 @@ class Browser:
     async def _make(self, kind: Kind) -> Context:
         from playwright.async_api import Error
 
-        browser = await self.running()
+        browser, token = await self.running(), secrets.token_hex(16)
         try:
             handle = await browser.new_context(
                 viewport={"width": kind.width, "height": kind.height},
@@ -123,6 +118,7 @@ class Browser:
                 timezone_id="UTC",
                 color_scheme="light",
                 reduced_motion="reduce",
+                extra_http_headers={HEADER: token},
             )
             await handle.clock.install(time=kind.clock)
             await handle.clock.pause_at(kind.clock)
@@ -130,7 +126,7 @@ class Browser:
             await tab.attach()
             await tab.cdp.send("Page.navigate", {"url": f"http://{kind.ready}/"})
             await tab.calm()
-            return Context(handle, tab, browser)
+            return Context(handle, tab, browser, token)
         except Error as error:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
 

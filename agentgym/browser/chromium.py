@@ -8,8 +8,9 @@ from pathlib import Path
 
 from agentgym.errors import MissingExtra
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ADVICE = "Debian or Ubuntu: apt install chromium. Elsewhere: playwright install chromium."
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""Programs in order: the shell is the same engine without the windows of a browser, and quicker for it."""
+ADVICE = "Debian: apt install chromium-headless-shell, or chromium. Elsewhere: playwright install chromium."
 
 FLAGS = (
     "--disable-gpu",
@@ -29,7 +30,11 @@ FLAGS = (
     "--js-flags=--max-old-space-size=512",  # MiB: a page that grows without end dies alone
     "--mute-audio",
 )
-FEATURES_OFF = "IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns,Prerender2,BackForwardCache"
+FEATURES_OFF = (
+    "IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns,Prerender2,BackForwardCache,"
+    # pages of the address bar that nobody sees: a process of their own for each context, awake at each navigation
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,WebUIContentsPreload,InitialWebUI,WebUIReloadButton"
+)
 
 
 def chromium() -> str | None:
@@ -46,8 +51,8 @@ def needed(world: str) -> str:
     path = chromium()
     if path is None:
         raise MissingExtra(
-            f"{world} needs a Chromium and found none (looked for: $AGENTGYM_CHROMIUM, chromium, google-chrome, "
-            f"Playwright's).\n       {ADVICE}"
+            f"{world} needs a Chromium and found none (looked for: $AGENTGYM_CHROMIUM, {', '.join(NAMES)}, Playwright's).\n"
+            f"       {ADVICE}"
         )
     return path
 
@@ -70,4 +75,10 @@ def _own() -> str | None:
             path = playwright.chromium.executable_path
     except (Error, OSError):
         return None
-    return path if Path(path).is_file() and os.access(path, os.X_OK) else None
+    return next((str(one) for one in (*_shells(Path(path)), path) if os.access(one, os.X_OK) and Path(one).is_file()), None)
+
+
+def _shells(browser: Path) -> list[Path]:
+    """Return the headless shells that Playwright keeps beside its browser, `…/chromium-REVISION/FOLDER/chrome`."""
+    folder = next((one for one in browser.parents if one.name.startswith("chromium-")), None)
+    return sorted(folder.parent.glob(f"chromium_headless_shell{folder.name[8:]}/*/*headless*shell*")) if folder else []

@@ -5,7 +5,6 @@ token in a header that no page can read, so one application serves all episodes,
 one episode are answered one at a time.
 """
 
-import secrets
 import threading
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -58,11 +57,9 @@ class Server:
         self.port = int(self.http.effective_port)
         threading.Thread(target=self.http.run, name="agentgym-sites", daemon=True).start()
 
-    def open(self, state: Any) -> str:
-        """Register an episode's state and return its token."""
-        token = secrets.token_hex(16)
+    def open(self, token: str, state: Any) -> None:
+        """Register an episode's state: requests with this token are the episode's from now on."""
         self.episodes[token] = _Episode(state)
-        return token
 
     def close(self, token: str) -> None:
         """Forget an episode: its requests are refused from now on. Waits for the one that is being answered."""

@@ -258,17 +258,13 @@ class Session:
 
     async def look(self) -> dict[str, Any]:
         """Return what is known of the current page, and of the tabs."""
-        seen = await self.tab.call("observe", self.options)
+        seen, *histories = await asyncio.gather(self.tab.call("observe", self.options), *map(self._history, self.tabs))
         for tab in self.tabs:
             if tab is not self.tab and tab.crashed:
                 raise Fault("the process of a page crashed", reason="crash")
         here = [seen["url"], seen["title"]]
         seen["tabs"] = [here if tab is self.tab else [tab.page.url, await self._title(tab)] for tab in self.tabs]
-        return seen | {
-            "current": self.current,
-            "notes": self.notes,
-            "history": [await self._history(tab) for tab in self.tabs],
-        }
+        return seen | {"current": self.current, "notes": self.notes, "history": histories}
 
     async def _title(self, tab: Tab) -> str:
         return " ".join(str(await tab.main("document.title") or "").split())[:200]

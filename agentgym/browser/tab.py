@@ -35,6 +35,7 @@ class Tab:
         self.requests: set[str] = set()
         self.loading: set[str] = set()
         self.leaving = 0.0  # until when a navigation that was asked for is waited for
+        self.going = False  # whether a new document is on its way, so that asking this one is idle
         self.popups = 0
         self.crashed = False
         self.stirred = asyncio.Event()
@@ -78,10 +79,12 @@ class Tab:
 
     def _load(self, event: dict[str, Any]) -> None:
         self.loading.add(event["frameId"])
+        self.going |= event["frameId"] == self.frame
         self.leaving = 0.0
 
     def _loaded(self, event: dict[str, Any]) -> None:
         self.loading.discard(event["frameId"])
+        self.going &= event["frameId"] != self.frame
         self.stirred.set()
 
     def _leave(self, event: dict[str, Any]) -> None:
@@ -91,7 +94,7 @@ class Tab:
     def _arrive(self, event: dict[str, Any]) -> None:
         self.leaving = 0.0
         if event["frame"]["id"] == self.frame:
-            self.world = None
+            self.world, self.going = None, False
             self.requests.clear()
         self.stirred.set()
 
@@ -159,7 +162,8 @@ class Tab:
     async def calm(self) -> None:
         """Wait until nothing is under way and a frame was drawn in which the document did not change."""
         while True:
-            await self.call("quiet")
+            if not self.going:
+                await self.call("quiet")
             if self.crashed:
                 raise Fault("the page's process crashed", reason="crash")
             if not self.busy:

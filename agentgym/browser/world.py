@@ -39,7 +39,6 @@ class _Live:
 
     task_id: str
     state: Any
-    token: str
     session: Session
     seen: dict[str, Any]
     """What the last look showed."""
@@ -292,27 +291,26 @@ class BrowserEnv(TextEnv):
 
     def _stand(self) -> _Live:
         state, url = self.start(self.task)
-        token = server().open(state)
         try:
-            session, seen = loop().run(self._enter(token, url), START_SECONDS)
+            session, seen = loop().run(self._enter(state, url), START_SECONDS)
         except BaseException:
-            server().close(token)
             self.end(state)
             raise
-        return _Live(self.task.id, state, token, session, seen)
+        return _Live(self.task.id, state, session, seen)
 
-    async def _enter(self, token: str, url: str) -> tuple[Session, dict[str, Any]]:
+    async def _enter(self, state: Any, url: str) -> tuple[Session, dict[str, Any]]:
         made = browser()
         kind = Kind(self.clock, *self.viewport, self.ready)
-        context = await made.take(kind, token)
+        context = await made.take(kind)
+        server().open(context.token, state)
         session = Session(made, context, self.page_options, self.pause)
         try:
             seen = await session.safely(self._first(session, url))
-        except PageError as error:  # for the agent, but no action of its own has led here
+        except BaseException as error:
+            server().close(context.token)
             made.give_back(context)
-            raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
-        except BaseException:
-            made.give_back(context)
+            if isinstance(error, PageError):  # for the agent, but no action of its own has led here
+                raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
             raise
         made.refill(kind)
         return session, seen
@@ -341,7 +339,7 @@ def _drop(held: list[_Live], end: Callable[[Any], None]) -> None:
         live = held.pop()
         if live.process != os.getpid():
             continue
-        server().close(live.token)
+        server().close(live.session.context.token)
         loop().spawn(_leave(live.session))
         end(live.state)
 

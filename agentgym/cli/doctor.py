@@ -109,7 +109,12 @@ NEEDS = (
     Need("trl", "warm start from demonstrations", "pip install 'agentgym[train]'", library("trl")),
     Need("vllm", "the fast engine", "pip install 'agentgym[vllm]'", library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
-    Need("chromium", "web worlds, looking at reports", "apt install chromium, or: playwright install chromium", chromium),
+    Need(
+        "chromium",
+        "web worlds, looking at reports",
+        "apt install chromium-headless-shell, or: playwright install chromium",
+        chromium,
+    ),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
     Need("docker", "worlds in containers", "Docker or Podman, and pip install 'agentgym[docker]'", _docker),
     Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),

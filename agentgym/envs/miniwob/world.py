@@ -31,11 +31,14 @@ START = """(() => {
   Math.seedrandom(%d);
   core.startEpisodeReal();
   core.clearTimer();
-  core.agentgym = true;
-  return true;
+  core.agentgym = () => {
+    if (!WOB_TASK_READY) return null;
+    const told = core.getUtterance();
+    return String(told.utterance ?? told);
+  };
+  return [core.agentgym()];
 })()"""
 """Begins the episode; the goal is told apart from the page, and what shows the reward is hidden, as in BrowserGym."""
-GOAL = "(() => { const told = core.getUtterance(); return typeof told === 'string' ? told : told.utterance; })()"
 RESULT = "typeof core === 'object' && core.agentgym && WOB_EPISODE_ID >= 0 ? [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL] : null"
 
 
@@ -114,15 +117,18 @@ class MiniWoB(BrowserEnv):
     async def prepare(self, session: Session) -> None:
         """Begin the page's episode and read its goal."""
         tab = session.tab
-        if not await tab.main(START % self.task.data["seed"]):
+        begun = await tab.main(START % self.task.data["seed"])
+        if not begun:
             raise Fault(f"the page of {self.task.id} does not begin", reason="crash")
+        goal = begun[0]
         for _ in range(200):
-            if await tab.main("WOB_TASK_READY"):
+            if goal is not None:
                 break
             await session.rest()
+            goal = await tab.main("core.agentgym()")
         else:
             raise Fault(f"the page of {self.task.id} does not become ready", reason="crash")
-        self._goals = {self.task.id: str(await tab.main(GOAL))}
+        self._goals = {self.task.id: goal}
 
     def opening(self, task: Task) -> str:
         self.goal: str = self._goals[task.id]
