@@ -263,9 +263,13 @@
     if (!e || !e.isConnected) throw `element ${id} is gone: the page has changed`;
     return e;
   };
-  const usable = (id) => {
+  const visible = (id) => {
     const e = element(id);
     if (!shown(e)) throw `element ${told(e)} is hidden`;
+    return e;
+  };
+  const usable = (id) => {
+    const e = visible(id);
     if (disabled(e)) throw `element ${told(e)} is disabled`;
     return e;
   };
@@ -374,7 +378,7 @@
     changed(e);
   };
   const scroll = (x, y, id) => {  // pages of the window, or of an element
-    let e = id ? usable(id) : document.scrollingElement || document.documentElement;
+    let e = id ? visible(id) : document.scrollingElement || document.documentElement;
     for (; id && e && !(e.scrollHeight > e.clientHeight + 1 && y || e.scrollWidth > e.clientWidth + 1 && x); e = e.parentElement);
     if (!e) throw `element ${id} does not scroll`;
     const before = [e.scrollLeft, e.scrollTop];

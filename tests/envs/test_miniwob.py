@@ -173,9 +173,19 @@ def solve(env, task):
     return None
 
 
-@pytest.mark.parametrize("name", ["choose-date-easy", "email-inbox-forward", "click-menu", "multi-layouts", "circle-center"])
-def test_the_solver_solves(env, name):
-    assert solve(env, f"{name}/41")[0] is True
+@pytest.mark.parametrize(
+    "task",
+    [
+        "choose-date-easy/41",
+        "click-menu/41",
+        "circle-center/41",
+        "email-inbox-noscroll/836640",  # a name with a hyphen
+        "multi-layouts/397313",  # labels that are texts and no elements
+        "sign-agreement/100",  # a field that is disabled and scrolls
+    ],
+)
+def test_the_solver_solves(env, task):
+    assert solve(env, task)[0] is True
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ LIMITS = {
     "form-sequence": 30,
     "generate-number": 30,
     "guess-number": 25,
+    "sign-agreement": 50,
     "social-media-all": 20,
     "social-media-some": 20,
 }

@@ -26,6 +26,12 @@ class Page:
         return elements(self.seen)
 
     @property
+    def parts(self) -> list[Element]:
+        """All elements with an id, and between them the texts that have none, as elements with the id 0."""
+        loose = [f"[0] {line}" if line.startswith("text ") else line for line in self.texts]
+        return elements({"lines": [(0, line, 0) for line in loose]})
+
+    @property
     def texts(self) -> list[str]:
         """All lines, without their depth."""
         return [text for _, text, _ in self.seen["lines"]]

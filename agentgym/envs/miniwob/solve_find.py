@@ -33,7 +33,7 @@ def email_important(page: Page) -> str:
 def _in_thread(page: Page, style: str) -> str:
     if not page.all(style="email-thread"):
         return _home(page)
-    sender = page.match(r"email by (\w+)")[1]
+    sender = page.match(r"email by (.+?) and ")[1]
     return click(next(e for e in _thread(page, sender) if style in _styles(e)))
 
 
@@ -53,8 +53,8 @@ def email(page: Page) -> str:
 def email_write(page: Page) -> str:
     """Reply to a mail or forward it: open it, choose what to do, fill it in, send it."""
     kind = "reply" if "reply" in page.goal else "forward"
-    sender = page.match(r"email by (\w+)")[1]
-    text = page.quoted()[0] if kind == "reply" else page.match(r"forward that email to (\w+)")[1]
+    sender = page.match(r"email by (.+?) and ")[1]
+    text = page.quoted()[0] if kind == "reply" else page.match(r"forward that email to (.+)\.")[1]
     if page.has(f"send-{kind}"):
         field = next(e for e in page.all("textbox") if e.has("multiline") == (kind == "reply"))
         right = sender in (e.name for e in page.elements) or kind == "forward"

@@ -201,7 +201,7 @@ def multi(page: Page) -> str:
         return found[0] if len(found) == 1 else None
 
     order: list[tuple[str, str | Element]] = []
-    for e in page.elements:
+    for e in page.parts:
         if e.role == "textbox":
             order.append(("field", e))
         elif (value := meant(e.name)) is not None and e.role not in ("button", "cell", "row", "table"):
