@@ -113,8 +113,8 @@ class Customer:
         return Completion([], [], "stop", text=self.words.pop(0))
 
 
-def desk(task, **options):
-    env = agentgym.make("rlvr/Desk-v0", data=MOCK, split="all", **options)
+def desk(task, data=MOCK, **options):
+    env = agentgym.make("rlvr/Desk-v0", data=data, split="all", **options)
     env.reset(seed=0, options={"task": task})
     return env
 
@@ -215,3 +215,28 @@ def test_a_model_customer_uses_its_own_tools_which_the_agent_has_not():
     assert "This is no call: dismiss_notification needs the argument" in last[-3] and '"notif_1"' in last[-1]
     other = desk(TANGLED, user=Customer("Bye. ###STOP###")).restore(env.snapshot())
     assert other.state_key() == env.state_key() and other.step("say[Goodbye.]")[1] == 0.0
+
+
+@needs_checkout
+def test_telecom_is_the_same_whatever_was_played_before():
+    """Its tools name new bills by chance, and one of its models is changed for all episodes of a process."""
+    telecom = Path(MOCK).with_name("telecom")
+    if not (telecom / "tasks.json").is_file():
+        pytest.skip("this checkout has no telecom")
+    tasks = agentgym.make("rlvr/Desk-v0", data=str(telecom), split="all").library.tasks
+    begins = {task.id: [one["func_name"] for one in task.data["initial_state"]["initialization_actions"]] for task in tasks}
+    broken = next(id for id, calls in begins.items() if "break_vpn" in calls)
+    plain = next(id for id, calls in begins.items() if "turn_roaming_off" in calls and "break_vpn" not in calls)
+
+    def played():
+        env = desk(plain, data=str(telecom))
+        refuel = ("refuel_data", {"customer_id": "C1002", "line_id": "L1004", "gb_amount": 2.0})
+        calls = [("toggle_roaming", {}), ("connect_vpn", {}), ("run_speed_test", {}), refuel]
+        return [use(env, name, **given)[0] for name, given in [*calls, ("get_details_by_id", {"id": "C1002"})]], env
+
+    first, _ = played()
+    assert "connected" in first[1]
+    desk(broken, data=str(telecom))
+    second, env = played()
+    assert first == second
+    assert desk(plain, data=str(telecom)).restore(env.snapshot()).step("get_details_by_id[C1002]")[0] == first[-1]

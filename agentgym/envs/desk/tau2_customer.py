@@ -6,7 +6,8 @@ from typing import Any
 
 from agentgym.actions import Call, parse_call
 from agentgym.envs.desk.model_user import ModelUser
-from agentgym.envs.desk.tau2_package import Called, Case, Said, repeatable
+from agentgym.envs.desk.tau2_package import Called, Case, Said
+from agentgym.envs.desk.tau2_repeat import repeatable
 
 WHY = "the customer is played by a model, whose words are not repeatable"
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")

@@ -2,7 +2,7 @@
 
 import importlib
 import importlib.util
-import json
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.actions import Tool
 from agentgym.envs.desk.tau2 import BASIS
+from agentgym.envs.desk.tau2_repeat import steady, unshare
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, unknown
 
 INSTALL = (
@@ -57,12 +58,25 @@ class Case:
     def open(self, log: Sequence[Said | Called]) -> None:
         """Put the database into the task's initial state, and carry out what an episode has done since."""
         try:
-            self.environment: Any = self._constructor(solo_mode=self.solo)
+            self.environment: Any = self._fresh(solo_mode=self.solo)
         except ValueError as error:  # the domains that have no solo mode say so here
             raise BadConfig(f"{error}; give the customer's part to a model with user=") from error
         start = self.task.initial_state
         data, actions = (start.initialization_data, start.initialization_actions) if start else (None, None)
-        self.environment.set_state(data, actions, [*self.history, *_messages(log)])
+        with steady(self._draw):
+            self.environment.set_state(data, actions, [*self.history, *_messages(log)])
+
+    def _fresh(self, **options: Any) -> Any:
+        """Make an environment; every one of a task draws the same ids, in the order of the calls."""
+        self._chance = random.Random(self.row["id"])
+        made = self._constructor(**options)
+        for toolkit in (made.tools, made.user_tools):
+            if toolkit is not None:
+                unshare(toolkit)
+        return made
+
+    def _draw(self) -> int:
+        return self._chance.getrandbits(128)
 
     @property
     def history(self) -> list[Any]:
@@ -86,12 +100,14 @@ class Case:
         if name == "calculate" and "**" in str(arguments):  # evaluated by Python: a tower of powers would never end
             return Called(who, name, arguments, "Error: Invalid characters in expression", error=True)
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
-        done = self.environment.get_response(call)
+        with steady(self._draw):
+            done = self.environment.get_response(call)
         return Called(who, name, arguments, done.content or "", done.error)
 
     def databases(self) -> tuple[str | None, str | None]:
         """Return the hashes of the desk's and the customer's database."""
-        return self.environment.get_db_hash(), self.environment.get_user_db_hash()
+        with steady(self._draw):
+            return self.environment.get_db_hash(), self.environment.get_user_db_hash()
 
     def progress(self, log: Sequence[Said | Called]) -> tuple[list[bool], list[bool]]:
         """Return which strings have been communicated and which calls made, as far as the task counts them."""
@@ -119,21 +135,20 @@ class Case:
         messages = [*self.history, *_messages(log)]
         module = _module(f"evaluator.evaluator_{name}")
         if name == "env":
-            try:
-                return module.EnvironmentEvaluator.calculate_reward(
-                    environment_constructor=self._constructor,
-                    task=self.task,
-                    full_trajectory=messages,
-                    solo_mode=self.solo,
-                )
-            except ValueError as error:
-                if str(error).startswith("Tool call:"):
-                    raise Fault(
-                        f"the tools of tau2-bench answered otherwise when the episode was replayed: {error}"
-                    ) from error
-                raise
+            return self._evaluate_databases(module.EnvironmentEvaluator, messages)
         evaluator: Any = module.ActionEvaluator if name == "action" else module.CommunicateEvaluator
         return evaluator.calculate_reward(task=self.task, full_trajectory=messages)
+
+    def _evaluate_databases(self, evaluator: Any, messages: list[Any]) -> Any:
+        try:
+            with steady(self._draw):
+                return evaluator.calculate_reward(
+                    environment_constructor=self._fresh, task=self.task, full_trajectory=messages, solo_mode=self.solo
+                )
+        except ValueError as error:
+            if not str(error).startswith("Tool call:"):
+                raise
+            raise Fault(f"tau2-bench's tools answered otherwise when the episode was replayed: {error}") from error
 
 
 def _messages(log: Sequence[Said | Called]) -> list[Any]:
@@ -194,11 +209,3 @@ def find_package(folder: Path) -> Path:
 
 def _module(name: str) -> Any:
     return importlib.import_module(f"tau2.{name}")
-
-
-def repeatable(arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments are JSON in UTF-8: neither half a character nor a number that is none."""
-    try:
-        return bool(json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode())
-    except ValueError:
-        return False

@@ -10,7 +10,8 @@ from agentgym.core import Outcome, TextEnv
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2 import Bench, load, why_not
 from agentgym.envs.desk.tau2_customer import STOPS, WHY, history, reply, spelled
-from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package, repeatable
+from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
+from agentgym.envs.desk.tau2_repeat import repeatable
 from agentgym.errors import BadConfig
 from agentgym.tasks import Task
 from agentgym.tasks.library import Library
