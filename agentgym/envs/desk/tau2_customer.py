@@ -7,7 +7,7 @@ from typing import Any
 from agentgym.actions import Call, parse_call
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2_package import Called, Case, Said
-from agentgym.envs.desk.tau2_repeat import repeatable
+from agentgym.envs.desk.tau2_repeat import refusal
 
 WHY = "the customer is played by a model, whose words are not repeatable"
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
@@ -32,7 +32,7 @@ def reply(
     player: ModelUser, case: Case, log: Sequence[Said | Called], seed: int, call: Callable[[str, Mapping[str, Any]], Called]
 ) -> str:
     """Return the customer's next words; `call` carries out what it does before. Fault where the engine fails."""
-    hands = {one.name: one for one in case.customer_tools()}
+    hands = case.customer_tools
     system = SYSTEM.format(scenario=case.task.user_scenario)
     if hands:
         listed = "\n".join(json.dumps(one.schema()["function"]) for one in hands.values())
@@ -43,10 +43,11 @@ def reply(
         if not hands or not answer.startswith("{"):
             return answer
         wanted = parse_call(answer, hands)
-        if isinstance(wanted, Call) and repeatable(wanted.arguments):
+        wrong = refusal(wanted.name, wanted.arguments) if isinstance(wanted, Call) else wanted
+        if isinstance(wanted, Call) and not wrong:
             talk += _since([call(wanted.name, wanted.arguments)])
         else:
-            talk += [("customer", answer), ("desk", f"(This is no call: {wanted})")]
+            talk += [("customer", answer), ("desk", f"(This is no call: {wrong})")]
     return "…"
 
 

@@ -17,12 +17,15 @@ _DEFAULTS: dict[type, dict[str, Any]] = {}
 """What a toolkit's class held when its first environment was made."""
 
 
-def repeatable(arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments are JSON in UTF-8: neither half a character nor a number that is none."""
+def refusal(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return why a call is not carried out at all, or nothing where it is."""
     try:
-        return bool(json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode())
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
-        return False
+        return f"Error: the arguments of {name} hold half a character, or a number that is none."
+    if name == "calculate" and "**" in str(arguments):  # Python evaluates it: a tower of powers would never end
+        return "Error: Invalid characters in expression"
+    return ""
 
 
 @contextmanager

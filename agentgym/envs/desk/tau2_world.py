@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from agentgym.actions import Tool, tool
+from agentgym.actions import tool
 from agentgym.core import Outcome, TextEnv
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2 import Bench, load, why_not
 from agentgym.envs.desk.tau2_customer import STOPS, WHY, history, reply, spelled
 from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
-from agentgym.envs.desk.tau2_repeat import repeatable
+from agentgym.envs.desk.tau2_repeat import refusal
 from agentgym.errors import BadConfig
 from agentgym.tasks import Task
 from agentgym.tasks.library import Library
@@ -117,11 +117,10 @@ class Tau2Desk(TextEnv):
         if self._held is None or self._held.row != task.data["row"]:
             self._held = Case(self.bench.folder, task.data["row"], solo=self._player is None)
         self._case.open(self.log)
-        found: dict[str, Tool] = {one.name: one for one in self._case.tools()}
         self.tools.clear()  # the dictionary stays the same one
-        if taken := sorted(set(found) & {*dir(Tau2Desk), *self.__dict__}):
+        if taken := sorted(set(self._case.tools) & {*dir(Tau2Desk), *self.__dict__}):
             raise BadConfig(f"tau2-bench has a tool {taken[0]!r}, which is a name of every world here: it cannot be called")
-        self.tools.update(self._own_tools | found)
+        self.tools.update(self._own_tools | self._case.tools)
 
     @property
     def _case(self) -> Case:
@@ -150,8 +149,8 @@ class Tau2Desk(TextEnv):
         return partial(self._operate, name)
 
     def _operate(self, name: str, /, **arguments: Any) -> str | Outcome:
-        if not repeatable(arguments):
-            return self.invalid(f"Error: the arguments of {name} hold half a character, or a number that is none.")
+        if reason := refusal(name, arguments):
+            return self.invalid(reason)
         called = self._call("assistant", name, arguments)
         text = called.answer
         if len(text) > MOST_SHOWN:
