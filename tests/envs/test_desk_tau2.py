@@ -12,6 +12,7 @@ import agentgym
 from agentgym.actions import spell
 from agentgym.engines import Completion
 from agentgym.envs.desk.tau2 import load, why_not
+from agentgym.envs.desk.tau2_repeat import refusal
 
 PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[3] / "shared" / "data"]
 CHECKOUT = next((p for place in PLACES if place and (p := Path(place) / "tau2-bench" / "src").is_dir()), None)
@@ -62,6 +63,22 @@ def test_the_tasks_of_a_split_are_those_that_can_be_played(tmp_path):
     assert [task.id for task in agentgym.make("rlvr/Desk-v0", data=place, split="all").tasks(2)] == ["1", "3"]
     assert agentgym.make("rlvr/Desk-v0", data=place, split="all", user=Customer()).size() == 3
     assert agentgym.make("rlvr/Desk-v0", data=place, split="all").find("2").data["ticket"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("calculate", {"expression": "2 * (3 + 4)"}, ""),
+        ("move", {"to": "**", "n": 1.5, "list": [{"a": None}]}, ""),
+        ("calculate", {"expression": "9**9**9"}, "Error: Invalid characters in expression"),
+        ("move", {"to": "\ud83d"}, "half a character"),
+        ("move", {"to": ["x", {"n": float("nan")}]}, "a number that is none"),
+        ("move", {"n": float("inf")}, "a number that is none"),
+    ],
+)
+def test_calls_that_could_not_be_replayed_or_would_never_end_are_refused(name, given, said):
+    reason = refusal(name, given)
+    assert said in reason and bool(reason) is bool(said)
 
 
 def refused(data, path=""):
