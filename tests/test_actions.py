@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.actions import Call, parse_call, spell, tool
+from agentgym.actions import Call, Tool, parse_call, spell, tool
 
 
 class World:
@@ -131,3 +131,12 @@ def test_any_body_survives_bracket_tag_and_json(body):
 )
 def test_no_text_raises(action):
     assert isinstance(parse_call(action, TOOLS), str | Call)
+
+
+def test_a_schema_without_one_type_takes_what_it_is_given():
+    several = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    properties = {"a": several, "b": {"type": ["string", "null"]}, "c": {"type": "array"}, "d": {"type": "string"}}
+    tools = {"put": Tool("put", "Put.", {"type": "object", "properties": properties, "required": ["a"]})}
+    for arguments in ({"a": 3}, {"a": None, "b": None}, {"a": 3, "c": [True], "b": "x", "d": "y"}):
+        assert parse_call(json.dumps({"name": "put", "arguments": arguments}), tools) == Call("put", arguments)
+    assert "'d' of put must be of type string" in str(parse_call('{"name": "put", "arguments": {"a": 1, "d": 2}}', tools))

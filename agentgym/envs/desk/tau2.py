@@ -1,4 +1,4 @@
-"""Task files of tau2-bench: read, listed with what of their criteria a program can verify, and not played.
+"""Task files of tau2-bench: read, and listed with what of their criteria a program can verify.
 
 Source: sierra-research/tau2-bench, `data/tau2/domains/NAME/` with `tasks.json`, `split_tasks.json`, `db.json` (or
 `db.toml`) and `policy.md`, and `src/tau2/data_model/tasks.py` for the meaning of the fields.
@@ -27,21 +27,22 @@ BASIS = {
 """What a program can verify, given the domain's tools; `NL_ASSERTION` asks a model and is left out."""
 DEFAULT = ("DB", "COMMUNICATE")
 """What counts where a task does not say."""
-NOT_PLAYED = (
-    "tau2-bench tasks are listed and not played: the tools of their domains are Python code of the tau2-bench repository, "
-    "which no package registry has (`tau2` on PyPI is another program)"
-)
 
 
 @dataclass(frozen=True)
 class Bench:
     """One domain of tau2-bench."""
 
-    name: str
+    folder: Path
     library: Library
     policy: str
     db: Mapping[str, Any]
     """Tables as the file has them; empty where there is no file."""
+
+    @property
+    def name(self) -> str:
+        """The domain's name, which is its folder's."""
+        return self.folder.name
 
     def report(self) -> dict[str, int]:
         """Return how many tasks there are, how many count each part of the criteria, and how many lose one here."""
@@ -68,7 +69,7 @@ def _load(file: str) -> Bench:
         raise BadData(f"{path}: the id {repeated[0]!r} stands there twice")
     policy = path.with_name("policy.md")
     text = policy.read_text(encoding="utf-8") if policy.is_file() else ""
-    return Bench(path.parent.name, Library(str(path), tasks), text, _database(path.parent))
+    return Bench(path.parent, Library(str(path), tasks), text, _database(path.parent))
 
 
 def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Task:
@@ -93,10 +94,31 @@ def _task(where: str, domain: str, row: object, splits: Mapping[str, str]) -> Ta
         "criteria": criteria,
         "basis": basis,
         "left_out": [part for part in basis if part not in BASIS],
+        "row": task,
     }
     said = str(instructions.get("reason_for_call") or instructions.get("task_instructions") or "").strip()
     split = splits.get(task["id"]) or hashed("tau2-bench", domain, task["id"])
     return Task(instruction=said, data=content, id=task["id"], split=split)
+
+
+def why_not(task: Task, solo: bool) -> str:
+    """Return why a task cannot be played, in tau2's solo mode or with a customer; empty where it can."""
+    data = task.data
+    criteria, ticket = data["criteria"], data["ticket"]
+    asserted = criteria.get("actions") is not None or criteria.get("env_assertions") is not None
+    if not set(data["basis"]) & set(BASIS) or not (asserted or criteria.get("communicate_info")):
+        return f"its criteria ({', '.join(data['basis'])}) hold nothing that a program can verify"
+    if not solo:
+        return ""
+    if not ticket:
+        return "it has no ticket, so tau2's solo mode cannot play it; give the customer's part to a model with user="
+    if not (criteria.get("actions") or criteria.get("env_assertions")):
+        return "it names no action, so tau2's solo mode does not play it"
+    state: dict[str, Any] = data["initial_state"] or {}
+    history: list[dict[str, Any]] = state.get("message_history") or []
+    if any(one.get("role") == "user" or (one.get("role") == "assistant" and not one.get("tool_calls")) for one in history):
+        return "it begins in the middle of a conversation, which tau2's solo mode cannot play; give user="
+    return ""
 
 
 def _splits(path: Path) -> dict[str, str]:

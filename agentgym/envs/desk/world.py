@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from agentgym.envs.desk.domain import FREE, Domain
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
 from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
-from agentgym.envs.desk.tau2 import NOT_PLAYED, load
 from agentgym.envs.desk.user import Mood, User, agreed, facts_of
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import unknown
 from agentgym.tasks import Task
 
 RULES = """\
@@ -52,7 +51,7 @@ class Desk(TextEnv):
     domains: str = ""
     """Names of the domains that tasks come from, with commas between; by default all."""
     data: str | None = None
-    """A domain's folder of tau2-bench, whose tasks are listed and not played."""
+    """A domain's folder of tau2-bench: then the world is a `Tau2Desk`, over its tasks and tools."""
     user: Any = ""
     """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
     shared = ("given", "base", "ways")
@@ -61,15 +60,20 @@ class Desk(TextEnv):
     answers = ("references", "who")
     ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5, "report_all": 0.1}
 
+    def __new__(cls, **options: Any) -> Self:
+        """Return the world of the domains here; with `data`, that of tau2-bench's tasks."""
+        if not options.get("data"):
+            return super().__new__(cls)
+        from agentgym.envs.desk.tau2_world import Tau2Desk
+
+        return cast("Self", Tau2Desk(**options))
+
     def _check_options(self) -> None:
         names = [name.strip() for name in self.domains.split(",") if name.strip()]
         for name in names:
             if name not in DOMAINS:
                 raise unknown("domain of Desk", name, DOMAINS)
         self.names = names or list(DOMAINS)
-        self.bench = load(self.data) if self.data else None
-        if self.bench is not None:
-            self.splits = self.bench.library.splits
         if self.user:
             self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
         super()._check_options()
@@ -90,36 +94,13 @@ class Desk(TextEnv):
         return Task(instruction=f"Serve a customer of {DOMAINS[data['domain']].company} by the policy.", data=data)
 
     def split_key(self, task: Task) -> object:
-        """Return who calls about what, under which policy; of a file's task, its id."""
+        """Return who calls about what, under which policy."""
         data = task.data
-        if "tables" not in data:
-            return data["domain"], task.id
         return data["domain"], sorted(data["rules"].items()), data["who"], data["matters"]
-
-    def split_of(self, task: Task) -> str:
-        """Return the split of the task's content; a file's task says its own."""
-        return super().split_of(task) if "tables" in task.data else task.split
-
-    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
-        """Return the task of that number: generated, or of the file (counted round and round)."""
-        if self.bench is None:
-            return super().numbered(number, split, difficulty)
-        tasks = self.bench.library.of_split(self._split_for(number, split))
-        return tasks[number % len(tasks)]
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with that id."""
-        return super().find(task_id) if self.bench is None else self.bench.library.find(task_id)
-
-    def size(self, split: str | None = None) -> int | None:
-        """Return how many tasks of a file a split has."""
-        return None if self.bench is None else len(self.bench.library.of_split(split or self.split))
 
     # The episode
 
     def begin(self, task: Task) -> str:
-        if "tables" not in task.data:
-            raise BadConfig(f"task {task.id!r}: {NOT_PLAYED}")
         self.given: dict[str, Any] = task.data
         self.base: Tables = task.data["tables"]
         self.changes: dict[Place, Row] = {}

@@ -1,0 +1,78 @@
+"""A customer of tau2-bench as a model plays it: what it is told, what it hears, and the tools of its own that it uses."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentgym.actions import Call, parse_call
+from agentgym.envs.desk.model_user import ModelUser
+from agentgym.envs.desk.tau2_package import Called, Case, Said
+from agentgym.envs.desk.tau2_repeat import refusal
+
+WHY = "the customer is played by a model, whose words are not repeatable"
+STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
+"""What a customer writes in tau2-bench to end a conversation."""
+MOST_CALLS = 10
+"""Calls that a customer may make before it speaks."""
+SYSTEM = """\
+You are the customer in a conversation with a service desk. Play the customer, never the desk. Say one or two short \
+sentences at a time, as a person would. Tell only what you are asked for; volunteer nothing. What you do not find below \
+you do not know, and you invent nothing. When your goal is met, write ###STOP###; when the desk hands you over to \
+somebody else, write ###TRANSFER###.
+
+{scenario}"""
+HANDS = """
+
+You can do things yourself, on your own device. To do one, write nothing but the call, for example \
+{{"name": "{name}", "arguments": {{}}}}; its result comes back to you alone. You can call:
+{tools}"""
+
+
+def reply(
+    player: ModelUser, case: Case, log: Sequence[Said | Called], seed: int, call: Callable[[str, Mapping[str, Any]], Called]
+) -> str:
+    """Return the customer's next words; `call` carries out what it does before. Fault where the engine fails."""
+    hands = case.customer_tools
+    system = SYSTEM.format(scenario=case.task.user_scenario)
+    if hands:
+        listed = "\n".join(json.dumps(one.schema()["function"]) for one in hands.values())
+        system += HANDS.format(name=next(iter(hands)), tools=listed)
+    talk = [*_before(case.row), *_since(log)]
+    for _ in range(MOST_CALLS):
+        answer = player.reply(system, talk, seed)
+        if not hands or not answer.startswith("{"):
+            return answer
+        wanted = parse_call(answer, hands)
+        wrong = refusal(wanted.name, wanted.arguments) if isinstance(wanted, Call) else wanted
+        if isinstance(wanted, Call) and not wrong:
+            talk += _since([call(wanted.name, wanted.arguments)])
+        else:
+            talk += [("customer", answer), ("desk", f"(This is no call: {wrong})")]
+    return "…"
+
+
+def spelled(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call as JSON."""
+    return json.dumps({"name": name, "arguments": dict(arguments)}, sort_keys=True)
+
+
+def history(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages with which a task of the file begins."""
+    state: dict[str, Any] = row.get("initial_state") or {}
+    return state.get("message_history") or []
+
+
+def _before(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    names = {"assistant": "desk", "user": "customer"}
+    return [(names[one["role"]], one["content"]) for one in history(row) if one["role"] in names and one.get("content")]
+
+
+def _since(log: Sequence[Said | Called]) -> list[tuple[str, str]]:
+    """Return what happened as the customer knows it: words, and its own calls with their results."""
+    found: list[tuple[str, str]] = []
+    for one in log:
+        if isinstance(one, Said):
+            found.append(("desk" if one.who == "assistant" else "customer", one.text))
+        elif one.who == "user":
+            found += [("customer", spelled(one.name, one.arguments)), ("desk", f"(Result of your call: {one.answer})")]
+    return found

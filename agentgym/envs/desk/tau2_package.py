@@ -1,0 +1,212 @@
+"""The genuine code of tau2-bench: where it is found, and a task as its environment and its evaluators see it."""
+
+import importlib
+import importlib.util
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.envs.desk.tau2 import BASIS
+from agentgym.envs.desk.tau2_repeat import steady, unshare
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, unknown
+
+INSTALL = (
+    "git clone https://github.com/sierra-research/tau2-bench, then pip install -e tau2-bench; no package registry has it"
+)
+MARK = "environment/toolkit.py"
+"""A file that sierra's package `tau2` has, and the one on PyPI (magnetic relaxation) has not."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """Words of the agent (`assistant`) or the customer (`user`)."""
+
+    who: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Called:
+    """A tool call of the agent (`assistant`) or the customer (`user`), and what came back."""
+
+    who: str
+    name: str
+    arguments: Mapping[str, Any]
+    answer: str
+    error: bool
+
+
+class Case:
+    """A task in the hands of the genuine code, once it is opened; `solo` gives the agent the customer's tools."""
+
+    def __init__(self, folder: Path, row: Mapping[str, Any], solo: bool) -> None:
+        registry = _registry(folder)
+        if folder.name not in registry.get_domains():
+            raise unknown("domain of tau2-bench", folder.name, registry.get_domains(), "The tasks' folder has its name.")
+        try:
+            self.task: Any = _module("data_model.tasks").Task.model_validate(row)
+        except ValueError as error:
+            raise BadData(f"{folder}, task {row['id']!r}: {error}; expected a task of the installed tau2-bench") from error
+        self.row, self.solo = row, solo
+        self._constructor = registry.get_env_constructor(folder.name)
+
+    def open(self, log: Sequence[Said | Called]) -> None:
+        """Put the database into the task's initial state, and carry out what an episode has done since."""
+        try:
+            self.environment: Any = self._fresh(solo_mode=self.solo)
+        except ValueError as error:  # the domains that have no solo mode say so here
+            raise BadConfig(f"{error}; give the customer's part to a model with user=") from error
+        start = self.task.initial_state
+        data, actions = (start.initialization_data, start.initialization_actions) if start else (None, None)
+        with steady(self._draw):
+            self.environment.set_state(data, actions, [*self.history, *_messages(log)])
+
+    def _fresh(self, **options: Any) -> Any:
+        """Make an environment; every one of a task draws the same ids, in the order of the calls."""
+        self._chance = random.Random(self.row["id"])
+        made = self._constructor(**options)
+        for toolkit in (made.tools, made.user_tools):
+            if toolkit is not None:
+                unshare(toolkit)
+        return made
+
+    def _draw(self) -> int:
+        return self._chance.getrandbits(128)
+
+    @property
+    def history(self) -> list[Any]:
+        """The messages with which the task begins."""
+        return list((self.task.initial_state and self.task.initial_state.message_history) or [])
+
+    @cached_property
+    def tools(self) -> dict[str, Tool]:
+        """The agent's tools, in solo mode with the customer's."""
+        own = {one.name: one for one in map(_tool, self.environment.get_tools())}
+        return own | self.customer_tools if self.solo else own
+
+    @cached_property
+    def customer_tools(self) -> dict[str, Tool]:
+        """The tools that the customer has in this task."""
+        if self.environment.user_tools is None:
+            return {}
+        allowed = self.task.model_dump().get("user_tools")  # older versions know no such field
+        found = map(_tool, self.environment.get_user_tools())
+        return {one.name: one for one in found if allowed is None or one.name in allowed}
+
+    def call(self, who: str, name: str, arguments: Mapping[str, Any]) -> Called:
+        """Carry out a call; what a tool raises comes back as the text `Error: …`."""
+        call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
+        with steady(self._draw):
+            done = self.environment.get_response(call)
+        return Called(who, name, arguments, done.content or "", done.error)
+
+    def databases(self) -> tuple[str | None, str | None]:
+        """Return the hashes of the desk's and the customer's database."""
+        with steady(self._draw):
+            return self.environment.get_db_hash(), self.environment.get_user_db_hash()
+
+    def progress(self, log: Sequence[Said | Called]) -> tuple[list[bool], list[bool]]:
+        """Return which strings have been communicated and which calls made, as far as the task counts them."""
+        told: list[Any] | None = self._evaluate("communicate", log).communicate_checks if "COMMUNICATE" in self.basis else []
+        called: list[Any] | None = self._evaluate("action", log).action_checks if "ACTION" in self.basis else []
+        return [check.met for check in told or []], [check.action_match for check in called or []]
+
+    @property
+    def basis(self) -> set[str]:
+        """The parts of the criteria that count and that a program can verify."""
+        return {part.value for part in self.task.evaluation_criteria.reward_basis} & set(BASIS)
+
+    def verdict(self, log: Sequence[Said | Called]) -> dict[str, float]:
+        """Return what the genuine evaluators say, for each part of the basis; the reward is the product."""
+        parts: dict[str, float] = {}
+        for name, covered in (("env", {"DB", "ENV_ASSERTION"}), ("action", {"ACTION"}), ("communicate", {"COMMUNICATE"})):
+            if counted := sorted(self.basis & covered):
+                info = self._evaluate(name, log)
+                breakdown: dict[Any, Any] = info.reward_breakdown or {}
+                said = {str(part.value): value for part, value in breakdown.items()}
+                parts |= {part: said.get(part, info.reward) for part in counted}
+        return parts
+
+    def _evaluate(self, name: str, log: Sequence[Said | Called]) -> Any:
+        messages = [*self.history, *_messages(log)]
+        module = _module(f"evaluator.evaluator_{name}")
+        if name == "env":
+            return self._evaluate_databases(module.EnvironmentEvaluator, messages)
+        evaluator: Any = module.ActionEvaluator if name == "action" else module.CommunicateEvaluator
+        return evaluator.calculate_reward(task=self.task, full_trajectory=messages)
+
+    def _evaluate_databases(self, evaluator: Any, messages: list[Any]) -> Any:
+        try:
+            with steady(self._draw):
+                return evaluator.calculate_reward(
+                    environment_constructor=self._fresh, task=self.task, full_trajectory=messages, solo_mode=self.solo
+                )
+        except ValueError as error:
+            if not str(error).startswith("Tool call:"):
+                raise
+            raise Fault(f"tau2-bench's tools answered otherwise when the episode was replayed: {error}") from error
+
+
+def _messages(log: Sequence[Said | Called]) -> list[Any]:
+    """Return what happened as tau2-bench's messages."""
+    form = _module("data_model.message")
+    kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}
+    found: list[Any] = []
+    for number, one in enumerate(log):
+        if isinstance(one, Said):
+            found.append(kinds[one.who](role=one.who, content=one.text))
+            continue
+        id = f"call_{number}"
+        call = form.ToolCall(id=id, name=one.name, arguments=dict(one.arguments), requestor=one.who)
+        found.append(kinds[one.who](role=one.who, tool_calls=[call]))
+        found.append(form.ToolMessage(id=id, role="tool", content=one.answer, requestor=one.who, error=one.error))
+    return found
+
+
+def _tool(genuine: Any) -> Tool:
+    said = genuine.openai_schema["function"]
+    return Tool(said["name"], said["description"], said["parameters"])
+
+
+def _registry(folder: Path) -> Any:
+    """Return the genuine registry; MissingExtra says what to install where it is not there."""
+    place = find_package(folder)
+    try:
+        importlib.import_module("loguru").logger.disable("tau2")  # it writes several lines for every call of a tool
+        registry = _module("registry").registry
+        data = Path(_module("utils.utils").DATA_DIR) / "tau2" / "domains" / folder.name
+    except ImportError as error:
+        raise MissingExtra(f"tau2-bench at {place} cannot be imported ({error}): pip install -e its checkout") from error
+    if data.resolve() != folder:
+        raise BadConfig(
+            f"the tools of tau2-bench at {place} read {data}, and the tasks are in {folder}; expected the same folder: "
+            "give the tasks of that checkout"
+        )
+    return registry
+
+
+def find_package(folder: Path) -> Path:
+    """Return where the genuine package `tau2` is: beside the data first, else where Python finds it."""
+    beside = folder.parents[3] / "src" if len(folder.parents) > 3 else folder
+    if "tau2" not in sys.modules and (beside / "tau2" / MARK).is_file() and str(beside) not in sys.path:
+        sys.path.insert(0, str(beside))
+    found = importlib.util.find_spec("tau2")
+    places = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
+    genuine = [place for place in places if (place / MARK).is_file()]
+    if genuine:
+        return genuine[0]
+    if found:
+        raise MissingExtra(
+            f"the package `tau2` at {found.origin or places} is another program than tau2-bench, whose tools these tasks "
+            f"need: uninstall it, and {INSTALL}"
+        )
+    raise MissingExtra(f"these tasks are listed, and are played with the tools of tau2-bench: {INSTALL}")
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"tau2.{name}")

@@ -1,0 +1,62 @@
+"""What makes the tools of tau2-bench repeatable: ids that are drawn, and state that episodes would share."""
+
+import copy
+import importlib
+import json
+import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+_LOCK = threading.RLock()
+_DEFAULTS: dict[type, dict[str, Any]] = {}
+"""What a toolkit's class held when its first environment was made."""
+
+
+def refusal(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return why a call is not carried out at all, or nothing where it is."""
+    try:
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return f"Error: the arguments of {name} hold half a character, or a number that is none."
+    if name == "calculate" and "**" in str(arguments):  # Python evaluates it: a tower of powers would never end
+        return "Error: Invalid characters in expression"
+    return ""
+
+
+@contextmanager
+def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
+    """Let `draw` give the 128 bits of what tau2's domains name by `uuid4` (a new bill of telecom).
+
+    Warnings about values of a wrong type, which a model may give to a tool as often as it likes, are not printed.
+    """
+
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=draw(), version=4)
+
+    with _LOCK:
+        modules = [module for name, module in list(sys.modules.items()) if name.startswith("tau2.domains.")]
+        drawing = [module for module in modules if vars(module).get("uuid") is uuid]
+        for module in drawing:
+            vars(module)["uuid"] = SimpleNamespace(uuid4=uuid4)
+        try:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                yield
+        finally:
+            for module in drawing:
+                vars(module)["uuid"] = uuid
+
+
+def unshare(toolkit: object) -> None:
+    """Give a toolkit its own copies of the models its class holds: telecom's tools change one, for all episodes to come."""
+    kind = type(toolkit)
+    if kind not in _DEFAULTS:
+        model = importlib.import_module("pydantic").BaseModel
+        models = {name: value for name, value in vars(kind).items() if isinstance(value, model)}
+        _DEFAULTS[kind] = copy.deepcopy(models)
+    for name, value in _DEFAULTS[kind].items():
+        setattr(toolkit, name, copy.deepcopy(value))
