@@ -292,34 +292,37 @@ class BrowserEnv(TextEnv):
     def _stand(self) -> _Live:
         state, url = self.start(self.task)
         try:
-            session, seen = loop().run(self._enter(state, url), START_SECONDS)
+            session = loop().run(self._session(), START_SECONDS)
         except BaseException:
             self.end(state)
             raise
-        return _Live(self.task.id, state, session, seen)
-
-    async def _enter(self, state: Any, url: str) -> tuple[Session, dict[str, Any]]:
-        made = browser()
-        kind = Kind(self.clock, *self.viewport, self.ready)
-        context = await made.take(kind)
-        server().open(context.token, state)
-        session = Session(made, context, self.page_options, self.pause)
+        server().open(session.context.token, state)
+        live = _Live(self.task.id, state, session, {})
         try:
-            seen = await session.safely(self._first(session, url))
-        except BaseException as error:
-            server().close(context.token)
-            made.give_back(context)
-            if isinstance(error, PageError):  # for the agent, but no action of its own has led here
-                raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
+            live.seen = loop().run(session.safely(self._first(session, url)), START_SECONDS)
+        except PageError as error:  # for the agent, but no action of its own has led here
+            _drop([live], self.end)
+            raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
+        except BaseException:
+            _drop([live], self.end)
             raise
-        made.refill(kind)
-        return session, seen
+        return live
+
+    @property
+    def _kind(self) -> Kind:
+        return Kind(self.clock, *self.viewport, self.ready)
+
+    async def _session(self) -> Session:
+        made = browser()
+        return Session(made, await made.take(self._kind), self.page_options, self.pause)
 
     async def _first(self, session: Session, url: str) -> dict[str, Any]:
         await session.begin(url)
         await self.prepare(session)
         await session.rest()
-        return await session.look()  # a look also numbers the elements: no action is possible before it
+        seen = await session.look()  # a look also numbers the elements: no action is possible before it
+        session.browser.refill(self._kind)  # once this episode stands, so as not to slow it
+        return seen
 
     def _drop(self) -> None:
         _drop(self._held, self.end)
