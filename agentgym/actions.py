@@ -13,7 +13,19 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
 }
+_SAMPLES: dict[str, Any] = {
+    "string": "…",
+    "integer": 1,
+    "number": 1.0,
+    "boolean": True,
+    "array": ["…"],
+    "object": {"…": "…"},
+    "any": "…",
+}
+_SEVERAL = {"anyOf", "oneOf", "allOf", "$ref"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,12 @@ class Tool:
     def required(self) -> list[str]:
         """The names of the parameters a call must have."""
         return list(self.parameters.get("required", []))
+
+    def kind(self, parameter: str) -> str:
+        """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
+        schema: Mapping[str, Any] = self.properties.get(parameter, {})
+        said = schema.get("type", "any" if _SEVERAL & schema.keys() else "string")
+        return said if isinstance(said, str) and said in _PYTHON_TYPES else "any"
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in the form chat templates and chat APIs take."""
@@ -75,15 +93,14 @@ def spell(name: str, *values: Any) -> str:
 
 def example(tool: Tool) -> str:
     """Return a call of a tool to show how it is done: in brackets where these will do, else as JSON."""
-    if len(tool.required) <= 1:
+    if len(tool.required) <= 1 and all(tool.kind(name) in _JSON_TYPES.values() for name in tool.required):
         return spell(tool.name, *tool.required)
     return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
 
 
 def samples(tool: Tool) -> dict[str, Any]:
     """Return a value of the right type for each argument that a call of the tool must have."""
-    values: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolean": True}
-    return {name: values.get(tool.properties[name].get("type", "string"), "…") for name in tool.required}
+    return {name: _SAMPLES[tool.kind(name)] for name in tool.required}
 
 
 _BRACKET = re.compile(r"([A-Za-z_]\w*)\[(.*)\]", re.DOTALL)
@@ -94,7 +111,8 @@ def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool],
     """Read an action that is exactly one call; return the call, or a sentence saying what is wrong with it.
 
     Spellings: JSON `{"name": …, "arguments": {…}}`; tag `<name>body</name>`; bracket `name[body]`. Tag and bracket
-    serve tools with no parameter or one required scalar; the body is everything up to the final closer, verbatim.
+    serve tools with no parameter or one required; the body is everything up to the final closer: a string verbatim,
+    anything else as JSON.
     `example` writes the call that the sentence shows.
     """
     text = action.strip()
@@ -115,9 +133,8 @@ def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool],
         return Call(name, {}) if not body.strip() else f"{name} takes no argument. Write {example(tools[name])}."
     if len(required) > 1:
         return f"{name} takes {len(required)} arguments. Write JSON: {example(tools[name])}."
-    kind = tools[name].properties[required[0]].get("type", "string")
     try:
-        value: Any = body if kind == "string" else json.loads(body)
+        value: Any = body if tools[name].kind(required[0]) == "string" else json.loads(body)
     except (ValueError, RecursionError):
         value = body
     return _checked(tools[name], {required[0]: value}, example)
@@ -144,8 +161,8 @@ def _checked(tool: Tool, arguments: dict[str, Any], example: Callable[[Tool], st
     for name, value in arguments.items():
         if name not in tool.properties:
             return f"{tool.name} has no argument {name!r}. Write {example(tool)}."
-        kind = str(tool.properties[name].get("type"))
-        if kind not in _PYTHON_TYPES:  # lists, objects, and schemas of several types (anyOf): whoever offers them checks
+        kind = tool.kind(name)
+        if kind == "any":  # whoever offers it checks it
             continue
         fits = isinstance(value, _PYTHON_TYPES[kind])
         if not fits or (isinstance(value, bool) and kind != "boolean"):

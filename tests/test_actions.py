@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.actions import Call, Tool, parse_call, spell, tool
+from agentgym.actions import Call, Tool, example, parse_call, spell, tool
 
 
 class World:
@@ -140,3 +140,16 @@ def test_a_schema_without_one_type_takes_what_it_is_given():
     for arguments in ({"a": 3}, {"a": None, "b": None}, {"a": 3, "c": [True], "b": "x", "d": "y"}):
         assert parse_call(json.dumps({"name": "put", "arguments": arguments}), tools) == Call("put", arguments)
     assert "'d' of put must be of type string" in str(parse_call('{"name": "put", "arguments": {"a": 1, "d": 2}}', tools))
+    assert "'c' of put must be of type array" in str(parse_call('{"name": "put", "arguments": {"a": 1, "c": {}}}', tools))
+    assert parse_call('put[{"x": [1]}]', tools) == Call("put", {"a": {"x": [1]}})
+    assert parse_call("put[none of these]", tools) == Call("put", {"a": "none of these"})
+
+
+def test_examples_of_parameters_that_are_no_scalars():
+    properties = {"items": {"type": "array"}, "maybe": {"type": ["string", "null"]}}
+    one = Tool("put", "Put.", {"type": "object", "properties": properties, "required": ["items"]})
+    assert example(one) == '{"name": "put", "arguments": {"items": ["…"]}}'
+    both = Tool("put", "Put.", {"type": "object", "properties": properties, "required": ["items", "maybe"]})
+    said = parse_call('{"name": "put", "arguments": {"items": []}}', {"put": both})
+    assert said == "put needs the argument 'maybe'. Write " + '{"name": "put", "arguments": {"items": ["…"], "maybe": "…"}}.'
+    assert parse_call("put[x]", {"put": one}) == f"argument 'items' of put must be of type array. Write {example(one)}."

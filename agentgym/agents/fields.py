@@ -42,7 +42,7 @@ def window_values(pairs: Sequence[tuple[str, str]], turns: int) -> dict[str, Cal
 
 def describe(tool: Tool) -> str:
     """Return one line about a tool: its name, its parameters and what it does."""
-    names = [f"{name}: {schema.get('type', 'any')}" for name, schema in tool.properties.items()]
+    names = [f"{name}: {tool.kind(name)}" for name in tool.properties]
     line = f"- {tool.name}({', '.join(names)}): {tool.description}"
     if len(tool.required) <= 1:
         return line

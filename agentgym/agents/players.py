@@ -194,7 +194,7 @@ def scramble(commands: list[str], rng: np.random.Generator) -> str:
 
 def _random_argument(tool: Tool, env: TextEnv, rng: np.random.Generator) -> str:
     """Return words of the last observation, or a number: what someone without understanding might ask."""
-    kind = tool.properties[tool.required[0]].get("type", "string")
+    kind = tool.kind(tool.required[0])
     if kind in ("integer", "number"):
         return str(int(rng.integers(10)))
     if kind == "boolean":

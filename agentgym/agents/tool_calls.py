@@ -125,10 +125,9 @@ def _read_glm_call(inside: str, tools: Mapping[str, Tool]) -> Attempt:
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
     """Return a call whose arguments were written as bare text: what the tool's schema calls no string is read as JSON."""
-    schemas: Mapping[str, Any] = tools[name].properties if name in tools else {}
     arguments: dict[str, Any] = {}
     for key, text in pairs:
-        kind = schemas.get(key, {}).get("type", "string")
+        kind = tools[name].kind(key) if name in tools else "string"
         value = None if kind == "string" else _value(text.lower() if kind == "boolean" else text)  # some write `True`
         arguments[key] = value[0] if value is not None and value[1] == len(text) else text
     return Attempt(_json({"name": name, "arguments": arguments}), name)

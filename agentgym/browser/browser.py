@@ -120,24 +120,32 @@ class Browser:
                 reduced_motion="reduce",
                 extra_http_headers={HEADER: token},
             )
-            await handle.clock.install(time=kind.clock)
-            await handle.clock.pause_at(kind.clock)
-            tab = Tab(await handle.new_page())
-            await tab.attach()
-            await tab.cdp.send("Page.navigate", {"url": f"http://{kind.ready}/"})
-            await tab.calm()
-            return Context(handle, tab, browser, token)
+            try:
+                return Context(handle, await self._wait_on(handle, kind), browser, token)
+            except BaseException:
+                self.later(self._close(handle))
+                raise
         except Error as error:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
 
+    async def _wait_on(self, handle: Any, kind: Kind) -> Tab:
+        """Return the first page of a new context, once the page on which it waits stands."""
+        await handle.clock.install(time=kind.clock)
+        await handle.clock.pause_at(kind.clock)
+        tab = Tab(await handle.new_page())
+        await tab.attach()
+        await tab.cdp.send("Page.navigate", {"url": f"http://{kind.ready}/"})
+        await tab.calm()
+        return tab
+
     def give_back(self, context: Context) -> None:
         """End a context in the background; nothing of it is used again."""
-        self.later(self._close(context))
+        self.later(self._close(context.handle))
 
-    async def _close(self, context: Context) -> None:
+    async def _close(self, handle: Any) -> None:
         try:
             async with asyncio.timeout(20):
-                await context.handle.close()
+                await handle.close()
         except Exception:  # it is gone already, or hangs with its browser
             return
 

@@ -112,7 +112,7 @@ NEEDS = (
     Need(
         "chromium",
         "web worlds, looking at reports",
-        "apt install chromium-headless-shell, or: playwright install chromium",
+        "Debian: apt install chromium-headless-shell; elsewhere: playwright install chromium",
         chromium,
     ),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),

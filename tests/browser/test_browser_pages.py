@@ -8,7 +8,7 @@ import time
 import pytest
 from hostile_site import Hostile
 
-from agentgym.browser.browser import browser
+from agentgym.browser.browser import Kind, browser
 from agentgym.browser.chromium import chromium
 from agentgym.browser.loop import loop
 from agentgym.errors import Fault
@@ -198,6 +198,24 @@ def test_a_first_page_that_cannot_be_had_is_a_fault(calm):
     with pytest.raises(Fault, match="ERR_UNSAFE_PORT") as caught:
         Lost().reset(seed=1)
     assert caught.value.reason == "crash" and press(calm, "later")[3] is False
+
+
+def test_a_context_that_is_not_ready_in_time_is_closed(env, monkeypatch):
+    env.reset(seed=1)
+    made = browser()
+
+    async def never(self):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("agentgym.browser.browser.Tab.calm", never)
+    before = list(made.handle.contexts)
+    with pytest.raises(Fault, match=r"did not answer within 1 s"):
+        loop().run(made._make(Kind("2026-01-01T00:00:00Z", 300, 200)), 1)
+    for _ in range(200):
+        if not set(made.handle.contexts) - set(before):
+            break
+        time.sleep(0.05)
+    assert not set(made.handle.contexts) - set(before)
 
 
 def test_a_browser_that_dies_is_started_again(env, calm):

@@ -7,18 +7,23 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 _LOCK = threading.RLock()
+MOST_DEPTH = 50
+"""Lists and objects in each other, in the arguments of a call."""
 _DEFAULTS: dict[type, dict[str, Any]] = {}
 """What a toolkit's class held when its first environment was made."""
 
 
 def refusal(name: str, arguments: Mapping[str, Any]) -> str:
     """Return why a call is not carried out at all, or nothing where it is."""
+    if _depth(arguments) > MOST_DEPTH:
+        return f"Error: the arguments of {name} are nested more than {MOST_DEPTH} deep."
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -28,11 +33,25 @@ def refusal(name: str, arguments: Mapping[str, Any]) -> str:
     return ""
 
 
+def _depth(arguments: Mapping[str, Any]) -> int:
+    """Return how deep lists and objects lie in each other."""
+    depth, level = 0, list[Any](arguments.values())
+    while level:
+        depth += 1
+        lists = [
+            cast("Iterable[Any]", one.values() if isinstance(one, dict) else one)
+            for one in level
+            if isinstance(one, list | dict)
+        ]
+        level = list(chain.from_iterable(lists))
+    return depth
+
+
 @contextmanager
 def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
     """Let `draw` give the 128 bits of what tau2's domains name by `uuid4` (a new bill of telecom).
 
-    Warnings about values of a wrong type, which a model may give to a tool as often as it likes, are not printed.
+    Warnings about what a model gives to a tool, which it may do as often as it likes, are not printed.
     """
 
     def uuid4() -> uuid.UUID:
@@ -44,7 +63,7 @@ def steady(draw: Callable[[], int]) -> Generator[None, None, None]:
         for module in drawing:
             vars(module)["uuid"] = SimpleNamespace(uuid4=uuid4)
         try:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):
+            with warnings.catch_warnings(action="ignore", category=Warning):
                 yield
         finally:
             for module in drawing:
