@@ -257,10 +257,8 @@ class BrowserEnv(TextEnv):
         """Return the episode in the browser, brought there again where it is not."""
         live = self._held[0] if self._held else None
         here = self.task.id, self.log[: len(live.log)] if live else (), os.getpid()
-        if live and (live.task_id, tuple(live.log), live.process) != here:
-            self._drop()
-            live = None
-        live = live or self._open()
+        if live is None or (live.task_id, tuple(live.log), live.process) != here:
+            live = self._open()
         if len(live.log) < len(self.log):
             self._replay(live)
         return live
@@ -278,14 +276,18 @@ class BrowserEnv(TextEnv):
             self.log, self.seen = whole, seen
 
     def _open(self) -> _Live:
-        """Put the episode's first page into the browser; into a new browser where this one has died unnoticed."""
-        self._drop()
+        """Put the episode's first page into the browser; into a new browser where this one has died unnoticed.
+
+        What stood there before goes only then: the browser has one thread for closing and for beginning.
+        """
         try:
             live = self._stand()
         except Fault as fault:
             if fault.reason != "crash":
                 raise
             live = self._stand()
+        finally:
+            self._drop()
         self._held.append(live)
         return live
 

@@ -207,6 +207,8 @@ def test_a_context_that_is_not_ready_in_time_is_closed(env, monkeypatch):
     async def never(self):
         await asyncio.sleep(60)
 
+    while any(made.making.values()):  # contexts ahead of need
+        time.sleep(0.05)
     monkeypatch.setattr("agentgym.browser.browser.Tab.calm", never)
     before = list(made.handle.contexts)
     with pytest.raises(Fault, match=r"did not answer within 1 s"):
