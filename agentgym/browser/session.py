@@ -104,12 +104,25 @@ class Session:
     async def rest(self) -> None:
         """Let the current tab come to rest, and then each tab that was opened meanwhile."""
         await self._drop_closed()
-        await self.tab.settle(self.pause)
+        await self._settle()
         for _ in range(MOST_TABS):
             if not await self._new_tabs():
                 break
-            await self.tab.settle(self.pause)
+            await self._settle()
         await self._drop_closed()
+
+    async def _settle(self) -> None:
+        """Let the current tab come to rest; where it closes meanwhile, the one that is turned to instead."""
+        while True:
+            tab = self.tab
+            try:
+                await tab.settle(self.pause)
+            except Fault:
+                if tab.crashed or not tab.page.is_closed():
+                    raise
+            if not tab.page.is_closed():
+                return
+            await self._drop_closed()
 
     async def _new_tabs(self) -> bool:
         """Turn to the newest tab that is not known yet."""

@@ -164,8 +164,8 @@ class Tab:
         while True:
             if not self.going:
                 await self.call("quiet")
-            if self.crashed:
-                raise Fault("the page's process crashed", reason="crash")
+            if self.crashed or self.page.is_closed():
+                raise Fault("the page's process crashed" if self.crashed else "the page closed itself", reason="crash")
             if not self.busy:
                 return
             self.stirred.clear()

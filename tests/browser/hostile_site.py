@@ -27,6 +27,12 @@ PAGES = {
     "/done": "<p>Done</p><script>window.onbeforeunload=()=>'stay'</script><a href=/>Home</a>",
     "/long": "".join(f"<p>line {i} <button>b{i}</button></p>" for i in range(3000)),
     "/redirect": "<script>setTimeout(()=>location='/done',300)</script>wait",
+    "/brief": """<h1>Opener</h1><button onclick="window.open('/shut')">itself</button>
+        <button onclick="window.open('/shut?later')">later</button><button onclick="window.open('/thanks')">thanks</button>
+        <button onclick="let p=window.open('/form');setTimeout(()=>p.close(),300)">opener</button>""",
+    "/shut": "<script>if(location.search)setTimeout(close,300);else close()</script>",
+    "/thanks": """<button onclick="window.close()">now</button><button onclick="fetch('/done').then(()=>window.close())">asked</button>
+        <button onclick="location='/long';window.close()">leaving</button>""",
     "/ajax": "<div id=o>loading</div><script>fetch('/done').then(r=>r.text()).then(t=>setTimeout(()=>o.textContent='loaded',50))</script>",
 }
 

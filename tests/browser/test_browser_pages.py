@@ -200,6 +200,27 @@ def test_a_first_page_that_cannot_be_had_is_a_fault(calm):
     assert caught.value.reason == "crash" and press(calm, "later")[3] is False
 
 
+@pytest.mark.parametrize("name", ["itself", "later", "opener"])
+def test_a_tab_that_closes_itself_leaves_the_one_before(env, name):
+    env.reset(seed=1)
+    env.step("goto[/brief]")
+    for _ in range(2):
+        observation, _, terminated, truncated, info = press(env, name)
+        assert not (terminated or truncated), info
+        assert 'heading "Opener"' in observation and "Tab " not in observation
+
+
+@pytest.mark.parametrize("name", ["now", "asked", "leaving"])
+def test_a_tab_that_is_closed_by_its_own_button_leaves_the_one_before(env, name):
+    env.reset(seed=1)
+    env.step("goto[/brief]")
+    for _ in range(2):
+        assert "Tab 2 (current)" in press(env, "thanks")[0]
+        observation, _, terminated, truncated, info = press(env, name)
+        assert not (terminated or truncated), info
+        assert 'heading "Opener"' in observation and "Tab " not in observation
+
+
 def test_a_context_that_is_not_ready_in_time_is_closed(env, monkeypatch):
     env.reset(seed=1)
     made = browser()
