@@ -49,7 +49,7 @@ class Tool:
     def kind(self, parameter: str) -> str:
         """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
         schema: Mapping[str, Any] = self.properties.get(parameter, {})
-        said = schema.get("type", "any" if _SEVERAL & schema.keys() else "string")
+        said = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return said if isinstance(said, str) and said in _PYTHON_TYPES else "any"
 
     def schema(self) -> dict[str, Any]:
