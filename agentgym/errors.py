@@ -1,7 +1,14 @@
 """The exceptions a caller may catch; each also is the standard type it resembles and says what to do next."""
 
 import difflib
+import re
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable
+from pathlib import Path
+
+DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is somebody else's
 
 
 class UnknownName(LookupError):
@@ -58,3 +65,37 @@ def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
     guess = f" Did you mean {close[0]!r}?" if close else ""
     choices = f" Known: {', '.join(names)}." if len(names) <= 12 and not hint else ""
     return f"no {kind} {name!r}.{guess}{choices}{' ' + hint if hint else ''}"
+
+
+def how_to_install(name: str) -> str:
+    """Return the command that installs an optional dependency where this runs: from a checkout, or beside a wheel.
+
+    It names no distribution of ours, for none is published: a checkout installs itself, a wheel's extra is spelled out.
+    """
+    checkout = Path(__file__).resolve().parent.parent
+    here = checkout.samefile(Path())
+    python = sys.executable.removeprefix(f"{checkout}/") if here else sys.executable
+    own = shutil.which("pip") == str(Path(sys.executable).with_name("pip"))
+    pip = "pip" if own else f"{shlex.quote(python)} -m pip"
+    project = checkout / "pyproject.toml"
+    if project.is_file() and f'name = "{DISTRIBUTION}"' in project.read_text(encoding="utf-8"):
+        place = "." if here else checkout
+        return f"{pip} install -e {shlex.quote(f'{place}[{name}]')}"
+    try:
+        return f"{pip} install {' '.join(map(shlex.quote, _requirements(name)))}"
+    except ImportError:  # a copied folder, which no installation knows of
+        return f"what the project's pyproject.toml lists under {name!r}"
+
+
+def _requirements(extra: str) -> list[str]:
+    """Return what the installed distribution asks for under an extra, with the extras that it names in turn."""
+    from importlib import metadata
+
+    found: list[str] = []
+    condition = f'extra == "{extra}"'
+    for line in metadata.requires(DISTRIBUTION) or ():
+        if line.endswith(condition):
+            requirement = re.sub(r"\s*(;|and)\s*$", "", line.removesuffix(condition))
+            inner = re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", requirement)
+            found += [r for name in inner[1].split(",") for r in _requirements(name)] if inner else [requirement]
+    return found

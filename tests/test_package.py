@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from agentgym.errors import DISTRIBUTION, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA_ENDINGS = {".txt", ".jinja", ".toml", ".html", ".css", ".js", ".json", ".jsonl", ".typed"}
@@ -32,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(built), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = built.glob("agentgym-*.whl")
+    (found,) = built.glob("rlvr_gym-*.whl")
     return found
 
 
@@ -59,7 +62,7 @@ def test_wheel_holds_code_and_data_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {p.as_posix() for p in tracked() if p.parts[0] == "agentgym" and p.suffix in DATA_ENDINGS | {".py"}}
     assert wanted <= names, f"missing from the wheel: {sorted(wanted - names)}"
-    outside = {name for name in names if not name.startswith(("agentgym/", "agentgym-"))}
+    outside = {name for name in names if not name.startswith(("agentgym/", "rlvr_gym-"))}
     assert not outside, f"would land in a user's site-packages: {sorted(outside)}"
 
 
@@ -70,7 +73,7 @@ def test_every_data_file_has_an_ending_that_is_packaged() -> None:
 
 def test_stranger_has_no_torch_and_lists_the_worlds(stranger: Path, tmp_path: Path) -> None:
     installed = run([str(stranger / "python"), "-m", "pip", "list", "--format=freeze"], tmp_path)
-    assert "agentgym==" in installed
+    assert "rlvr-gym" in installed and "agentgym==" not in installed
     assert "torch==" not in installed and "transformers==" not in installed
     assert "rlvr/Search-v0" in run([str(stranger / "agentgym"), "envs"], tmp_path)
 
@@ -88,6 +91,67 @@ def test_stranger_makes_search(stranger: Path, tmp_path: Path) -> None:
 
 def test_stranger_checks_search(stranger: Path, tmp_path: Path) -> None:
     run([str(stranger / "agentgym"), "check", "rlvr/Search-v0"], tmp_path)
+
+
+def test_stranger_is_told_what_installs_an_extra_beside_the_wheel(stranger: Path, tmp_path: Path) -> None:
+    """No index has the distribution, so the message spells out what the extra asks for; pip finds each of its names."""
+    asked = [str(stranger / "agentgym"), "eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    told = re.search(r"^error: vllm:x needs torch: (.+)$", done.stderr, re.MULTILINE)
+    assert told, done.stderr
+    python, *words = shlex.split(told[1])
+    assert words[:3] == ["-m", "pip", "install"] and Path(python).samefile(stranger / "python")
+    named = [re.match(r"[\w-]+", word)[0] for word in words[3:]]
+    assert {"vllm", "torch", "peft"} <= set(named) and DISTRIBUTION not in named and "agentgym" not in named
+
+    program = "from agentgym.errors import how_to_install; print(how_to_install('docker'))"
+    *_, docker, seccomp = shlex.split(run([str(stranger / "python"), "-c", program], tmp_path))
+    assert docker == "docker>=7.1" and seccomp == 'pyseccomp>=0.1.2; sys_platform == "linux"'
+    command = [str(stranger / "python"), "-m", "pip", "install", "-q", docker, seccomp]
+    run(command, tmp_path)
+    run([str(stranger / "python"), "-c", "import docker, pyseccomp"], tmp_path)
+
+
+def test_in_a_checkout_an_extra_is_installed_from_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "executable", str(ROOT / ".venv/bin/python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert how_to_install("train") == ".venv/bin/python -m pip install -e '.[train]'"
+    monkeypatch.chdir(tmp_path)
+    assert shlex.split(how_to_install("train"))[-2:] == ["-e", f"{ROOT}[train]"]
+    own = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin")
+    assert how_to_install("web").startswith("pip install ")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert how_to_install("web").startswith(f"{shlex.quote(sys.executable)} -m pip install ")
+
+
+def test_no_line_installs_a_distribution_that_is_not_ours() -> None:
+    """`agentgym` on the package index is another project's, and nobody has put ours there."""
+    forbidden = re.compile(
+        r"\b(?:pip3?|uv|pipx)\s+(?:tool\s+)?(?:install|add|run)\b[^\n`#]*?[\s'\"](agentgym|rlvr[-_]gym)\b(?!/)"
+    )
+    for bad in (
+        "pip install agentgym",
+        "pip install 'agentgym[train]'",
+        "uv pip install -U rlvr-gym",
+        'pip install "rlvr_gym"',
+    ):
+        assert forbidden.search(bad), bad
+    for good in (
+        "pip install -e '.[train]'",
+        "pip install ./dist/rlvr_gym-0.1-py3-none-any.whl",
+        "pip install -e '/home/me/agentgym[web]'",
+    ):
+        assert not forbidden.search(good), good
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8", errors="replace")
+        for name in tracked()
+        if name != Path(__file__).relative_to(ROOT)
+    }
+    hits = [f"{name}: {found[0]}" for name, text in texts.items() for found in forbidden.finditer(text)]
+    assert not hits, f"these install a stranger's package; agentgym.errors.how_to_install composes what works: {hits}"
 
 
 def test_import_is_fast_and_silent_and_without_torch() -> None:
@@ -142,4 +206,4 @@ def test_constraints_pin_every_dependency_that_pyproject_names() -> None:
     extras = project["optional-dependencies"]
     names = {re.match(r"[\w-]+", requirement)[0].lower() for requirement in sum(extras.values(), project["dependencies"])}
     own_environment = {"vllm"}  # pinned in tests/with_vllm/constraints.txt
-    assert names - pinned == {"agentgym"} | own_environment
+    assert names - pinned == {DISTRIBUTION} | own_environment

@@ -6,7 +6,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Programs in order: the shell is the same engine without the windows of a browser, and quicker for it."""
@@ -47,7 +47,7 @@ def chromium() -> str | None:
 def needed(world: str) -> str:
     """Return the path of the browser; MissingExtra says who needs one and how to get it."""
     if not importlib.util.find_spec("playwright") or not importlib.util.find_spec("waitress"):
-        raise MissingExtra(f"{world} needs a browser's driver and a server: pip install 'agentgym[web]'")
+        raise MissingExtra(f"{world} needs a browser's driver and a server: {how_to_install('web')}")
     path = chromium()
     if path is None:
         raise MissingExtra(

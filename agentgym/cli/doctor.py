@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.browser.chromium import chromium
+from agentgym.errors import how_to_install
 from agentgym.screen import printable
 
 SECONDS = 10.0  # for a program to say its version
@@ -104,10 +105,10 @@ def _docker() -> str | None:
 
 
 NEEDS = (
-    Need("torch", "training, the hf engine", "pip install 'agentgym[train]'", library("torch")),
-    Need("transformers", "training, the hf engine", "pip install 'agentgym[train]'", library("transformers")),
-    Need("trl", "warm start from demonstrations", "pip install 'agentgym[train]'", library("trl")),
-    Need("vllm", "the fast engine", "pip install 'agentgym[vllm]'", library("vllm")),
+    Need("torch", "training, the hf engine", how_to_install("train"), library("torch")),
+    Need("transformers", "training, the hf engine", how_to_install("train"), library("transformers")),
+    Need("trl", "warm start from demonstrations", how_to_install("train"), library("trl")),
+    Need("vllm", "the fast engine", how_to_install("vllm"), library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need(
         "chromium",
@@ -116,7 +117,7 @@ NEEDS = (
         chromium,
     ),
     Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
-    Need("docker", "worlds in containers", "Docker or Podman, and pip install 'agentgym[docker]'", _docker),
+    Need("docker", "worlds in containers", f"Docker or Podman, and {how_to_install('docker')}", _docker),
     Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),
     Need("git", "the commit in a run's manifest", "apt install git", program("git")),
 )

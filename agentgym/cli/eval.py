@@ -24,7 +24,7 @@ from agentgym.agents.base import Agent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.run import Plan, evaluate
@@ -226,7 +226,7 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     try:
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{name} needs {error.name}: pip install 'agentgym[train]'") from error
+        raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
     if kind == "hf":
         _set_threads(made.model, config.threads)
     agent = make(made, sampling=sampling, turn_tokens=chosen["turn_tokens"], **extra)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from agentgym.cli import serve_retriever
 from agentgym.cli.flags import read_flags
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.options import Options
 
 
@@ -79,7 +79,7 @@ def run(config: Config | serve_retriever.Config) -> int:
     if not 0 <= config.port < 65536 or config.body_mib < 1:
         raise BadConfig(f"--port is {config.port}, --body-mib {config.body_mib}; expected 0 to 65535, and at least 1")
     if importlib.util.find_spec("uvicorn") is None:
-        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'")
+        raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     from agentgym.engines import engine
 
     if config.engine == "hf":

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def run(config: Config) -> int:
             "expected 0 to 65535, and numbers above 0"
         )
     if importlib.util.find_spec("uvicorn") is None:
-        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'")
+        raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     retriever = _retriever(config)
     try:
         asyncio.run(_serve(config, retriever))

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.flags import read_flags
-from agentgym.errors import BadConfig, BadData, MissingExtra
+from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers.config import TrainConfig, read_recipe, recipes
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
 
@@ -120,7 +120,7 @@ def need_training() -> None:
     """Raise MissingExtra unless the extra for training is installed."""
     for name in ("torch", "transformers", "accelerate", "tokenizers"):
         if importlib.util.find_spec(name) is None:
-            raise MissingExtra(f"training needs {name}: pip install 'agentgym[train]'")
+            raise MissingExtra(f"training needs {name}: {how_to_install('train')}")
 
 
 class _Screen:

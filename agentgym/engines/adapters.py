@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.errors import BadData, MissingExtra
+from agentgym.errors import BadData, MissingExtra, how_to_install
 
 ADAPTER = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -88,4 +88,4 @@ def _libraries() -> Any:
         importlib.import_module("peft")
         return importlib.import_module("transformers")
     except ImportError as error:
-        raise MissingExtra("adapters need peft: pip install 'agentgym[train]'") from error
+        raise MissingExtra(f"adapters need peft: {how_to_install('train')}") from error

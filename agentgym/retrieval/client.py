@@ -8,14 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agentgym.errors import BadConfig, Fault, MissingExtra
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
 from agentgym.retrieval.documents import Document, from_contents, plain_text, title_key
 from agentgym.retrieval.protocol import LONGEST, Hit
 
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra("a retriever at an address needs httpx2: pip install 'agentgym[serve]'") from error
+    raise MissingExtra(f"a retriever at an address needs httpx2: {how_to_install('serve')}") from error
 
 LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
 _PATH = "/retrieve"

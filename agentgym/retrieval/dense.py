@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.errors import BadConfig, BadData, MissingExtra, unknown
+from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install, unknown
 from agentgym.retrieval import folder as folders
 from agentgym.retrieval.encoder import Encoder, Vectors, fingerprint
 from agentgym.retrieval.protocol import LONGEST, Hit
@@ -205,4 +205,4 @@ def _faiss() -> Any:
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
-        raise MissingExtra("finding by meaning needs faiss: pip install 'agentgym[dense]'") from error
+        raise MissingExtra(f"finding by meaning needs faiss: {how_to_install('dense')}") from error

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import BadData, MissingExtra
+from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.retrieval import folder as folders
 from agentgym.retrieval.documents import Document, searched, words
 from agentgym.retrieval.protocol import K1, LONGEST, B, Hit
@@ -144,4 +144,4 @@ def _tantivy() -> Any:
     try:
         return importlib.import_module("tantivy")
     except ImportError as error:
-        raise MissingExtra("an index on disk needs tantivy: pip install 'agentgym[search-disk]'") from error
+        raise MissingExtra(f"an index on disk needs tantivy: {how_to_install('search-disk')}") from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 Vectors = NDArray[np.float32]
 """Of texts: [texts, dimensions], each of length 1."""
@@ -30,7 +30,7 @@ class Encoder:
         try:
             library = importlib.import_module("sentence_transformers")
         except ImportError as error:
-            raise MissingExtra("finding by meaning needs sentence-transformers: pip install 'agentgym[dense]'") from error
+            raise MissingExtra(f"finding by meaning needs sentence-transformers: {how_to_install('dense')}") from error
         with _no_bars():
             self._model: Any = library.SentenceTransformer(folder, device=device, local_files_only=True)
         self._prefixes = (query_prefix, passage_prefix)

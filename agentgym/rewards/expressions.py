@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 from agentgym.rewards.bounded import call
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
@@ -58,7 +58,7 @@ def verify(answer: str, gold: str) -> bool | None:
 def same_expression(answer: str, gold: str) -> bool | None:
     """Return whether two expressions are equal; None where the answer says more than one thing, or is too complicated."""
     if not installed():
-        raise MissingExtra("checking expressions needs math-verify: pip install 'agentgym[math]'")
+        raise MissingExtra(f"checking expressions needs math-verify: {how_to_install('math')}")
     if answer.split() == gold.split():
         return True
     given, wanted = readable(answer, gold), _latex(gold)

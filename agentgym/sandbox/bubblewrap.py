@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, how_to_install
 from agentgym.sandbox.protocol import Limits
 from agentgym.sandbox.seccomp import denied_calls
 from agentgym.sandbox.zygoted import LOADED_WITH, Zygoted
@@ -76,7 +76,7 @@ def missing() -> str:
     if absent:
         return f"the bubblewrap jail needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
     if importlib.util.find_spec("pyseccomp") is None:
-        return "the bubblewrap jail needs pyseccomp: pip install 'agentgym[sandbox]'"
+        return f"the bubblewrap jail needs pyseccomp: {how_to_install('sandbox')}"
     return ""
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.sandbox.protocol import SandboxFault
 
 LABEL = "agentgym"
@@ -77,7 +77,7 @@ def docker() -> Any:
     try:
         import docker as library
     except ImportError as error:
-        raise MissingExtra("the docker jail needs the docker package: pip install 'agentgym[docker]'") from error
+        raise MissingExtra(f"the docker jail needs the docker package: {how_to_install('docker')}") from error
     return library
 
 

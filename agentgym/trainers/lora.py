@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym.engines.adapters import is_adapter
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -131,7 +131,7 @@ def add_adapters(model: Any, config: "TrainConfig") -> None:
         import torch
         from peft import LoraConfig
     except ImportError as error:
-        raise MissingExtra("lora_rank needs peft: pip install 'agentgym[train]'") from error
+        raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}") from error
     targets, rank = config.lora_targets, config.lora_rank
     wanted = [(name, module) for name, module in model.named_modules() if name.rpartition(".")[2] in targets]
     missing = sorted(set(targets) - {name.rpartition(".")[2] for name, _ in wanted})

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 from agentgym.trainers.muon import Muon
 
 MUON_SHARE = 5.0  # Muon's step is orthogonal, so its rate is that of AdamW times about this at small widths
@@ -43,7 +43,7 @@ def _adamw(parameters: list[Any], lr: float, weight_decay: float, kind: str) -> 
         try:
             torchao: Any = importlib.import_module("torchao.optim")
         except ImportError as error:
-            raise MissingExtra("optimizer 'adamw8bit' needs torchao: pip install 'agentgym[adam8bit]'") from error
+            raise MissingExtra(f"optimizer 'adamw8bit' needs torchao: {how_to_install('adam8bit')}") from error
         return torchao.AdamW8bit(parameters, lr=lr, weight_decay=weight_decay)
     fused = bool(parameters) and all(p.device.type == "cuda" for p in parameters)  # which makes no temporary tensors
     return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=fused, foreach=not fused)

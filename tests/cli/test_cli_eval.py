@@ -19,6 +19,7 @@ from agentgym.cli import main
 from agentgym.cli.eval import Config, default_folder
 from agentgym.cli.eval_screen import table
 from agentgym.episode import Episode, read_episodes
+from agentgym.errors import how_to_install
 from agentgym.evaluate.summary import summarize
 
 
@@ -113,14 +114,16 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 def test_a_missing_engine_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "guessnumber", "--model", "vllm:x", "--out", str(tmp_path / "e")]) == 2
     error = capsys.readouterr().err
-    assert "error: the vllm engine needs vLLM: pip install 'agentgym[vllm]'" in error and "Traceback" not in error
+    assert f"error: the vllm engine needs vLLM: {how_to_install('vllm')}" in error and "Traceback" not in error
 
 
 def test_every_extra_that_a_message_names_exists():
     root = Path(__file__).parents[2]
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {
-        name for path in (root / "agentgym").rglob("*.py") for name in re.findall(r"'agentgym\[(\w+)\]", path.read_text())
+        name
+        for path in (root / "agentgym").rglob("*.py")
+        for name in re.findall(r"""\bhow_to_install\(['"]([^'"]+)['"]\)""", path.read_text())
     }
     assert {"train", "vllm"} <= named <= set(extras)
 

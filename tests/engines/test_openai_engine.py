@@ -12,7 +12,7 @@ import pytest
 import tiny
 import transformers
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import loopback
 
 import agentgym

@@ -132,7 +132,7 @@ def test_rows_that_are_no_use_are_refused(tmp_path, change, said):
 
 @pytest.fixture
 def row(tmp_path):
-    pytest.importorskip("swebench", reason="pip install 'agentgym[swebench]'")
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
     return read_rows(write(tmp_path / "rows.jsonl", ROW)).find("acme__purse-1")
 
 
@@ -187,7 +187,7 @@ def test_episodes_become_predictions_that_swebench_reads(tmp_path):
     (tmp_path / "preds.json").write_text("[3]")
     with pytest.raises(BadData, match="prediction 1: expected instance_id"):
         read_predictions(tmp_path / "preds.json")
-    pytest.importorskip("swebench", reason="pip install 'agentgym[swebench]'")
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
     assert swebench("harness.utils").get_predictions_from_file(str(path), "", "test") == made
 
 

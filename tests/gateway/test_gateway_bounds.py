@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import httpx2
 import loopback
 import tiny

@@ -142,7 +142,7 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'agentgym[dev]'")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     own = os.environ.get("AGENTGYM_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with api.sync_playwright() as playwright:
         try:

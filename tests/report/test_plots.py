@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.report.plots import learning_curve, running_mean
 
-pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'agentgym[train]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 
 def test_a_curve_is_a_picture_of_the_promised_size(run_folder: Path):

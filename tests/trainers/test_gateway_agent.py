@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import conformance
 import tiny

@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from tiny_rows import tiny_model, token_episodes
 
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.layers import prepare, recomputed
@@ -219,7 +219,7 @@ def test_an_optimizer_that_is_not_installed_names_the_extra():
         "optimizers(torch.nn.Linear(2, 2), 1e-3, muon=False, kind='adamw8bit')"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"{MissingExtra.__name__}: optimizer 'adamw8bit' needs torchao: pip install 'agentgym[adam8bit]'" in found.stderr
+    assert f"{MissingExtra.__name__}: optimizer 'adamw8bit' needs torchao: {how_to_install('adam8bit')}" in found.stderr
 
 
 @TORCHAO

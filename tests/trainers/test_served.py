@@ -12,7 +12,7 @@ from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.policy import PolicySize, init_policy
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import loopback
 

@@ -19,7 +19,7 @@ FOLDER = os.environ.get("AGENTGYM_DOCKER", "")
 URL = f"unix://{FOLDER}/daemon.sock" if FOLDER else ""
 if not URL:
     pytest.skip("there is no daemon of the tests' own: ./dev test-docker", allow_module_level=True)
-pytest.importorskip("swebench", reason="pip install 'agentgym[swebench]'")
+pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
 sys.path.append(str(Path(__file__).parents[1] / "envs"))
 import swe_files
 from test_swe_bench import ROW, write

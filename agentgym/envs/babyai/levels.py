@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 from typing import Any
 
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 
 REFUSED = {
     name: "its verifier takes the first door, opened rightly, for a wrong second one"
@@ -32,7 +32,7 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
 def known() -> dict[str, str]:
     """Return the Gymnasium ids of all levels of the package by their names (`GoToLocal`)."""
     if importlib.util.find_spec("minigrid") is None:
-        raise MissingExtra("rlvr/BabyAI-v0 plays the levels of a package: pip install 'agentgym[babyai]'")
+        raise MissingExtra(f"rlvr/BabyAI-v0 plays the levels of a package: {how_to_install('babyai')}")
     before = os.environ.get("PYGAME_HIDE_SUPPORT_PROMPT")
     os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"  # it would print a line
     try:

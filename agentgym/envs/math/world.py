@@ -13,7 +13,7 @@ from agentgym.envs.math import cheaters as shortcuts
 from agentgym.envs.math import expert
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.files import load
-from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rewards import expressions
 from agentgym.sandbox.protocol import MEGABYTE, Limits
 from agentgym.sandbox.world import JailedEnv
@@ -95,7 +95,7 @@ class Math(Attempts, JailedEnv):
             names = [name for name in self.families or FAMILIES if FAMILIES[name].expression]
             what = f"answers of {' and '.join(names)} are expressions" if names else ""
         if what:
-            raise MissingExtra(f"{what}: pip install 'agentgym[math]', or leave them out with preset='numbers'")
+            raise MissingExtra(f"{what}: {how_to_install('math')}, or leave them out with preset='numbers'")
 
     # Tasks
 

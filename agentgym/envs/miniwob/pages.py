@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 
 HOST = "miniwob.test"
 
@@ -18,7 +18,7 @@ def folder() -> Path:
     """Return the folder of the installed package's pages."""
     found = importlib.util.find_spec("miniwob")
     if found is None or found.origin is None:
-        raise MissingExtra("rlvr/MiniWoB-v0 needs the pages of the `miniwob` package: pip install 'agentgym[web]'")
+        raise MissingExtra(f"rlvr/MiniWoB-v0 needs the pages of the `miniwob` package: {how_to_install('web')}")
     return (Path(found.origin).parent / "html").resolve()
 
 

@@ -14,7 +14,7 @@ from agentgym.actions import spell, tool
 from agentgym.attempts import Attempts
 from agentgym.core import Outcome, Task
 from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
-from agentgym.errors import BadConfig, Fault, MissingExtra, unknown
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
 from agentgym.rewards.bounded import Reply, call
 
 LONGEST = 60_000  # characters of an answer
@@ -51,9 +51,7 @@ class ReasoningGym(Attempts):
         if self.config and len(self.dataset) != 1:
             raise BadConfig("config is for the generator of one task: give its name as dataset")
         if importlib.util.find_spec("reasoning_gym") is None:
-            raise MissingExtra(
-                "these tasks are the package's: pip install 'agentgym[reasoning-gym]' (it needs a C compiler)"
-            )
+            raise MissingExtra(f"these tasks are the package's: {how_to_install('reasoning-gym')} (it needs a C compiler)")
         known: dict[str, str] = _trusted("table")
         for name in self.dataset:
             if name not in known:

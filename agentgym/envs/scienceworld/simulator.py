@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from agentgym.errors import Fault, MissingExtra
+from agentgym.errors import Fault, MissingExtra, how_to_install
 
 MOST = 4
 """Machines per process. A world more, and one that has been idle gives its machine up and plays its actions again."""
@@ -35,7 +35,7 @@ def refused(text: str, before: str) -> bool:
 def check_installed() -> None:
     """Raise MissingExtra where the package or Java is missing."""
     if importlib.util.find_spec("scienceworld") is None:
-        raise MissingExtra("rlvr/ScienceWorld-v0 plays the tasks of a package: pip install 'agentgym[scienceworld]'")
+        raise MissingExtra(f"rlvr/ScienceWorld-v0 plays the tasks of a package: {how_to_install('scienceworld')}")
     if shutil.which("java") is None:
         raise MissingExtra("rlvr/ScienceWorld-v0 needs Java (1.8 or newer) and found none: apt install default-jre-headless")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentgym.envs.swe.bench_rows import Row
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.errors import MissingExtra
+from agentgym.errors import MissingExtra, how_to_install
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.swe.suite import CONFIGURATION
 
@@ -65,7 +65,7 @@ def swebench(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "swebench":
             raise
-        raise MissingExtra("grading by SWE-bench's rules needs swebench: pip install 'agentgym[swebench]'") from error
+        raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}") from error
 
 
 def _spec(row: Row) -> Any:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym.errors import BadConfig, Fault, MissingExtra, unknown
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def settings(challenge: str, difficulty: int) -> dict[str, Any]:
 def check_installed() -> None:
     """Raise MissingExtra where the package is missing, BadConfig where its compiler cannot run."""
     if importlib.util.find_spec("textworld") is None:
-        raise MissingExtra("rlvr/TextWorld-v0 makes games with a package: pip install 'agentgym[textworld]'")
+        raise MissingExtra(f"rlvr/TextWorld-v0 makes games with a package: {how_to_install('textworld')}")
 
 
 @functools.lru_cache(maxsize=1)
