@@ -10,6 +10,8 @@ from pathlib import Path
 
 DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is somebody else's
 
+_VERSION = re.compile(r"-v\d+$")
+
 
 class UnknownName(LookupError):
     """A name that no table holds; the message suggests the closest one."""
@@ -61,8 +63,8 @@ def bad_option(kind: str, name: str, known: Iterable[str], hint: str = "") -> Ba
 
 def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
+    close = _closest(name, names)
+    guess = f" Did you mean {close!r}?" if close else ""
     choices = f" Known: {', '.join(names)}." if len(names) <= 12 and not hint else ""
     return f"no {kind} {name!r}.{guess}{choices}{' ' + hint if hint else ''}"
 
@@ -99,3 +101,14 @@ def _requirements(extra: str) -> list[str]:
             inner = re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", requirement)
             found += [r for name in inner[1].split(",") for r in _requirements(name)] if inner else [requirement]
     return found
+
+
+def _closest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant; None where none is close.
+
+    Compared is what tells names apart: without a namespace, a version, dashes in front, and upper case. With them
+    `rlvr/Nope-v0` would be three quarters of `rlvr/Shop-v0`.
+    """
+    bare = {_VERSION.sub("", known.rpartition("/")[2]).lstrip("-").lower(): known for known in names}
+    found = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)
+    return bare[found[0]] if found else None

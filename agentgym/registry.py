@@ -73,16 +73,33 @@ def register_all() -> None:
             register(id, entry_point, description=description, **options)
 
 
-def make(id: str, **options: Any) -> TextEnv:
-    """Make a registered world; `module:ns/Name-v0` imports the module first. Raises UnknownName with a suggestion."""
-    module, _, name = id.rpartition(":")
+def short_names() -> dict[str, str]:
+    """Return the ids by short name: `household` stands for `rlvr/Household-v0`."""
+    return {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
+
+
+def full_id(name: str) -> str:
+    """Return the id that a name stands for: an id, `module:ns/Name-v0` (which imports the module), or a short name.
+
+    Raises UnknownName with the closest name.
+    """
+    module, _, name = name.rpartition(":")
     if module:
-        _import(module, "world")
-    if name not in gymnasium.registry:
-        raise unknown("world", name, DESCRIPTIONS, "`agentgym envs` lists all.")
+        _import(module, "environment")
+    if name in gymnasium.registry:
+        return name
+    short = short_names()
+    if name.lower() in short:
+        return short[name.lower()]
+    raise unknown("environment", name, DESCRIPTIONS if "/" in name else short, "`agentgym envs` lists all.")
+
+
+def make(id: str, **options: Any) -> TextEnv:
+    """Make the environment that an id, `module:ns/Name-v0` or a short name stands for (see `full_id`)."""
+    name = full_id(id)
     env = gymnasium.make(name, **options)
     if not isinstance(env.unwrapped, TextEnv):
-        raise BadConfig(f"{name} is not a text world: agentgym works on subclasses of agentgym.TextEnv")
+        raise BadConfig(f"{name} is not a text environment: agentgym works on subclasses of agentgym.TextEnv")
     return env  # type: ignore[return-value]
 
 

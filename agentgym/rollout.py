@@ -327,7 +327,7 @@ def _episode(job: Job, env_id: str, horizon: int) -> Episode:
 
 def _factory(env: str | Factory, options: dict[str, Any]) -> tuple[Factory, str]:
     if isinstance(env, str):
-        return registry.Maker(env, options), env.rpartition(":")[2]
+        return registry.Maker(env, options), registry.full_id(env)
     if options:
         raise BadConfig(
             f"split and env_options ({', '.join(options)}) go with a registered id, not with a function that makes worlds"

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("agentgym.cli.serve", "serve a model to agents of others, or a retriever to worlds"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
+    "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
 }
 
@@ -43,8 +44,8 @@ OUR_ERRORS = (UnknownName, BadConfig, BadData, EpisodeOver, MissingExtra, Fault)
 
 EXAMPLES = """examples:
   agentgym envs                                  what there is to play
-  agentgym play rlvr/GuessNumber-v0 --seed 3     play it yourself
-  agentgym check my_module:me/MyWorld-v0         is my world sound?
+  agentgym play guessnumber --seed 3             play it yourself
+  agentgym check my_module:me/MyEnv-v0           is my environment sound?
   agentgym train household                       train an agent on the CPU
   agentgym COMMAND --help                        every flag of a command
 """

@@ -1,8 +1,10 @@
 """Say what is here, what is missing, what it is needed for and how to get it.
 
-agentgym doctor
+agentgym doctor              a table
+agentgym doctor --json       the same for a program
 """
 
+import json
 import os
 import platform
 import shutil
@@ -24,7 +26,10 @@ SECONDS = 10.0  # for a program to say its version
 
 @dataclass(frozen=True)
 class Config:
-    """Nothing to choose."""
+    """How to say it."""
+
+    json: bool = False
+    """Print JSON: by name, what was found (null where it is missing), what for, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,10 @@ NEEDS = (
 
 def run(config: Config) -> int:
     """Print the table; always 0, for nothing in it is needed by everyone."""
+    if config.json:
+        rows = {need.name: {"here": need.find(), "for": need.what_for, "get": need.how_to_get} for need in NEEDS}
+        print(json.dumps(rows, indent=2))
+        return 0
     console = Console(highlight=False)
     console.print(Text(f"Python {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"))
     data = os.environ.get("AGENTGYM_DATA")

@@ -1,10 +1,12 @@
 """List the worlds, or show the card of one.
 
-agentgym envs                           all worlds
-agentgym envs rlvr/GuessNumber-v0       its card: lengths, success of random play, shortcuts and expert, costs
+agentgym envs                  all environments
+agentgym envs --json           the same for a program
+agentgym envs guessnumber      its card: lengths, costs, success of expert and shortcuts
 """
 
 import inspect
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,9 @@ from agentgym.options import Options
 from agentgym.registry import DESCRIPTIONS, make
 from agentgym.screen import printable
 
+WIDE = 120  # columns
+CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -32,6 +37,8 @@ class Config:
     """Difficulties on the card."""
     tasks: int = 20
     """Tasks played for each number on the card."""
+    json: bool = False
+    """Print the list of environments as JSON; of one that cannot be made here, the reason."""
     env_options: Options = field(default_factory=dict[str, Any])
     """Options of the world: --env.KEY VALUE."""
 
@@ -39,8 +46,13 @@ class Config:
 def run(config: Config) -> int:
     """Print the table of worlds, or a card."""
     console = Console(highlight=False)
+    if config.json:
+        if config.id is not None:
+            raise BadConfig("--json prints the list of all environments: leave the name out")
+        print(json.dumps([_as_json(id) for id in sorted(DESCRIPTIONS)], indent=2))
+        return 0
     if config.id is None:
-        console.print(worlds())
+        console.print(worlds(wide=console.width >= WIDE))
         return 0
     subject = examine(config.id, **config.env_options)
     subject.plays, subject.count = config.tasks, min(config.tasks, 5)
@@ -68,20 +80,32 @@ def facts(env: TextEnv) -> Text:
     return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
 
 
-def worlds() -> Group:
-    """Return the table of every registered world, and below it what those that cannot be made here say."""
+def worlds(*, wide: bool = True) -> Group:
+    """Return the table of every environment, and below it what those that cannot be made here say.
+
+    A table that is not `wide` leaves out splits and whether there is an oracle.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("id", "actions", "oracle", "splits", "what"):
+    for column in ("id", "actions", *(("oracle", "splits") if wide else ()), "what"):
         table.add_column(column, overflow="fold", no_wrap=column == "id")
     missing: list[Text] = []
     for id in sorted(DESCRIPTIONS):
         try:
             cells = _describe(make(id))
-        except (ImportError, BadConfig, BadData, MissingExtra, Fault) as error:
+        except CANNOT_BE_MADE as error:
             cells = ("-", "-", "see below")
             missing.append(Text(f"\n{id} is not here: {printable(str(error).splitlines()[0])}", style="dim"))
-        table.add_row(*(Text(printable(cell)) for cell in (id, *cells, DESCRIPTIONS[id])))
+        table.add_row(*(Text(printable(cell)) for cell in (id, *(cells if wide else cells[:1]), DESCRIPTIONS[id])))
     return Group(table, *missing)
+
+
+def _as_json(id: str) -> dict[str, Any]:
+    try:
+        env = make(id)
+    except CANNOT_BE_MADE as error:
+        return {"id": id, "what": DESCRIPTIONS[id], "missing": str(error)}
+    oracle = type(env).oracle is not TextEnv.oracle
+    return {"id": id, "what": DESCRIPTIONS[id], "tools": list(env.tools), "oracle": oracle, "splits": list(env.splits)}
 
 
 def _describe(env: TextEnv) -> tuple[str, str, str]:

@@ -9,7 +9,9 @@ agentgym eval household --model runs/demo --env.preset easy     options of the w
 """
 
 import hashlib
+import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from agentgym.agents.base import Agent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
+from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
@@ -31,6 +34,7 @@ from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
 from agentgym.report.html import write_report
+from agentgym.screen import printable
 from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
@@ -85,6 +89,10 @@ class Config:
     """Episodes at a time; the results do not depend on it."""
     out: str | None = None
     """Folder of the evaluation; without it, one under runs/ named after worlds and model."""
+    json: bool = False
+    """Print the summary as JSON, and nothing else on standard output."""
+    quiet: bool = False
+    """Show no progress, and of the results the table alone."""
     retry_faults: bool = False
     """Play episodes again that an earlier sitting ended with a fault."""
     env_options: Options = field(default_factory=dict[str, Any])
@@ -94,14 +102,19 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Play what is missing, print the table; 1 when every episode was a fault, 130 when interrupted."""
+    """Play what is missing, print the table.
+
+    Returns 1 when every episode was a fault or an environment was skipped, 130 when interrupted.
+    """
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
+    folder = Path(config.out or default_folder(config))
+    if not config.quiet:  # loading a model takes its time
+        print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
     agent, options = _agent(config, suite)
     options |= _named(suite)
     plan = _plan(config, suite)
-    folder = Path(config.out or default_folder(config))
-    console, progress = Console(), Bar()
+    console, progress = Console(), Bar(quiet=config.quiet)
     try:
         with progress.shown:
             episodes = evaluate(
@@ -122,7 +135,15 @@ def run(config: Config) -> int:
         if agent.engine is not None:
             agent.engine.close()
     summary = read_object(folder / "summary.json")
+    faults = [episode for episode in episodes if episode.fault]
+    failed = len(faults) == len(episodes) or bool(summary["skipped"])
+    if config.json:
+        print(json.dumps(summary, indent=2, allow_nan=False))
+        return int(failed)
     console.print(table(summary), soft_wrap=True)
+    if config.quiet:
+        write_report(folder)
+        return int(failed)
     console.print()
     console.print(effort(summary), soft_wrap=True)
     page = write_report(folder)
@@ -134,7 +155,6 @@ def run(config: Config) -> int:
     ]
     if met := manifest.met(manifest.read(folder / "manifest.json")):
         notes.append(f"met on the way: {', '.join(f'{count} x {what}' for what, count in met.items())}")
-    faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
         notes.append(
@@ -142,7 +162,7 @@ def run(config: Config) -> int:
         )
     for note in notes:
         console.print(Text(note), soft_wrap=True)
-    return 1 if len(faults) == len(episodes) else 0
+    return int(failed)
 
 
 def _named(suite: Suite) -> dict[str, Any]:
@@ -271,7 +291,11 @@ def _resolve(model: str) -> tuple[str, dict[str, Any]]:
     """Return the engine a model name stands for and, of a training run, the options its policy was trained with."""
     folder = Path(model)
     if ":" in model and not folder.exists():
+        kind, _, target = model.partition(":")
+        if kind == "hf" or (kind == "vllm" and is_path(target)):
+            check_model(target)
         return model, {}
+    check_model(model)
     trained = _trained(model)
     if trained:
         newest = newest_checkpoint(folder)

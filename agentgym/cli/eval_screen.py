@@ -34,7 +34,11 @@ def table(summary: Row) -> Rows:
     if k != "1":
         columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
-    return _table(worlds, columns)
+    found = _table(worlds, columns)
+    skipped: Mapping[str, str] = summary.get("skipped", {})  # summaries of other commands have none
+    for world, reason in skipped.items():
+        found.note(f"{world}  skipped: {reason}", "yellow")
+    return found
 
 
 def effort(summary: Row) -> Rows:
@@ -87,11 +91,11 @@ def _table(worlds: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
 
 
 class Bar:
-    """A bar with the success so far, on standard error."""
+    """A bar with the success so far, on standard error; with `quiet`, the counts alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.shown = Progress(*columns, console=Console(stderr=True))
+        self.shown = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self.row = self.shown.add_task("episodes", total=None)
         self.done = self.total = self.solved = self.counted = 0
 

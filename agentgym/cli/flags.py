@@ -1,13 +1,16 @@
 """Flags of a command, read from its flat dataclass with tyro."""
 
+import contextlib
 import dataclasses
-import inspect
 import json
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import tyro
 
+from agentgym.cli.help_text import Folded, fitted
 from agentgym.errors import BadConfig, bad_option
 from agentgym.options import Options as Options
 
@@ -37,20 +40,26 @@ def read_flags(
         if flag.startswith("--") and flag not in (*known, "--help", "--"):
             raise bad_option("flag", word.split("=")[0], known, f"`agentgym {command} --help` shows all.")
     given: dict[str, Any] = {} if default is None else {"default": default}
+    width = shutil.get_terminal_size().columns
     if description and ("-h" in plain or "--help" in plain):
-        print(inspect.cleandoc(description) + "\n")  # tyro would run the lines of the examples together
+        print(fitted(description, width) + "\n")  # tyro would run examples together
     parse = cast("Callable[..., Any]", tyro.cli)
     marks = (tyro.conf.PositionalMetavarFromFieldName,)
-    unchecked = type(config.__name__, (config,), {"__post_init__": _unchecked, "__doc__": config.__doc__})
-    result = parse(unchecked, args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
+    with contextlib.redirect_stdout(Folded(sys.stdout, width)):  # type: ignore[type-var]
+        result = parse(unchecked(config), args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
     values = {name: getattr(result, name) for name in names}
     for table, changes in found.items():
         values[f"{table}_options"] = {**values[f"{table}_options"], **changes}
     return config(**values)  # which checks what tyro would report in a box of its own
 
 
-def _unchecked(self: object) -> None:
-    """Leave the checks of a dataclass out."""
+def unchecked(config: type[_Config]) -> type[_Config]:
+    """Return a dataclass without its checks, which tyro would report in a box of its own."""
+    return type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
+
+
+def _nothing(self: object) -> None:
+    """Check nothing."""
 
 
 def value_of(text: str) -> Any:

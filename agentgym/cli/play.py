@@ -1,8 +1,8 @@
 """Play a world in the terminal.
 
-    agentgym play rlvr/GuessNumber-v0 --seed 3                 you type
-    agentgym play rlvr/FrozenLake-v0 --player oracle           watch the oracle
-    agentgym play rlvr/TicTacToe-v0 --env.opponent self        both sides
+    agentgym play guessnumber --seed 3                 you type
+    agentgym play rlvr/FrozenLake-v0 --player oracle   watch the oracle
+    agentgym play tictactoe --env.opponent self        both sides
 
 While you type: `?` lists what is admissible, `!` lets the oracle take a turn, `!!` lets it play on to the end, and
 Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?` to the world.
@@ -22,7 +22,7 @@ from agentgym.contract.subject import first
 from agentgym.core import TextEnv
 from agentgym.errors import BadConfig
 from agentgym.options import Options
-from agentgym.registry import make
+from agentgym.registry import full_id, make
 from agentgym.screen import printable
 
 COLUMNS = 4  # admissible commands side by side
@@ -59,7 +59,7 @@ def run(config: Config) -> int:
     wanted = {"task": config.task, "horizon": config.horizon}
     given = {name: value for name, value in wanted.items() if value is not None}
     observation, info = env.reset(seed=config.seed, options=given)
-    title = f"{config.id}  {info['task_id']}  seed {config.seed}"
+    title = f"{full_id(config.id)}  {info['task_id']}  seed {config.seed}"
     console.print(Panel(Text(printable(observation)), title=Text(printable(title)), title_align="left"))
     for tool in env.tools.values():
         console.print(Text.assemble(("  tool ", "dim"), (tool.name, "cyan"), ("  " + tool.description, "dim")))

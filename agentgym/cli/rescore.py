@@ -1,6 +1,7 @@
 """Judge the episodes of an evaluation by another verifier; no model is needed, and nothing is written over.
 
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
+agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
 agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that changed
 """
 

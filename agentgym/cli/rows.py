@@ -21,13 +21,21 @@ class Rows:
         """Add a row; name and cells are made harmless here."""
         self.rows.append((printable(name).replace("\n", " ").replace("\t", " "), cells, style))
 
+    def note(self, text: str, style: str = "") -> None:
+        """Add a line of text, which takes part in no column."""
+        self.add(text, (), style)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Yield a line for each row, and one more before it for a name that the console's width leaves no room for."""
-        widths = [max(cell_len(cells[i]) for _, cells, _ in self.rows) for i in range(len(self.rows[0][1]))]
+        table = [cells for _, cells, _ in self.rows if cells]
+        widths = [max(cell_len(cells[i]) for cells in table) for i in range(len(self.rows[0][1]))]
         numbers = sum(widths) + GAP * len(widths)
-        longest = max(cell_len(name) for name, _, _ in self.rows)
+        longest = max(cell_len(name) for name, cells, _ in self.rows if cells)
         room = min(longest, max(0, options.max_width - numbers))
         for name, cells, style in self.rows:
+            if not cells:
+                yield _line(name, style)
+                continue
             if cell_len(name) > room:
                 yield _line(name, style)
                 name = ""

@@ -1,6 +1,7 @@
 """Write predictions in SWE-bench's format from episodes, or score predictions.
 
 agentgym swe predictions runs/eval-a --out preds.jsonl          one line for each task: instance_id, model_patch, …
+agentgym swe predictions runs/eval-a/episodes.jsonl             the same from a file of episodes
 agentgym swe score preds.jsonl                                  the tasks that come with agentgym
 agentgym swe score preds.jsonl --data verified.jsonl            SWE-bench: containers, and swebench's own rules
 """

@@ -43,6 +43,10 @@ class Config:
     """Print the plan as JSON."""
 
 
+FLAGS = TrainConfig
+"""Where the flags stand that a shell can complete."""
+
+
 def read(arguments: Sequence[str]) -> Config:
     """Read a recipe's name, then flags that override it, `--plan` among them; or `--resume FOLDER`, or `--list`."""
     words = list(arguments)

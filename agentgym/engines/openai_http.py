@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from agentgym.engines import Completion
 from agentgym.engines.traffic import Server, Traffic
-from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
 
 try:
     import httpx2
@@ -51,7 +51,8 @@ class Servers:
     `backoff * 2**n` seconds or what `Retry-After` says, at most `longest`; after `retries` of them it is a Fault that
     says what was met. 429, and 503 with `Retry-After`, make all requests to that server wait (`Traffic`). `timeout` is for
     the whole of an answer. `met` counts everything met. What no request would escape (401, 402, a 429 for want of credit;
-    403, 404 and 405 of a server that never answered) is a BadConfig, any other refusal a `Refused`, both at once. Where a
+    403, 404 and 405 of a server that never answered) is a BadConfig, any other refusal a `Refused`, both at once. Servers of
+    which none was ever heard of are an EngineDead: at once where none can be connected to. Where a
     server repeats `key` in an answer, `[key]` is read.
     """
 
@@ -121,19 +122,24 @@ class Servers:
                 problem, answer = await self._ask(client, server, path, body, session, read)
             finally:
                 self._traffic.leave(server)
+            server.heard |= not problem.startswith(("no connection", "no answer"))
             if not problem:
                 return answer
             kind = problem.partition(" (")[0]
             self.met[kind] += 1
             slow += kind.startswith("no answer")
             met.append(problem)
+            server.unreachable = problem == "no connection" and not server.heard
+            if all(other.unreachable for other in self.servers):
+                raise EngineDead(f"no connection to {', '.join(s.url for s in self.servers)}: is the server running there?")
             if problem != "status 429" and len(met) <= self._retries:  # after that all wait together, in `enter`
                 pause = min(self._backoff * 2 ** (len(met) - 1), self._longest)
                 server.ill = asyncio.get_running_loop().time() + pause
                 await asyncio.sleep(pause)
-        raise Fault(
-            f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(met)}", reason="engine"
-        )
+        said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(met)}"
+        if not any(server.heard for server in self.servers):
+            raise EngineDead(f"{said}. {', '.join(s.url for s in self.servers)} never answered anything")
+        raise Fault(said, reason="engine")
 
     async def _ask(
         self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, Any], session: str, read: Any

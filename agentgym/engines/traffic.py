@@ -24,6 +24,10 @@ class Server:
     """Times in a row that it wanted no more requests."""
     answered: int = 0
     """Good answers."""
+    heard: bool = False
+    """Whether it ever answered anything, good or bad."""
+    unreachable: bool = False
+    """Whether the last connection to it failed, and it was never heard."""
 
 
 class Traffic:

@@ -1,6 +1,6 @@
 """What an evaluation is to play: worlds, splits, difficulties, and which tasks of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,10 @@ MOST = 1_000_000
 UNCOUNTED = 100
 """Tasks of a split that nobody has counted, where the plan names no number."""
 OF_WORLDS = ("split", "tasks", "attempts", "difficulties")
+
+
+class CannotPlay(BadConfig):
+    """An environment without the oracle or expert that was to play it."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +50,24 @@ class Plan:
         return replace(self, worlds=(world,), own={}, **own)
 
 
-def choose(world: str, plan: Plan) -> list[Task]:
+def choose(world: str, plan: Plan, asks: Sequence[str] = ()) -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer.
 
-    Of several difficulties, as many of each. Raises BadConfig where the difficulties make no difference.
+    Of several difficulties, as many of each. `asks` names the methods of the environment that are to play it (`oracle`,
+    `expert`). Raises BadConfig where the difficulties make no difference, CannotPlay where such a method is missing.
     """
     for name, value in (("tasks", plan.tasks), ("attempts", plan.attempts)):
         if value is not None and not 1 <= value <= MOST:
             raise BadConfig(f"{name} is {value}; expected from 1 to {MOST:,}")
     options = plan.options(world)
     if plan.difficulties is None:
-        return _chosen(world, plan, options)
+        return _chosen(world, plan, options, asks)
     if "difficulty" in options or not plan.difficulties or len({*plan.difficulties}) < len(plan.difficulties):
         raise BadConfig(
             f"difficulties of {world} are {list(plan.difficulties)} with the options {options}; expected at least one, each "
             "once, and no option `difficulty` beside them"
         )
-    tasks = [task for level in plan.difficulties for task in _chosen(world, plan, {**options, "difficulty": level})]
+    tasks = [task for level in plan.difficulties for task in _chosen(world, plan, {**options, "difficulty": level}, asks)]
     if len({task.id for task in tasks}) < len(tasks):
         raise BadConfig(f"{world} has the same tasks at difficulties {list(plan.difficulties)}: leave them out")
     return tasks
@@ -76,8 +81,11 @@ def parts(world: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, Any
     return [({**options, "difficulty": n}, [task for task in tasks if task.difficulty == n]) for n in plan.difficulties]
 
 
-def _chosen(world: str, plan: Plan, options: Mapping[str, Any]) -> list[Task]:
+def _chosen(world: str, plan: Plan, options: Mapping[str, Any], asks: Sequence[str]) -> list[Task]:
     env: TextEnv = make(world, **options)
+    for name in asks:
+        if getattr(type(env.unwrapped), name) is getattr(TextEnv, name):
+            raise CannotPlay(f"{world} has no {name} that could play it")
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
         raise unknown(f"split of {world}", split, env.splits)

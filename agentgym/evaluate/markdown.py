@@ -41,6 +41,8 @@ def as_markdown(summary: Row, manifest: Row) -> str:
         found = summary["iqm"]
         size = f"{found['runs']} attempts x {found['columns']} worlds or task types"
         lines += [f"Interquartile mean: {_rate({**found, 'mean': found['value']})} of {size}.", ""]
+    skipped: Row = summary.get("skipped", {})
+    lines += [f"- {plain(world)} was skipped: {plain(reason)}" for world, reason in skipped.items()] + [""] * bool(skipped)
     lines += ["## Contamination", ""]
     for world, checks in summary["contamination"].items():
         lines += [f"- {plain(world)}, {plain(name.replace('_', ' '))}: {_check(one)}" for name, one in checks.items()]

@@ -7,9 +7,9 @@ from typing import Any
 
 from agentgym.agents.base import Agent
 from agentgym.episode import Episode, append_episodes, read_episodes
-from agentgym.errors import bad_option
+from agentgym.errors import BadConfig, MissingExtra, bad_option
 from agentgym.evaluate import manifest
-from agentgym.evaluate.choice import Plan, choose, parts
+from agentgym.evaluate.choice import CannotPlay, Plan, choose, parts
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
@@ -37,14 +37,15 @@ def evaluate(
     Writes `manifest.json`, `contamination.json`, `episodes.jsonl` and, at the end, `summary.json` and `summary.md`.
     `options` go into the manifest with the plan: what names the agent (model, temperature, prompt). `started` is told how
     many episodes are there already, and how many there will be. Interrupted at any moment, the same call goes on; with
-    other options it raises BadConfig.
+    other options it raises BadConfig. Of several environments, one that cannot be played here (an extra, a sandbox or the
+    expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id.
     """
     folder = Path(folder)
     for world in (*plan.env_options, *plan.own):
         if world not in plan.worlds:
             raise bad_option("world of the plan's options", world, plan.worlds)
     plans = {world: plan.of(world) for world in plan.worlds}
-    chosen = {world: choose(world, own) for world, own in plans.items()}  # every name is checked before anything is written
+    chosen, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     described = {**_described(plan, plans, chosen), **(options or {})}
     with alone(folder, "evaluation"):
         remove_parts(folder)
@@ -75,8 +76,25 @@ def evaluate(
             note.write()
         episodes = read_episodes(path) if path.exists() else []
         about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(found)}
-        _summarize(folder, {**summarize(episodes), **about})
+        _summarize(folder, {**summarize(episodes), **about, "skipped": skipped})
         return episodes
+
+
+def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
+    """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
+    chosen: dict[str, list[Task]] = {}
+    skipped: dict[str, str] = {}
+    asks: tuple[str, ...] = getattr(agent, "asks", ()) if agent.engine is None else ()
+    for world, plan in plans.items():
+        try:
+            chosen[world] = choose(world, plan, asks)
+        except (MissingExtra, CannotPlay) as error:
+            if len(plans) == 1:
+                raise
+            skipped[world] = str(error)
+    if not chosen:
+        raise BadConfig(f"none of the environments can be played here: {'; '.join(f'{k}: {v}' for k, v in skipped.items())}")
+    return chosen, skipped
 
 
 def _summarize(folder: Path, summary: Mapping[str, Any]) -> None:

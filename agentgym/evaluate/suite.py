@@ -10,7 +10,7 @@ from typing import Any, cast
 from agentgym.agents.token_agent import LEAST_OBSERVATION
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.evaluate.protocol import Protocol, read_protocol
-from agentgym.registry import DESCRIPTIONS
+from agentgym.registry import DESCRIPTIONS, short_names
 
 OF_WORLDS: Mapping[str, type] = {"split": str, "tasks": int, "attempts": int, "horizon": int, "difficulties": tuple}
 OF_SUITES: Mapping[str, type] = {
@@ -93,7 +93,7 @@ def worlds(names: str) -> tuple[str, ...]:
 
     Raises UnknownName with the closest name.
     """
-    short = {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
+    short = short_names()
     found: dict[str, None] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
         if name in DESCRIPTIONS or ":" in name:
@@ -102,9 +102,10 @@ def worlds(names: str) -> tuple[str, ...]:
             found[short[name.lower()]] = None
         else:
             known = DESCRIPTIONS if "/" in name else [*short, *suites()]
-            raise unknown("world or suite", name, known, "`agentgym envs` lists all; a suite of your own ends in .toml.")
+            hint = "`agentgym envs` lists all; a suite of your own ends in .toml."
+            raise unknown("environment or suite", name, known, hint)
     if not found:
-        raise BadConfig("no world was named, for example: agentgym eval household")
+        raise BadConfig("no environment was named, for example: agentgym eval household")
     return tuple(found)
 
 

@@ -5,22 +5,26 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+import agentgym
 from agentgym.cli import main
 from agentgym.cli.eval import Config, default_folder
 from agentgym.cli.eval_screen import table
 from agentgym.episode import Episode, read_episodes
 from agentgym.errors import how_to_install
 from agentgym.evaluate.summary import summarize
+from agentgym.registry import register
 
 
 def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -93,6 +97,9 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             "--threads is 2; expected at least 1, and a model that the hf",
         ),
         (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Did you mean 'openai'?"),
+        (["guessnumber", "--model", "runs/none"], "no folder 'runs/none'. Expected the folder of a model"),
+        (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),
+        (["guessnumber", "--model", "vllm:/none/x"], "no folder '/none/x'. Expected the folder of a model"),
         (
             ["guessnumber", "--model", "."],
             "neither a model (config.json), an adapter (adapter_config.json)",
@@ -108,6 +115,64 @@ def test_bad_input_is_one_line_that_says_what_to_do(
     assert len(errors) == 1
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_of_the_hub_is_asked_for_once(monkeypatch: pytest.MonkeyPatch):
+    """A hub that cannot be reached costs one request, and the error is one sentence."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    said = subprocess.run(
+        [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--model", "nobody/nothing"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert said.returncode == 2 and "error: no folder 'nobody/nothing' here, and the hub" in said.stderr
+    assert len(said.stderr.splitlines()) == 2 and "transformers" not in said.stderr
+
+
+def test_a_server_that_is_not_there_stops_an_evaluation_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with socket.socket() as taken:  # a port where nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        out = tmp_path / "e"
+        command = ["eval", "guessnumber", "--model", f"chat:{url}#m", "--tasks", "50", "--out", str(out)]
+        assert main([*command, "--engine.backoff", "100"]) == 2
+    assert f"error: no connection to {url}: is the server running there?" in capsys.readouterr().err
+    assert not read_episodes(out / "episodes.jsonl")
+
+
+def test_what_cannot_be_played_is_skipped_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    register("me/NoExpert-v0", NoExpert)
+    command = ["eval", "guessnumber,me/NoExpert-v0", "--player", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
+    assert main(command) == 1
+    shown = capsys.readouterr().out
+    assert "me/NoExpert-v0  skipped: me/NoExpert-v0 has no expert that could play it" in shown
+    assert json.loads((tmp_path / "e" / "summary.json").read_text())["skipped"].keys() == {"me/NoExpert-v0"}
+    assert "NoExpert-v0 was skipped" in (tmp_path / "e" / "summary.md").read_text()
+    assert main(["eval", "me/NoExpert-v0", "--player", "expert", "--out", str(tmp_path / "f")]) == 2
+    assert "error: me/NoExpert-v0 has no expert that could play it" in capsys.readouterr().err
+    assert not (tmp_path / "f").exists()
+
+
+class NoExpert(agentgym.TextEnv):
+    """An environment that nobody has written an expert for."""
+
+    def begin(self, task: agentgym.Task) -> str:
+        return "?"
+
+    def act(self, action: str) -> str:
+        return "?"
+
+    @staticmethod
+    def generate(rng: Any, difficulty: int) -> agentgym.Task:
+        return agentgym.Task(instruction="?", data={"n": int(rng.integers(1 << 30))})
+
+
+def test_json_is_the_summary_and_quiet_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["eval", "guessnumber", "--player", "oracle", "--tasks", "2", "--out", str(tmp_path / "e")]
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "e" / "summary.json").read_text())
+    assert main([*command, "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "" and len(shown.out.splitlines()) == 2
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is here")

@@ -1,6 +1,9 @@
 """The command line as someone at a terminal meets it: envs, play, check, doctor, and everything that goes wrong."""
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,8 +11,11 @@ import time
 
 import pytest
 
+import agentgym
+from agentgym.agents import OracleAgent
 from agentgym.cli import COMMANDS, main
 from agentgym.cli.flags import value_of
+from agentgym.cli.help_text import fitted
 from agentgym.screen import printable
 
 
@@ -51,10 +57,66 @@ def test_help_teaches(run):
     assert run("--version")[1].startswith("agentgym 0.")
 
 
-@pytest.mark.parametrize("name", ["envs", "play", "check", "doctor"])
-def test_every_command_shows_its_examples(run, name):
-    code, out, _ = run(name, "--help")
-    assert code == 0 and f"\n    agentgym {name}" in out.replace("\nagentgym", "\n    agentgym") and "options" in out
+@pytest.mark.parametrize("name", [*COMMANDS, "serve retriever", "swe predictions", "swe score"])
+def test_help_has_two_examples_and_fits_80_columns(run, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(*name.split(), "--help")
+    assert code == 0 and "options" in out
+    assert len(re.findall(rf"^  agentgym {name}( |$)", out, re.MULTILINE)) >= 2
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_what_help_shows_of_a_command_is_fitted_and_stays_a_command():
+    text = """One sentence that is longer than
+    the width.
+
+    agentgym do this --with "a lot" --of things --that go on      what it is for
+    agentgym do        less
+    """
+    assert fitted(text, 200).splitlines()[2] == '  agentgym do this --with "a lot" --of things --that go on  what it is for'
+    assert fitted(text, 40).splitlines() == [
+        "One sentence that is longer than the",
+        "width.",
+        "",
+        '  agentgym do this --with "a lot" \\',
+        "    --of things --that go on",
+        "      what it is for",
+        "  agentgym do",
+        "      less",
+    ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_is_a_script_that_the_shell_reads(run, shell, tmp_path):
+    command = [sys.executable, "-m", "agentgym", "completion", shell]
+    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "--retry-faults" in script and "--group-size" in script
+    if shutil.which(shell) and shell == "bash":
+        (tmp_path / "script").write_text(script)
+        ask = "source ./script; f=$(complete -p agentgym); f=${f##*-F }; f=${f%% *}; "
+        ask += 'COMP_WORDS=(agentgym eval --retry); COMP_CWORD=2; $f agentgym --retry eval; echo "${COMPREPLY[@]}"'
+        said = subprocess.run([shell, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert said.strip() == "--retry-faults"
+
+
+def test_short_names_stand_for_ids_everywhere(run, tmp_path):
+    assert run("play", "GuessNumber", "--player", "oracle")[1].startswith("╭─ rlvr/GuessNumber-v0 ")
+    assert run("envs", "guessnumber", "--tasks", "1", "--difficulties", "0")[1].startswith("rlvr/GuessNumber-v0 ")
+    assert "info schema" in run("check", "guessnumber", "--law", "info schema")[1]
+    assert agentgym.collect(OracleAgent(), "guessnumber")[0].env == "rlvr/GuessNumber-v0"
+
+
+def test_a_name_is_suggested_only_where_it_is_close(run):
+    assert run("play", "rlvr/Nope-v0")[2] == "error: no environment 'rlvr/Nope-v0'. `agentgym envs` lists all.\n"
+    assert "Did you mean" not in run("play", "nope")[2]
+    assert "Did you mean 'tictactoe'?" in run("play", "tictaktoe")[2]
+
+
+def test_lists_for_programs(run):
+    listed = {row["id"]: row for row in json.loads(run("envs", "--json")[1])}
+    assert listed["rlvr/GuessNumber-v0"]["oracle"] is True and listed["rlvr/SQL-v0"]["tools"]
+    assert "AGENTGYM_DATA" in listed["rlvr/WebShop-v0"]["missing"]
+    assert json.loads(run("doctor", "--json")[1])["torch"]["for"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +125,7 @@ def test_every_command_shows_its_examples(run, name):
         (("env",), "error: no command 'env'. Did you mean 'envs'? `agentgym --help` lists all.\n"),
         (
             ("check", "rlvr/Serch-v0"),
-            "error: no world 'rlvr/Serch-v0'. Did you mean 'rlvr/Search-v0'? `agentgym envs` lists all.\n",
+            "error: no environment 'rlvr/Serch-v0'. Did you mean 'rlvr/Search-v0'? `agentgym envs` lists all.\n",
         ),
         (
             ("play", "rlvr/Search-v0", "--sed", "3"),
@@ -73,8 +135,8 @@ def test_every_command_shows_its_examples(run, name):
         (("play", "rlvr/FrozenLake-v0", "--env.slp", "1"), "error: no option of FrozenLake 'slp'. Did you mean 'slip'?"),
         (("play", "rlvr/FrozenLake-v0", "--env.slip"), "error: --env.slip needs a value"),
         (("check", "rlvr/FrozenLake-v0", "--law", "same agin"), "error: no law 'same agin'. Did you mean 'same again'?"),
-        (("check", "no_module:me/X-v0"), "error: no module 'no_module' to take the world from."),
-        (("check", "\x1b[31mred"), "error: no world '\\x1b[31mred'."),
+        (("check", "no_module:me/X-v0"), "error: no module 'no_module' to take the environment from."),
+        (("check", "\x1b[31mred"), "error: no environment '\\x1b[31mred'."),
     ],
 )
 def test_mistakes_are_one_line_and_code_2(run, arguments, says):

@@ -108,10 +108,17 @@ def test_an_evaluation_beside_a_random_server_ends_complete_and_says_what_it_met
 
 
 def test_a_server_that_never_answers_well_leaves_only_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with loopback.faulty([], then="silent") as (_, url):
+    with loopback.faulty([], then=500) as (_, url):
         assert main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24")) == 1
     assert all(episode.fault and episode.success is None for episode in once(tmp_path))
-    assert "96 x no answer in 0.4 s" in capsys.readouterr().out  # two tries each, and each episode twice
+    assert "96 x status 500" in capsys.readouterr().out  # two tries each, and each episode twice
+
+
+def test_a_server_that_never_answers_at_all_ends_the_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with loopback.faulty([], then="silent") as (server, url):
+        assert main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24")) == 2
+        assert server.asked <= 2 * 24  # nobody goes on after the first who has tried for the last time
+    assert f"2 attempts: no answer in 0.4 s, no answer in 0.4 s. {url} never answered anything" in capsys.readouterr().err
 
 
 def test_a_rollout_over_tokens_ends_complete() -> None:

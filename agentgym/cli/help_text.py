@@ -1,0 +1,56 @@
+"""What `--help` says above the flags, fitted to the terminal: a sentence or two, and examples with what each is for."""
+
+import inspect
+import re
+import textwrap
+from typing import TextIO
+
+_PLAIN = re.compile(r"\x1b\[[0-9;]*m")
+_EXAMPLE = re.compile(r"^(?P<indent> *)(?P<command>\S*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$")
+
+
+def fitted(description: str, width: int) -> str:
+    """Return a command's docstring in lines of at most `width` characters, so far as words allow.
+
+    What an example is for stands beside it where all examples have the room, else below it.
+    """
+    lines = [line for block in inspect.cleandoc(description).split("\n\n") for line in [*_block(block, width), ""]]
+    return "\n".join(lines[:-1])
+
+
+class Folded:
+    """Standard output in which a usage line that is too wide is folded: tyro folds everything else."""
+
+    def __init__(self, stream: TextIO, width: int) -> None:
+        self._stream, self._width = stream, width
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, which may hold many lines."""
+        lines = [self._folded(line) if _PLAIN.sub("", line).startswith("usage:") else line for line in text.split("\n")]
+        return self._stream.write("\n".join(lines))
+
+    def _folded(self, line: str) -> str:
+        if len(_PLAIN.sub("", line)) <= self._width:
+            return line
+        return "\n".join(textwrap.wrap(_PLAIN.sub("", line), self._width, subsequent_indent=" " * 8, break_on_hyphens=False))
+
+
+def _block(block: str, width: int) -> list[str]:
+    rows = [(line, _EXAMPLE.match(line)) for line in block.split("\n")]
+    if not any(match for _, match in rows):
+        return textwrap.wrap(" ".join(block.split()), width, break_on_hyphens=False)
+    pairs = [(match["command"].rstrip(), match["what"] or "") if match else (line.strip(), "") for line, match in rows]
+    column = max((len(command) for command, what in pairs if what), default=0) + 2
+    if all(max(2 + len(command), (column + 2 + len(what)) if what else 0) <= width for command, what in pairs):
+        return [f"  {command.ljust(column)}{what}".rstrip() for command, what in pairs]
+    return [line for command, what in pairs for line in (*_folded(command, width), *([f"      {what}"] if what else []))]
+
+
+def _folded(command: str, width: int) -> list[str]:
+    """Return a command in lines that a shell reads as one."""
+    first, *rest = textwrap.wrap(command, width - 8, break_on_hyphens=False, break_long_words=False)
+    lines = [f"  {first}", *(f"    {line}" for line in rest)]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
