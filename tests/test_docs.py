@@ -75,11 +75,16 @@ def test_readme_world_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_readme_lists_every_world() -> None:
+def test_every_environment_is_listed_and_the_readme_shows_eight() -> None:
     from agentgym.registry import WORLDS
 
-    table = re.findall(r"^\| `(rlvr/\S+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert table == list(WORLDS)
+    listed = {
+        page: re.findall(r"^\| `(rlvr/\S+)` \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+        for page in ("README.md", "docs/environments.md")
+    }
+    assert listed["docs/environments.md"] == list(WORLDS)
+    assert len(listed["README.md"]) == 8 and set(listed["README.md"]) < set(WORLDS)
+    assert f"[All {len(WORLDS)}](docs/environments.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_tasks_page_runs(tmp_path: Path) -> None:
