@@ -1,12 +1,14 @@
 """Compare two evaluations task by task: the difference and its interval, the tasks that flipped, and how many would show it.
 
 agentgym compare runs/eval-a runs/eval-b            is B better than A?
+agentgym compare runs/demo runs/b                   two training runs: their curves, and their last evaluations
 agentgym compare runs/eval-a runs/eval-b --json     the same as JSON, every flipped task named
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -15,8 +17,9 @@ from rich.text import Text
 
 from agentgym.cli.rows import Rows
 from agentgym.errors import BadConfig
-from agentgym.evaluate.compare import compare_folders
+from agentgym.evaluate.compare import compare_evaluations
 from agentgym.evaluate.summary import divided
+from agentgym.report.comparison import write_comparison
 from agentgym.screen import printable
 
 Row = Mapping[str, Any]
@@ -27,20 +30,22 @@ class Config:
     """What to compare."""
 
     a: tyro.conf.Positional[str]
-    """Folder of an evaluation: what B is measured against."""
+    """Folder of an evaluation or a training run: what B is measured against."""
     b: tyro.conf.Positional[str]
-    """Folder of another evaluation with the same tasks."""
+    """Folder of another one with the same tasks."""
     json: bool = False
     """Print JSON, which names every flipped task."""
     tasks: int = 10
     """Flipped tasks to list each way."""
+    page: str | None = None
+    """HTML file to write, with the flipped tasks side by side; without it, compare-with-A.html in B's folder."""
 
 
 def run(config: Config) -> int:
     """Print the comparison."""
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
-    found = compare_folders(config.a, config.b)
+    found, sides = compare_evaluations(config.a, config.b)
     if config.json:
         print(json.dumps(found, indent=2, allow_nan=False))
         return 0
@@ -53,6 +58,8 @@ def run(config: Config) -> int:
     console.print()
     for line in [*_flips(found["all"], config.tasks), *verdict(found["all"])]:
         console.print(Text(line), soft_wrap=True)
+    page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
+    console.print(Text(printable(str(write_comparison(found, sides, _made_with(found), page)))), soft_wrap=True)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Two evaluations, task by task: the difference, the tasks that flipped, and how many tasks would show it."""
 
 import math
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.episode import Episode, read_episodes
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
 from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
 from agentgym.evaluate.summary import level
@@ -40,13 +41,18 @@ class Comparison:
 
 
 def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
-    """Return the comparison of two folders of evaluations as plain JSON.
+    """Return the comparison of two folders of evaluations, or of training runs, as plain JSON.
 
     `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
     finished, and those left out since their instructions differ; `faults` counts episodes; `all` and each of `worlds`
     and their `by_type` and `by_difficulty` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or
     nothing pairs.
     """
+    return compare_evaluations(a, b)[0]
+
+
+def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], list[list[Episode]]]:
+    """Return what `compare_folders` does, and the episodes of both sides."""
     sides = [read_evaluation(Path(folder)) for folder in (a, b)]
     left, right = (outcomes(episodes) for _, episodes in sides)
     texts = [{_key(e): e.instruction for e in episodes} for _, episodes in sides]
@@ -55,7 +61,7 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
     if not paired:
         raise BadConfig(_nothing(Path(a), Path(b), left, right, common))
     place = {_key(e): e for e in sides[0][1]}
-    return {
+    found = {
         "a": str(a),
         "b": str(b),
         "options": _differing(sides[0][0], sides[1][0]),
@@ -72,6 +78,7 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
             for world in dict.fromkeys(place[name].env for name in paired)
         },
     }
+    return found, [episodes for _, episodes in sides]
 
 
 def _world(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, Any]:
@@ -128,11 +135,31 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
 
 
 def read_evaluation(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
-    """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none."""
+    """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none.
+
+    Of a training run: its configuration, and the episodes of its last evaluation.
+    """
+    if (folder / "config.toml").exists() and (folder / "episodes.jsonl").exists():
+        return _read_training(folder)
     for name in ("manifest.json", "episodes.jsonl"):
         if not (folder / name).exists():
             raise BadConfig(f"{folder} holds no evaluation (no {name}): expected a folder that `agentgym eval` wrote")
     return manifest.read(folder / "manifest.json")["options"], read_episodes(folder / "episodes.jsonl")
+
+
+def _read_training(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
+    parts: dict[str, list[Episode]] = {}
+    for episode in read_episodes(folder / "episodes.jsonl"):
+        kind, _, rest = episode.group_id.partition("/")
+        if not kind.isdecimal():  # training: its tasks are those of one step
+            parts.setdefault(f"eval/{rest.partition('/')[0]}" if kind == "eval" else kind, []).append(episode)
+    if not parts:
+        raise BadConfig(f"{folder} is a training run without an evaluation: expected test_tasks or eval_every above 0")
+    try:
+        config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{folder / 'config.toml'}: not TOML ({error})") from error
+    return {**config, "episodes of": list(parts)[-1]}, list(parts.values())[-1]
 
 
 def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence[str]) -> str:

@@ -20,8 +20,10 @@ from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
 from agentgym.folders import write_whole
 from agentgym.report.run_folder import Row, RunFolder, finite, open_run, place
+from agentgym.report.sample import display_order, select
+from agentgym.report.tokens import Decode, decoder, tokens
 
-SCRIPTS = ("nodes.js", "charts.js", "tables.js", "measures.js", "episode.js", "page.js")
+SCRIPTS = ("nodes.js", "charts.js", "tables.js", "measures.js", "group.js", "episode.js", "page.js")
 LONGEST = 8_000  # characters of one text; the middle of a longer one is left out
 LARGEST = 20_000_000  # characters of all episodes on one page
 
@@ -29,8 +31,8 @@ LARGEST = 20_000_000  # characters of all episodes on one page
 def write_report(path: str | Path, *, limit: int = 300) -> Path:
     """Write the page of a run folder (or a file of episodes) and return where it is.
 
-    At most `limit` episodes are embedded, evenly over the run; all faults and most failures are preferred, and the
-    page says how many of each it shows.
+    At most `limit` episodes are embedded, as whole groups, evenly over the run; groups with faults and failures are
+    preferred, and the page says how many of each it shows.
     """
     run = open_run(path)
     rows = list(run.rows())
@@ -50,11 +52,11 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
     return run.page
 
 
-def page(title: str, data: dict[str, Any]) -> str:
-    """Return the page with its data, style and script inside."""
+def page(title: str, data: dict[str, Any], *, body: str = "run.html", scripts: tuple[str, ...] = SCRIPTS) -> str:
+    """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw."""
     folder = files("agentgym.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
-    code = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    code = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts)
     script = f'(() => {{\n"use strict";\n{code}}})();\n'
     parts = {
         "title": html.escape(title),
@@ -63,6 +65,7 @@ def page(title: str, data: dict[str, Any]) -> str:
         "style": style,
         "script": script,
         "data": embed(data),
+        "body": (folder / body).read_text(encoding="utf-8"),
     }
     text = (folder / "page.html").read_text(encoding="utf-8")
     pieces = text.split("%%")  # names of parts stand at the odd places, so that no part is searched for another
@@ -75,28 +78,13 @@ def embed(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def select(rows: list[Row], limit: int) -> list[Row]:
-    """Return at most `limit` rows in their order: faults up to a quarter, successes up to a quarter, then failures.
-
-    What one kind leaves unused goes to the others; each kind is thinned evenly over the run.
-    """
-    kinds = {name: [row for row in rows if row.outcome == name] for name in ("fault", "failed", "succeeded")}
-    faults = min(len(kinds["fault"]), limit // 4)
-    failed = min(len(kinds["failed"]), limit - faults - min(len(kinds["succeeded"]), limit // 4))
-    succeeded = min(len(kinds["succeeded"]), limit - faults - failed)
-    faults = min(len(kinds["fault"]), limit - failed - succeeded)
-    chosen: list[Row] = []
-    for name, size in (("fault", faults), ("failed", failed), ("succeeded", succeeded)):
-        chosen += [kinds[name][i * len(kinds[name]) // size] for i in range(size)]
-    return sorted(chosen, key=lambda row: row.offset)
-
-
 def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, Any]]]:
     """Return the rows that fit on the page and their episodes."""
+    decode = decoder(run)
     while True:
-        chosen, size, episodes = select(rows, limit), 0, list[dict[str, Any]]()
+        chosen, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, Any]]()
         for row, episode in zip(chosen, run.read(chosen), strict=True):
-            entry = _episode(row, episode)
+            entry = episode_entry(row, episode, decode)
             size += len(json.dumps(finite(entry)))
             if size > LARGEST and len(chosen) > 1:
                 break
@@ -106,11 +94,13 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
         limit = max(1, min(limit - 1, len(episodes)))
 
 
-def _episode(row: Row, episode: Episode) -> dict[str, Any]:
+def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, Any]:
+    """Return an episode as the page's script reads it."""
     part, step = place(episode.group_id) if row.part else ("", "")
     return {
         "env": episode.env,
         "task": episode.task_id,
+        "group": episode.group_id,
         "type": row.type,
         "difficulty": row.difficulty,
         "part": part,
@@ -127,11 +117,11 @@ def _episode(row: Row, episode: Episode) -> dict[str, Any]:
         "roles": episode.final_rewards if len(episode.final_rewards) > 1 else {},
         "error": cut(episode.error or ""),
         "final": cut(episode.final_observation),
-        "turns": [_turn(turn, first=i == 0 or bool(turn.notes)) for i, turn in enumerate(episode.turns)],
+        "turns": [_turn(turn, decode, first=i == 0 or bool(turn.notes)) for i, turn in enumerate(episode.turns)],
     }
 
 
-def _turn(turn: Turn, *, first: bool) -> dict[str, Any]:
+def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, Any]:
     messages = [(str(m.get("role", "")), cut(_text(m.get("content")))) for m in turn.messages] if first else []
     return {
         "observation": cut(turn.observation),
@@ -150,6 +140,7 @@ def _turn(turn: Turn, *, first: bool) -> dict[str, Any]:
         "logprob": float(np.mean(turn.logprobs)) if turn.logprobs else None,
         "version": turn.policy_version,
         "messages": messages,
+        "pieces": tokens(turn, decode) if decode else [],
     }
 
 
@@ -175,7 +166,7 @@ def cut(text: str) -> str:
 
 
 def _by_type(rows: list[Row], resamples: int) -> list[dict[str, Any]]:
-    """Return success by world, task type and difficulty for every part: each evaluation, and training as a whole.
+    """Return success by environment, task type and difficulty for every part, the newest evaluation first, training last.
 
     `resamples` are those of the intervals; an evaluation has as many as its summary, so that the two say the same.
     """
@@ -184,7 +175,7 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, Any]]:
         parts.setdefault((row.part, row.step if row.part == "eval" else ""), []).append(row)
     several = len({row.env for row in rows}) > 1
     tables: list[dict[str, Any]] = []
-    for (part, step), members in parts.items():
+    for (part, step), members in sorted(reversed(parts.items()), key=lambda pair: pair[0][0] == "train"):
         lines: list[dict[str, Any]] = []
         for env in dict.fromkeys(row.env for row in members):
             mine = [row for row in members if row.env == env]

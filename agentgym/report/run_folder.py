@@ -25,6 +25,9 @@ class Row:
     step: str
     outcome: str
     """`succeeded`, `failed` or `fault`."""
+    group: str = ""
+    """Attempts that are compared with one another share it."""
+    attempt: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class RunFolder:
     metrics: list[dict[str, Any]]
     page: Path
     """Where its report belongs."""
+    folder: Path | None = None
+    """None for a file of episodes."""
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each whole episode; a line cut off at the end is left out, any other bad line is named."""
@@ -85,6 +90,7 @@ def open_run(path: str | Path) -> RunFolder:
         summary=_read_object(path / "summary.json"),
         metrics=read_metrics(metrics) if metrics.exists() else [],
         page=path / "report.html",
+        folder=path,
     )
 
 
@@ -126,7 +132,9 @@ def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     part, step = place(str(raw["group_id"])) if training else ("", "")
     labels = cast("dict[str, Any]", raw.get("labels") or {})
     level = str(labels.get("difficulty", ""))
-    return Row(offset, str(raw["env"]), str(raw["task_id"]), str(labels.get("type", "")), level, part, step, outcome)
+    group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))
+    kind = str(labels.get("type", ""))
+    return Row(offset, str(raw["env"]), str(raw["task_id"]), kind, level, part, step, outcome, group, attempt)
 
 
 MEASURED = {

@@ -118,7 +118,9 @@ def write_run(folder: Path, *, steps: int = 60, each: int = 4) -> Path:
         for part in (f"{step}/train/0/", f"eval/{step}/valid/0/"):
             for i in range(each):
                 result = None if rng.random() < 0.03 else bool(rng.random() < solved)
-                episodes.append(episode(step * each + i, part + str(i), result, rng))
+                task = i if part.startswith("eval") else i // 2  # training has groups of two attempts
+                episodes.append(episode(step * each + task, part + str(task), result, rng))
+                episodes[-1].attempt = 0 if part.startswith("eval") else i % 2
     episodes.insert(len(episodes) // 2, attack_episode())
     (folder / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in episodes), encoding="utf-8", newline="\n")
     return folder

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from conftest import ATTACKS, Watched, write_run  # pyright: ignore
+from conftest import ATTACKS, Watched, episode, write_run  # pyright: ignore
 
+from agentgym.cli import main
 from agentgym.report.html import write_report
 
 
@@ -89,17 +91,97 @@ def test_keys_and_buttons_walk_through_the_list(watched: Watched):
     assert page.url.endswith("#episode-0")
 
 
+def test_the_last_evaluation_comes_first(watched: Watched):
+    page = watched.page
+    assert "evaluation at step 50" in watched.rows().first.inner_text()
+    assert page.locator("#types select option").first.inner_text() == "evaluation at step 50"
+    assert page.locator("#types select").input_value() == "0"
+
+
+def test_counts_follow_the_filters(watched: Watched):
+    page = watched.page
+    page.get_by_label("every step").select_option("eval/50")
+    counts = [int(text) for text in page.locator("#episodes .count").all_inner_texts()]
+    assert counts[0] == watched.rows().count() == sum(counts[1:]) == 4
+    page.get_by_role("button", name="failed").click()
+    assert [int(text) for text in page.locator("#episodes .count").all_inner_texts()] == counts
+
+
+def test_observations_and_replies_are_searched(watched: Watched):
+    page = watched.page
+    page.get_by_placeholder("find").fill("looking quickly around you")
+    assert watched.rows().count() > 20
+    page.get_by_placeholder("find").fill("the mug may be in cabinet 12.")
+    assert 0 < watched.rows().count() < 30
+
+
+def test_a_group_is_shown_side_by_side(watched: Watched):
+    page = watched.page
+    page.get_by_label("every step").select_option("train/50")
+    watched.rows().first.click()
+    group = page.locator(".detail .group")
+    assert "Group of 2 attempts" in group.inner_text()
+    turns = [int(text) for text in group.locator("tbody td:nth-child(3)").all_inner_texts()]
+    assert len(turns) == 2 and group.locator(".cell").count() == sum(turns)
+    assert group.locator(".cell.p1, .cell.p2, .cell.p3, .cell.p4, .cell.n1, .cell.n2, .cell.n3, .cell.n4").count() > 0
+    group.get_by_text("Actions side by side").click()
+    assert group.locator(".actions tbody tr").first.locator("td").count() == 2
+    group.get_by_role("button", name="attempt 1").click()
+    assert group.locator("tr.here").inner_text().strip().startswith("attempt 1")
+    assert page.url.endswith("#episode-" + str(page.locator('.row[aria-selected="true"]').get_attribute("data-index")))
+
+
+def test_tokens_are_shown_one_by_one(browser: Any, tmp_path: Path):
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra `train`)")
+    folder = write_run(tmp_path / "run", steps=10)
+    (folder / "init").mkdir()
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"<b>{i}": i for i in range(12)}, unk_token="<b>0"))
+    words.save(str(folder / "init" / "tokenizer.json"))
+    watched = Watched(browser, write_report(folder))
+    view = watched.page.locator(".detail .token-view").first
+    view.locator("summary").click()
+    assert view.locator(".token").all_inner_texts() == [f"<b>{i}" for i in range(12)]
+    assert "log-probability -0.300, advantage" in (view.locator(".token").first.get_attribute("title") or "")
+    view.locator("select").select_option(label="log-probability")
+    assert view.locator(".token.n4").count() == 12
+    assert watched.trouble == []
+    watched.page.close()
+
+
+def test_two_runs_are_compared_on_one_page(browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folders = [write_run(tmp_path / name, steps=10 + 10 * i) for i, name in enumerate("ab")]
+    for folder in folders:  # the same tasks at the end: of B all solved, of A none
+        episodes = [episode(i, f"success_after/{i}", folder.name == "b", np.random.default_rng(i)) for i in range(7)]
+        with (folder / "episodes.jsonl").open("a") as file:
+            file.writelines(e.to_json() + "\n" for e in episodes)
+    assert main(["compare", *map(str, folders)]) == 0
+    shown = capsys.readouterr().out
+    assert "B is better" in shown and "compare-with-a.html" in shown
+    watched = Watched(browser, folders[1] / "compare-with-a.html")
+    page = watched.page
+    assert "+100.0 points" in page.locator("#head").inner_text()
+    page.locator("#curves path.line").first.wait_for(state="attached")
+    assert page.locator("#curves figure").first.locator("path.line").count() == 2
+    assert page.locator("#flips option").count() == 7
+    assert page.locator("#flips article .badge").all_inner_texts() == ["failed", "succeeded"]
+    assert watched.trouble == []
+    page.close()
+
+
 def test_the_address_of_an_episode_opens_it(browser: Any, report: Path):
     page = browser.new_page()
     page.goto(report.as_uri() + "#episode-3")
     assert page.locator("#episodes .row").nth(3).get_attribute("aria-selected") == "true"
+    assert page.evaluate("scrollY") > 500
+    page.evaluate("location.hash = '#episode-9'")
+    page.locator('#episodes .row[data-index="9"][aria-selected="true"]').wait_for()
     page.close()
 
 
 def test_curves_show_what_was_measured(watched: Watched):
     page = watched.page
     charts = page.locator("#curves figure")
-    assert charts.count() == 14
+    assert charts.count() == 15
     success = charts.first
     success.locator("path.line").first.wait_for(state="attached")  # drawn after the page has loaded
     assert success.locator("path.line").count() == 2

@@ -6,6 +6,8 @@ import html.parser
 import json
 import math
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from hypothesis import strategies as st
 
 from agentgym import BadConfig, BadData, Episode, Turn
 from agentgym.report import html as page_module
-from agentgym.report.html import cut, embed, select, write_report
+from agentgym.report.html import cut, embed, write_report
 from agentgym.report.run_folder import Row, open_run, place, read_metrics
+from agentgym.report.sample import display_order, select
+from agentgym.report.tokens import tokens
 
 
 class Reader(html.parser.HTMLParser):
@@ -124,23 +128,61 @@ def test_success_by_type_is_of_all_episodes_and_faults_stay_apart(tmp_path: Path
 
 
 def row(number: int, outcome: str) -> Row:
-    return Row(number, "me/World-v0", str(number), "", "", "", "", outcome)
+    return Row(number, "me/World-v0", str(number), "", "", "", "", outcome, group=str(number))
 
 
 @given(st.lists(st.sampled_from(["failed", "succeeded", "fault"]), max_size=60), st.integers(1, 40))
-def test_laws_of_the_sample(outcomes: list[str], limit: int):
+def test_properties_of_the_sample(outcomes: list[str], limit: int):
     rows = [row(i, outcome) for i, outcome in enumerate(outcomes)]
     chosen = select(rows, limit)
     assert len(chosen) == min(limit, len(rows))
     assert len(set(chosen)) == len(chosen)
     assert chosen == sorted(chosen, key=lambda r: r.offset)
     kept = sum(r.outcome == "failed" for r in chosen)
-    assert kept == outcomes.count("failed") or kept >= limit - 2 * (limit // 4)
+    assert kept == outcomes.count("failed") or kept >= limit // 2 - 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["failed", "succeeded", "fault"])), max_size=60),
+    st.integers(1, 40),
+)
+def test_groups_are_whole_or_not_there(members: list[tuple[int, str]], limit: int):
+    rows = [replace(row(i, outcome), group=str(group)) for i, (group, outcome) in enumerate(members)]
+    size = Counter(r.group for r in rows)
+    chosen = select(rows, limit)
+    shown = Counter(r.group for r in chosen)
+    assert len(chosen) <= limit and bool(chosen) == bool(rows)
+    assert all(shown[group] == size[group] for group in shown) or len(shown) == 1
+    left = [size[group] for group in size if group not in shown]
+    assert not left or min(left) > limit - len(chosen)  # whatever would have fitted is there
 
 
 def test_a_sample_is_spread_over_the_run():
-    chosen = select([row(i, "failed") for i in range(1000)], 10)
-    assert [r.offset for r in chosen] == list(range(0, 1000, 100))
+    chosen = select([row(i, "failed") for i in range(1024)], 8)
+    assert [r.offset for r in chosen] == list(range(0, 1024, 128))
+
+
+def test_the_last_evaluation_is_shown_first_and_groups_stay_together():
+    made = [
+        ("train", "1", "1/a", 0), ("train", "1", "1/b", 0), ("train", "1", "1/a", 1), ("eval", "1", "eval/1/x", 0),
+        ("train", "2", "2/a", 0), ("eval", "after training", "success_after/x", 0),
+    ]  # fmt: skip
+    rows = [Row(i, "e", g, "", "", part, step, "failed", g, attempt) for i, (part, step, g, attempt) in enumerate(made)]
+    assert [r.offset for r in display_order(rows)] == [5, 3, 4, 0, 2, 1]
+
+
+def test_tokens_tell_their_numbers(tmp_path: Path):
+    folder = write_run(tmp_path / "run", steps=10)
+    data = json.loads(Reader(write_report(folder).read_text(encoding="utf-8")).raw["script"][0])
+    assert all(turn["pieces"] == [] for e in data["episodes"] for turn in e["turns"])  # no tokenizer lies beside the run
+    turn = Turn("o", output_ids=[5, 6, 7], logprobs=[-1.0, -2.0, -0.5])
+    turn.extra = {"advantage": 0.25, "trainer_logprobs": [-1.5, -2.0, -0.25]}
+    decode = [f"<{i}>" for i in range(10)]
+    assert tokens(turn, lambda ids: [decode[i] for i in ids]) == [
+        ["<5>", -1.0, 0.25, -0.5], ["<6>", -2.0, 0.25, 0.0], ["<7>", -0.5, 0.25, 0.25],
+    ]  # fmt: skip
+    turn.extra = {"advantage": [0.0, 1.0]}  # which does not fit
+    assert tokens(turn, lambda ids: [decode[i] for i in ids])[1] == ["<6>", -2.0, None, None]
 
 
 def test_a_large_run_stays_a_small_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

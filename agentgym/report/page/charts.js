@@ -3,7 +3,7 @@
 const MARGIN = { top: 10, right: 14, bottom: 24, left: 44 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
-//         bottom, top, format (of y), across (of x; whole numbers without), unit (before x; "step" without)}
+//         bottom, top, format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
 function chartCard(chart) {
   const legend = node("div", { class: "legend" });
   const host = node("div", { class: "plot" });
@@ -21,7 +21,7 @@ function chartCard(chart) {
 
 function plot(chart, width, height, legend) {
   const points = chart.series.flatMap((series) => series.points);
-  const [left, right] = range(points.map((point) => point[0]), null, null);
+  const [left, right] = chart.domain || range(points.map((point) => point[0]), null, null);
   const tops = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
   const [bottom, top] = rounded(range(tops, chart.bottom, chart.top), height > 200 ? 5 : 4, chart.top);
   const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
@@ -35,8 +35,6 @@ function plot(chart, width, height, legend) {
   for (const tick of ticks(left, right, width > 500 ? 8 : 4).filter(chart.across ? isNumber : Number.isInteger)) {
     svg.append(drawing("text", { class: "tick", x: x(tick), y: height - 6, "text-anchor": "middle" }, (chart.across || String)(tick)));
   }
-  if (left < 0 && right > 0) svg.append(drawing("rect", {
-    class: "warm", x: x(left), y: MARGIN.top, width: x(0) - x(left), height: height - MARGIN.top - MARGIN.bottom }));
   let free = height; // names of levels close to one another are stacked upwards
   const names = [];
   for (const level of (chart.levels || []).slice().sort((a, b) => a.y - b.y)) {

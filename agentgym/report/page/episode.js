@@ -2,9 +2,9 @@
 
 const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "fault" };
 
-function episodeView(episode) {
+function episodeView(episode, i) {
   const facts = [
-    ["task", episode.task], ["world", episode.env], ["type", episode.type], ["difficulty", episode.difficulty], ["split", episode.split],
+    ["task", episode.task], ["environment", episode.env], ["type", episode.type], ["difficulty", episode.difficulty], ["split", episode.split],
     ["part", episode.part ? partName(episode.part, episode.step) : ""], ["attempt", episode.attempt],
     ["turns", episode.turns.length + (episode.horizon ? ` of ${episode.horizon}` : "")], ["reward", short(episode.reward)],
     ...Object.entries(episode.roles).map(([role, value]) => ["reward of " + role, short(value)]),
@@ -19,17 +19,18 @@ function episodeView(episode) {
     node("dl", { class: "facts" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value)))),
     episode.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, episode.error)) : "",
     strip(episode),
+    groupView(i),
     promptView(episode.turns[0]),
     episode.turns.map((turn, i) => turnView(turn, i)),
     episode.final ? node("div", { class: "turn" }, node("div", { class: "gutter" }, "end"),
-      node("div", {}, block("world", episode.final))) : "",
+      node("div", {}, block("env", episode.final))) : "",
   ];
 }
 
 function reasonText(episode) {
   const reasons = {
     success: "the task was solved", failure: "the task can no longer be solved", horizon: "out of turns",
-    context: "the prompt outgrew the model's context", timeout: "a step took too long", crash: "the world crashed",
+    context: "the prompt outgrew the model's context", timeout: "a step took too long", crash: "the environment crashed",
     engine: "the engine failed",
   };
   return reasons[episode.reason] || episode.reason;
@@ -47,7 +48,7 @@ function strip(episode) {
     const svg = drawing("svg", { viewBox: "0 0 8 48", preserveAspectRatio: "none", "aria-hidden": "true" });
     svg.append(drawing("rect", { class: value < 0 ? "minus" : value > 0 ? "plus" : "none", x: 1, width: 6, y: value < 0 ? 24 : 24 - height, height }));
     return node("button", { class: turn.valid ? "" : "invalid", title: `turn ${i + 1}: ${signed(value)}`,
-      onclick: () => document.getElementById("turn-" + i).scrollIntoView({ behavior: "smooth", block: "center" }) }, svg);
+      onclick: (event) => event.currentTarget.closest("article").querySelector(".turn-" + i).scrollIntoView({ behavior: "smooth", block: "center" }) }, svg);
   });
   return node("div", { class: "strip" }, node("span", { class: "soft" }, advantages ? "advantage by turn" : "reward by turn"),
     node("div", { class: "strip-bars" }, bars));
@@ -73,14 +74,14 @@ function turnView(turn, i) {
     turn.tokens ? node("span", { class: "soft" }, `${turn.tokens} of ${turn.prompt + turn.tokens} tokens`) : "",
     isNumber(turn.logprob) ? node("span", { class: "soft" }, `mean logprob ${turn.logprob.toFixed(2)}`) : "",
   ];
-  return node("div", { class: "turn" + (turn.valid ? "" : " bad"), id: "turn-" + i },
+  return node("div", { class: `turn turn-${i}` + (turn.valid ? "" : " bad") },
     node("div", { class: "gutter" }, i + 1),
     node("div", {},
-      block("world", turn.observation),
+      block("env", turn.observation),
       said ? block("model", turn.text, "model") : "",
       node("div", { class: "block action" }, node("span", { class: "label" }, "action"), node("pre", {}, turn.action || "(nothing)")),
       turn.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, turn.error)) : "",
-      node("div", { class: "chips" }, chips)));
+      node("div", { class: "chips" }, chips), tokensView(turn)));
 }
 
 function block(label, text, kind = "") {

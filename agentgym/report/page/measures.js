@@ -18,7 +18,7 @@ function attemptCharts(summary) {
   const whole = (value) => percent(value, 0);
   const mean = summary.iqm ? `interquartile mean ${percent(summary.iqm.value)}` +
     (isNumber(summary.iqm.low) ? ` (${percent(summary.iqm.low)} to ${percent(summary.iqm.high)})` : "") +
-    `; ${summary.iqm.runs} attempts x ${summary.iqm.columns} worlds or task types` : "";
+    `; ${summary.iqm.runs} attempts x ${summary.iqm.columns} environments or task types` : "";
   const charts = [];
   if (byK("pass_at").length > 1) charts.push({ title: "Several attempts at a task", note: "one of k, the average, all of k", unit: "k =",
     bottom: 0, top: 1, format: whole, series: [

@@ -15,11 +15,11 @@ function browser() {
   replace(section.querySelector(".tools"),
     node("div", { class: "segments", role: "group", "aria-label": "outcome" },
       [["", "all"], ["failed", "failed"], ["succeeded", "succeeded"], ["fault", "faults"]].map(([value, name]) =>
-        node("button", { "data-outcome": value, onclick: () => choose({ outcome: value }) }, name, " ", node("span", { class: "soft" }, size(value))))),
+        node("button", { "data-outcome": value, onclick: () => choose({ outcome: value }) }, name, " ", node("span", { class: "soft count" })))),
     pick("type", unique((e) => e.type).sort(), "every task type"),
-    pick("env", unique((e) => e.env).sort(), "every world"),
+    pick("env", unique((e) => e.env).sort(), "every environment"),
     pick("part", parts, "every step", (v) => partName(v.slice(0, v.indexOf("/")), v.slice(v.indexOf("/") + 1))),
-    node("input", { type: "search", placeholder: "find in tasks and actions", "aria-label": "find",
+    node("input", { type: "search", placeholder: "find in tasks, observations and replies", "aria-label": "find",
       oninput: (event) => choose({ text: event.target.value.toLowerCase() }) }),
     node("p", { class: "soft sample" }, sampleNote()));
   section.querySelector(".list").addEventListener("keydown", (event) => {
@@ -29,12 +29,31 @@ function browser() {
     neighbour(move);
   });
   choose({});
-  const asked = /^#episode-(\d+)$/.exec(location.hash);
-  if (asked && data.episodes[Number(asked[1])]) visit(Number(asked[1]));
+  follow();
+  addEventListener("hashchange", follow);
 }
 
-function size(outcome) {
-  return outcome ? data.episodes.filter((e) => e.outcome === outcome).length : data.episodes.length;
+// Go to the episode that the page's address names.
+function follow() {
+  const asked = /^#episode-(\d+)$/.exec(location.hash);
+  const i = asked ? Number(asked[1]) : -1;
+  if (!data.episodes[i]) return;
+  if (!matching().includes(i)) {
+    choose({ outcome: "", type: "", env: "", part: "", text: "" });
+    for (const field of document.querySelectorAll("#episodes .tools select, #episodes .tools input")) field.value = "";
+  }
+  visit(i);
+  document.querySelector("#episodes .tools").scrollIntoView();
+  document.querySelector(`#episodes [data-index="${i}"]`).scrollIntoView({ block: "nearest" });
+}
+
+const haystacks = [];
+
+// All that can be searched of an episode, made when it is first searched.
+function haystack(i) {
+  const e = data.episodes[i];
+  return haystacks[i] ??= [e.task, e.instruction, e.final, ...e.turns.flatMap((t) => [t.observation, t.text, t.action, t.error])]
+    .join("\n").toLowerCase();
 }
 
 function sampleNote() {
@@ -42,15 +61,15 @@ function sampleNote() {
   const total = failed[1] + succeeded[1] + fault[1];
   if (data.episodes.length === total) return "";
   return `A sample: ${data.episodes.length} of ${total} episodes (${failed[0]} of ${failed[1]} failed, ` +
-    `${succeeded[0]} of ${succeeded[1]} succeeded, ${fault[0]} of ${fault[1]} faults), spread evenly over the file.`;
+    `${succeeded[0]} of ${succeeded[1]} succeeded, ${fault[0]} of ${fault[1]} faults), in whole groups, spread evenly over the file.`;
 }
 
-function matching() {
+function matching(outcome = chosen.outcome) {
   return data.episodes.map((e, i) => i).filter((i) => {
     const e = data.episodes[i];
-    return (!chosen.outcome || e.outcome === chosen.outcome) && (!chosen.type || e.type === chosen.type) &&
+    return (!outcome || e.outcome === outcome) && (!chosen.type || e.type === chosen.type) &&
       (!chosen.env || e.env === chosen.env) && (!chosen.part || e.part + "/" + e.step === chosen.part) &&
-      (!chosen.text || [e.task, e.instruction, ...e.turns.map((t) => t.action)].some((s) => s.toLowerCase().includes(chosen.text)));
+      (!chosen.text || haystack(i).includes(chosen.text));
   });
 }
 
@@ -59,6 +78,7 @@ function choose(change) {
   const section = document.getElementById("episodes");
   for (const button of section.querySelectorAll("[data-outcome]")) {
     button.setAttribute("aria-pressed", String(button.dataset.outcome === chosen.outcome));
+    replace(button.querySelector(".count"), matching(button.dataset.outcome).length);
   }
   const found = matching();
   replace(section.querySelector(".list"), found.length ? found.map(listRow) : node("p", { class: "soft empty" }, "No episode fits these filters."));
@@ -96,7 +116,7 @@ function show(i) {
   replace(detail, node("div", { class: "move" },
     node("button", { class: "back", onclick: () => document.querySelector("#episodes .tools").scrollIntoView() }, "↑ list"),
     node("button", { onclick: () => neighbour(-1) }, "← previous"), node("button", { onclick: () => neighbour(1) }, "next →")),
-  episodeView(data.episodes[i]));
+  episodeView(data.episodes[i], i));
   detail.scrollTop = 0;
   mark();
 }

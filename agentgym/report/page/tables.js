@@ -31,7 +31,9 @@ function header(data) {
 }
 
 function curves(data) {
-  const rows = data.metrics;
+  const rows = data.metrics.filter((row) => row.phase !== "warm");
+  const imitation = data.metrics.filter((row) => row.phase === "warm");
+  const domain = rows.length > 1 ? [rows[0].x, rows[rows.length - 1].x] : undefined; // all curves share the axis of RL
   const of = (key) => rows.filter((row) => isNumber(row[key])).map((row) => [row.x, row[key]]);
   const series = (name, key, mark, dots) => ({ name, points: of(key), mark, dots });
   const summary = data.summary || {};
@@ -56,8 +58,10 @@ function curves(data) {
     { title: "Anchors of one turn", bottom: 0, top: 1, format: whole, series: [series("share", "anchor_singletons", "s3")] },
     { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },
     { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
+    { title: "SFT warm start", note: "loss of imitation, its own steps", bottom: 0, own: true, unit: "update",
+      series: [{ name: "loss", mark: "s4", points: imitation.flatMap((row) => [row.nll, row.loss].filter(isNumber).slice(0, 1).map((y) => [row.step, y])) }] },
   ];
-  const kept = charts.map((chart) => ({ ...chart, series: chart.series.filter((one) => one.points.length) }))
+  const kept = charts.map((chart) => ({ domain: chart.own ? undefined : domain, ...chart, series: chart.series.filter((one) => one.points.length) }))
     .filter((chart) => chart.series.length);
   if (!kept.length) return;
   const section = document.getElementById("curves");
@@ -83,7 +87,7 @@ function byType(data) {
   section.hidden = false;
   const body = section.querySelector(".body");
   const title = (table) => partName(table.part, table.step);
-  const last = data.types.reduce((best, table, i) => (table.part !== "train" ? i : best), data.types.length - 1);
+  const last = 0; // the newest evaluation stands first
   const table = node("div", { class: "bars card" });
   const show = (i) => replace(table, data.types[i].rows.map((row) => node("div", { class: "bar" + (row.whole ? " whole" : "") },
     node("span", { class: "name" }, row.type), rail(row),

@@ -1,0 +1,64 @@
+"""One self-contained page that compares two evaluations, or two training runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.episode import Episode
+from agentgym.folders import write_whole
+from agentgym.report.html import episode_entry, page
+from agentgym.report.run_folder import Row, open_run
+from agentgym.report.tokens import decoder
+
+SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "compare.js")
+MOST = 40
+"""Flipped tasks on a page: as many gained as lost, where there are as many."""
+
+
+def write_comparison(
+    found: Mapping[str, Any], sides: Sequence[Sequence[Episode]], notes: Sequence[str], path: str | Path
+) -> Path:
+    """Write the page of a comparison and return where it is.
+
+    `found` is what `compare_folders` returned, `sides` are the episodes it compared, `notes` are sentences for its head.
+    """
+    runs = {name: open_run(found[name]) for name in "ab"}
+    flipped = [*((task, True) for task in found["all"]["gained"]), *((task, False) for task in found["all"]["lost"])]
+    gained, lost = len(found["all"]["gained"]), len(found["all"]["lost"])
+    first = min(gained, MOST - min(lost, MOST // 2))
+    chosen = [*flipped[:first], *flipped[gained : gained + MOST - first]]
+    episodes: list[dict[str, Any]] = []
+    flips: list[dict[str, Any]] = []
+    decoders = {name: decoder(run) for name, run in runs.items()}
+    for task, up in chosen:
+        entry: dict[str, Any] = {"task": task, "gained": up}
+        for name, side in zip("ab", sides, strict=True):
+            entry[name] = len(episodes)
+            episode = _telling(side, task, solved=up == (name == "b"))
+            episodes.append({**episode_entry(_row(episode), episode, decoders[name]), "group": f"{name} {len(episodes)}"})
+        flips.append(entry)
+    data = {
+        "names": {name: run.name for name, run in runs.items()},
+        "comparison": found,
+        "notes": list(notes),
+        "metrics": {name: run.metrics for name, run in runs.items()},
+        "episodes": episodes,
+        "flips": flips,
+        "flipped": len(flipped),
+        "worlds": list(found["worlds"]),
+    }
+    title = f"{runs['a'].name} against {runs['b'].name}"
+    write_whole(Path(path), page(title, data, body="compare.html", scripts=SCRIPTS))
+    return Path(path)
+
+
+def _telling(side: Sequence[Episode], task: str, *, solved: bool) -> Episode:
+    """Return the first attempt at a task that ended as most of that side's did."""
+    tried = [episode for episode in side if f"{episode.env} {episode.task_id}" == task and not episode.fault]
+    return next((episode for episode in tried if bool(episode.success) is solved), tried[0])
+
+
+def _row(episode: Episode) -> Row:
+    outcome = "succeeded" if episode.success else "failed"
+    labels = episode.labels
+    return Row(0, episode.env, episode.task_id, labels.get("type", ""), labels.get("difficulty", ""), "", "", outcome)

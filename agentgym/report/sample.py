@@ -1,0 +1,56 @@
+"""Which episodes a page shows: whole groups, spread evenly over the run, in the order they are looked at."""
+
+from agentgym.report.run_folder import Row
+
+SHARES = {"fault": 1, "failed": 2, "succeeded": 1}
+"""How much of a page is for groups with a fault, with a failure, and of successes alone."""
+
+
+def select(rows: list[Row], limit: int) -> list[Row]:
+    """Return the rows of whole groups, at most `limit` in all, in their order.
+
+    The credit of an episode is relative to its group, so a group is shown whole or not at all, unless the first one
+    alone is larger than the page. Groups with faults and with failures come first; each kind is thinned evenly.
+    """
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.env, row.group), []).append(row)
+    kinds: dict[str, list[list[Row]]] = {name: [] for name in SHARES}
+    for group in groups.values():
+        outcomes = {row.outcome for row in group}
+        kinds[next(name for name in SHARES if name in outcomes)].append(group)
+    order = [
+        ((rank + 1) / SHARES[name], place, members[place])
+        for name, members in kinds.items()
+        for rank, place in enumerate(spread(len(members)))
+    ]
+    chosen: list[Row] = []
+    for _, _, group in sorted(order, key=lambda entry: entry[:2]):
+        if len(chosen) + len(group) <= limit:
+            chosen += group
+    if not chosen and order:
+        chosen = min(order, key=lambda entry: entry[:2])[2][:limit]
+    return sorted(chosen, key=lambda row: row.offset)
+
+
+def spread(count: int) -> list[int]:
+    """Return 0 to count - 1 so that every beginning of the list lies evenly over the whole: by their reversed bits."""
+    width = max(1, (count - 1).bit_length())
+    return sorted(range(count), key=lambda i: int(f"{i:0{width}b}"[::-1], 2))
+
+
+def display_order(rows: list[Row]) -> list[Row]:
+    """Return rows as a list shows them: the last evaluation first, training last, groups together."""
+    parts = list(dict.fromkeys((row.part, row.step) for row in rows))
+    newest = {part: -i for i, part in enumerate(parts)}
+    first = {(row.env, row.group): row.offset for row in reversed(rows)}
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.part == "train",
+            newest[row.part, row.step],
+            first[row.env, row.group],
+            row.attempt,
+            row.offset,
+        ),
+    )

@@ -1,0 +1,66 @@
+"""The sampled tokens of an episode, one by one: text, log-probability, advantage, and how far engine and trainer differ."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agentgym.episode import Turn
+from agentgym.report.run_folder import RunFolder
+
+Decode = Callable[[Sequence[int]], list[str]]
+MOST = 2_000
+"""Tokens of one turn; a longer reply is cut here, and the page says so."""
+
+
+def decoder(run: RunFolder) -> Decode | None:
+    """Return what turns token ids into texts: the tokenizer beside the run's model; None where there is none to read."""
+    path = next((folder / "tokenizer.json" for folder in _folders(run) if (folder / "tokenizer.json").is_file()), None)
+    if path is None or importlib.util.find_spec("tokenizers") is None:
+        return None
+    try:
+        tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
+    except Exception:  # the library raises bare exceptions for a damaged file; a page without tokens is still a page
+        return None
+    return lambda ids: [tokenizer.decode([token], skip_special_tokens=False) for token in ids]
+
+
+def _folders(run: RunFolder) -> list[Path]:
+    """Return where a tokenizer may lie: the newest checkpoint of a training run, or the model of an evaluation."""
+    if run.folder is None:
+        return []
+    model = str(((run.manifest or {}).get("options") or {}).get("model", ""))
+    named = [Path(model.removeprefix("hf:"))] if model.startswith("hf:") else []
+    return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]
+
+
+def tokens(turn: Turn, decode: Decode) -> list[list[Any]]:
+    """Return `[text, logprob, advantage, mismatch]` for each sampled token; None where a number is not known.
+
+    `mismatch` is the trainer's log-probability minus the engine's.
+    """
+    ids = turn.output_ids[:MOST]
+    columns = [
+        _column(turn.logprobs, len(ids)),
+        _column(turn.extra.get("advantage"), len(ids)),
+        _difference(turn.extra.get("trainer_logprobs"), turn.logprobs, len(ids)),
+    ]
+    return [list(row) for row in zip(decode(ids), *columns, strict=True)]
+
+
+def _column(value: Any, length: int) -> list[float | None]:
+    """Return a number per token: an array's own, one number for all; None where there is none, or it does not fit."""
+    if value is None:
+        return [None] * length
+    values = np.asarray(value, dtype=np.float64)
+    if values.ndim == 0:
+        return [round(float(values), 6)] * length
+    return [round(float(v), 6) for v in values[:length]] if len(values) >= length else [None] * length
+
+
+def _difference(ours: Any, engine: Sequence[float], length: int) -> list[float | None]:
+    a, b = _column(ours, length), _column(engine, length)
+    return [None if x is None or y is None else round(x - y, 6) for x, y in zip(a, b, strict=True)]
