@@ -1,5 +1,7 @@
 """What an evaluation shows in the terminal: a bar while it runs, tables at the end."""
 
+import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -90,14 +92,19 @@ def _table(worlds: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
     return found
 
 
+SECONDS = 30.0  # between two lines of progress where standard error is no terminal
+
+
 class Bar:
-    """A bar with the success so far, on standard error; with `quiet`, the counts alone."""
+    """A bar with the success so far, on standard error, or a line now and then in a log; with `quiet`, the counts alone."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.shown = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self.row = self.shown.add_task("episodes", total=None)
         self.done = self.total = self.solved = self.counted = 0
+        self.lines = not (quiet or self.shown.console.is_terminal)
+        self.said = time.monotonic()
 
     def start(self, there: int, total: int) -> None:
         """Take in the number of episodes of earlier sittings, and of all."""
@@ -111,6 +118,9 @@ class Bar:
         self.solved += episode.success is True
         rate = f"success {100 * self.solved / self.counted:.0f} %" if self.counted else "episodes"
         self.shown.update(self.row, completed=self.done, description=rate)
+        if self.lines and time.monotonic() > self.said + SECONDS:
+            self.said = time.monotonic()
+            print(f"{self.done} of {self.total} episodes, {rate}", file=sys.stderr, flush=True)
 
 
 def _interval(rate: Row) -> str:
