@@ -55,7 +55,8 @@ def read_flags(
 
 def unchecked(config: type[_Config]) -> type[_Config]:
     """Return a dataclass without its checks, which tyro would report in a box of its own."""
-    return type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
+    made = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
+    return cast("type[_Config]", made)
 
 
 def _nothing(self: object) -> None:

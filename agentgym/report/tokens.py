@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,7 +32,8 @@ def _folders(run: RunFolder) -> list[Path]:
     """Return where a tokenizer may lie: the newest checkpoint of a training run, or the model of an evaluation."""
     if run.folder is None:
         return []
-    model = str(((run.manifest or {}).get("options") or {}).get("model", ""))
+    options = cast("dict[str, Any]", (run.manifest or {}).get("options") or {})
+    model = str(options.get("model", ""))
     named = [Path(model.removeprefix("hf:"))] if model.startswith("hf:") else []
     return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]
 
