@@ -58,6 +58,11 @@ class Tool:
         return {"type": "function", "function": function}
 
 
+def key(tools: Mapping[str, Tool]) -> str:
+    """Return what tells one set of tools from another."""
+    return json.dumps([tool.schema() for tool in tools.values()])
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a tool."""

@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from agentgym.actions import Tool
+from agentgym.actions import Tool, key
+from agentgym.agents.decide import NATIVE, NATIVE_PROMPT, TEXT
 from agentgym.agents.encode import hide
-from agentgym.agents.native import NativeTalk, key, offered
+from agentgym.agents.native import NativeTalk, offered
+from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
 from agentgym.agents.tool_template import ToolTemplate
@@ -15,7 +17,7 @@ from agentgym.engines import Completion, TokenEngine
 from agentgym.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
-_HISTORY = ("keep", "template")
+HISTORY = ("keep", "template")
 _THOUGHT = re.compile(r"(</?think>)")
 
 
@@ -24,32 +26,44 @@ class ChatAgent(TokenAgent):
 
     `history="keep"`: what was sampled stays, thoughts included. `history="template"`: the prompt is what the chat
     template would render, and a new row begins whenever it rewrites the past (`conversation.rewrites` counts them).
-    `tools="native"`: calls in the model's own form, read from the template or named (`"hermes"`, `"llama3"`, …).
+    `tools="native"`: calls in the model's own form, read from the template or named (`"hermes"`, `"llama3"`, …);
+    `tools="text"`: calls as text, in the spellings of the environment; `tools="auto"`: native where the template can.
     """
 
     def __init__(
         self, engine: TokenEngine, tokenizer: Any = None, *, history: str = "keep", **options: Unpack[AgentOptions]
     ) -> None:
-        super().__init__(engine, tokenizer, **options)
-        if history not in _HISTORY:
-            raise bad_option("history", history, _HISTORY)
+        if history not in HISTORY:
+            raise bad_option("history", history, HISTORY)
         self.history = history
-        if self.tools != "text":
-            self._check_native()
+        super().__init__(engine, tokenizer, **options)
 
-    def _check_native(self) -> None:
+    def become(self, prompt: Prompt, tools: str) -> None:
+        """Take a prompt and a way to call tools."""
+        if tools != TEXT:
+            self._check_native(prompt, tools)
+        super().become(prompt, tools)
+
+    def _native_refusal(self, tools: Mapping[str, Tool]) -> BadConfig | None:
+        try:
+            self._variant(self.asked or load_prompt(NATIVE_PROMPT), NATIVE).tool_template(tools)
+        except BadConfig as error:
+            return error
+        return None
+
+    def _check_native(self, prompt: Prompt, tools: str) -> None:
         """Refuse what cannot go with native tool calls."""
         if self.history != "keep":
             raise BadConfig(f"history is {self.history!r}: native tool calls are kept as sampled; use history='keep'")
-        if self.prompt.reply.kind != "call":
+        if prompt.reply.kind != "call":
             raise BadConfig(
-                f"prompt {self.prompt.name!r} asks for a reply of the form {self.prompt.reply.kind!r}, and tools="
-                f"{self.tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
+                f"prompt {prompt.name!r} asks for a reply of the form {prompt.reply.kind!r}, and tools="
+                f"{tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
             )
 
     def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
         """Return the chat template that prompts are made with; some (Hermes) cannot do without a tool."""
-        if self.tools == "text":
+        if self.tools == TEXT:
             return super().make_template(options)
         self._options = options
         self._tool_templates: dict[str, ToolTemplate] = {}
@@ -65,9 +79,9 @@ class ChatAgent(TokenAgent):
             self._tool_templates[name] = ToolTemplate(self.tokenizer, self._options, shown, family=family, encoder=encoder)
         return self._tool_templates[name]
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> TokenTalk:
-        """Start the conversation of one episode."""
-        if self.tools != "text":
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> TokenTalk:
+        """Return a conversation of this agent as it is."""
+        if self.tools != TEXT:
             return NativeTalk(self, task, tools, self.tool_template(tools))
         return (ChatTalk if self.history == "keep" else RenderedTalk)(self, task, tools)
 

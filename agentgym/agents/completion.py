@@ -3,12 +3,13 @@
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any
 
 from agentgym.actions import Tool
-from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
+from agentgym.agents.prompt import Prompt
+from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task
-from agentgym.engines import Completion, TokenEngine
+from agentgym.engines import Completion
 from agentgym.episode import Turn
 from agentgym.errors import BadConfig
 
@@ -21,20 +22,20 @@ class CompletionAgent(TokenAgent):
     are shown. Source: Jin et al. 2025, Search-R1 (arXiv 2503.09516).
     """
 
-    default_prompt = "search-r1"
+    default_prompt = tools_prompt = "search-r1"
+    text_only = "writes no messages"
 
-    def __init__(self, engine: TokenEngine, tokenizer: Any = None, **options: Unpack[AgentOptions]) -> None:
-        super().__init__(engine, tokenizer, **options)
-        if self.tools != "text":
-            raise BadConfig(f"tools is {self.tools!r}: CompletionAgent writes no messages; use ChatAgent, or tools='text'")
-        if self.prompt.reply.kind != "until":
+    def become(self, prompt: Prompt, tools: str) -> None:
+        """Take a prompt and a way to call tools."""
+        if prompt.reply.kind != "until":
             raise BadConfig(
-                f"prompt {self.prompt.name!r} has [reply] {self.prompt.reply.kind}: CompletionAgent needs until NAME…, for "
+                f"prompt {prompt.name!r} has [reply] {prompt.reply.kind}: CompletionAgent needs until NAME…, for "
                 "example prompt='search-r1'"
             )
+        super().become(prompt, tools)
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionTalk":
-        """Start the conversation of one episode."""
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "CompletionTalk":
+        """Return a conversation of this agent as it is."""
         return CompletionTalk(self, task, tools)
 
     def cut(self, text: str) -> str:

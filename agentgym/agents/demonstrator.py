@@ -29,11 +29,7 @@ class Demonstrator:
             raise BadConfig(f"{type(agent).__name__} has no expert to write its memory: demonstrate with ChatAgent")
         self.agent, self.noise = agent, noise or Noise()
         self.sampling = agent.sampling
-        form, opened = agent.prompt.reply, agent.template.opened
-        thinks = form.think or bool(opened)
-        head = "<think>" if thinks and not opened else ""
-        self._thought = f"{head}{thought}</think>".split("{action}") if thinks else [""]
-        """What is said before the action, parted where the action is said in it."""
+        self._said = thought
         if not agent.sampling.stop_ids:
             raise BadConfig("the tokenizer has no token that ends a turn: set tokenizer.eos_token")
 
@@ -41,12 +37,21 @@ class Demonstrator:
         """Start the demonstration of one episode."""
         return DemonstrationTalk(self, self.agent.begin(task, tools), ExpertTalk(self.noise))
 
+    def thought(self, agent: TokenAgent) -> list[str]:
+        """Return what is said before the action, parted where the action is said in it."""
+        opened = agent.template.opened
+        if not (agent.prompt.reply.think or opened):
+            return [""]
+        return f"{'' if opened else '<think>'}{self._said}</think>".split("{action}")
+
     def reply_ids(self, talk: TokenTalk, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""
-        pieces = [self._thought[0]]
-        for piece in self._thought[1:]:
+        agent = talk.agent
+        first, *rest = self.thought(agent)
+        pieces = [first]
+        for piece in rest:
             pieces += (Foreign(action), piece)
-        return [*self.agent.template.encoder.encode([*pieces, *talk.written(action)]), self.agent.sampling.stop_ids[0]]
+        return [*agent.template.encoder.encode([*pieces, *talk.written(action)]), agent.sampling.stop_ids[0]]
 
 
 class DemonstrationTalk:

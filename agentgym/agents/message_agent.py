@@ -1,21 +1,32 @@
 """The agent for models that show no tokens: the same prompts and replies as text, in chat messages. Evaluation only."""
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from agentgym.actions import Tool
+from agentgym.actions import Tool, samples
+from agentgym.agents.chat import ChatAgent
+from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
-from agentgym.agents.prompt import load_prompt
+from agentgym.agents.native import NOT_EXECUTED, CallSide, offered
+from agentgym.agents.prompt import Prompt, load_prompt
+from agentgym.agents.tool_calls import CALL_ID, told
+from agentgym.agents.window import WindowAgent
 from agentgym.core import Task, TextEnv
-from agentgym.engines import ChatEngine, Sampling
+from agentgym.engines import ChatEngine, Completion, Sampling, ToolCall
 from agentgym.episode import Turn
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 256  # characters
 _SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
+WAYS = (AUTO, NATIVE, TEXT)
 Message = dict[str, Any]
+_ID = re.compile(r"[!-~]{1,200}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class MessageAgent:
@@ -23,13 +34,16 @@ class MessageAgent:
 
     Its turns have text and no token ids, and training refuses them. Replies come back as assistant messages, thoughts
     included, and observations as user messages; of an observation longer than `observation_characters` the middle is cut.
+    `tools` is `auto`, `native` (the server is given the tools, see `CallTalk`) or `text` (the prompt lists them); `auto` is
+    native, except with a window.
     """
 
     def __init__(
         self,
         engine: ChatEngine,
         *,
-        prompt: str | Path | None = None,
+        prompt: str | Path | Prompt | None = None,
+        tools: str = AUTO,
         window: int | None = None,
         sampling: Sampling | None = None,
         turn_tokens: int | None = None,
@@ -42,14 +56,40 @@ class MessageAgent:
                 f"turn_tokens is {limit}, observation_characters {observation_characters}, window {window}; expected at "
                 f"least 1, {LEAST_OBSERVATION}, and 0"
             )
+        if tools not in WAYS:
+            raise bad_option("way to call tools over plain chat", tools, WAYS)
         self.engine, self.window = engine, window
-        self.prompt = load_prompt(("react" if window is None else "window") if prompt is None else prompt)
+        self.asked, self.way = None if prompt is None else load_prompt(prompt), tools
+        self.prompt, self.tools = self._decide({})
         self.sampling = dataclasses.replace(sampling, max_tokens=limit)
         self.observation_characters = observation_characters
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "MessageTalk":
         """Start the conversation of one episode."""
-        return MessageTalk(self, task, tools)
+        fitted = self.fitted(tools)
+        return MessageTalk(fitted, task, tools) if fitted.tools == TEXT else CallTalk(fitted, task, tools)
+
+    def fitted(self, tools: Mapping[str, Tool]) -> "MessageAgent":
+        """Return this agent as it plays in an environment with these tools."""
+        other = copy.copy(self)
+        other.prompt, other.tools = self._decide(tools)
+        return other
+
+    def _decide(self, tools: Mapping[str, Tool]) -> tuple[Prompt, str]:
+        kind = WindowAgent if self.window is not None else ChatAgent
+        own = kind.tools_prompt if tools else kind.default_prompt
+        form, way = decide(type(self).__name__, own, self.asked, self.way, tools, self._native_refusal)
+        if way != TEXT and (self.window is not None or form.reply.kind != "call"):
+            raise BadConfig(
+                f"tools is {way!r} with window {self.window} and prompt {form.name!r}, which asks for a reply of the form "
+                f"{form.reply.kind!r}: native tool calls need the whole history and a prompt with [reply] call, such as "
+                "'tools'; or use tools='text'"
+            )
+        return form, way
+
+    def _native_refusal(self) -> BadConfig | None:
+        """Return why tools cannot be native; whether a server takes them, it says when it is asked."""
+        return None if self.window is None else BadConfig(f"window is {self.window}: the past is written as text")
 
     def cut(self, text: str) -> str:
         """Return the text within `observation_characters`, the middle of a longer one replaced by how much it was."""
@@ -71,18 +111,19 @@ class MessageTalk:
         self.pairs: tuple[tuple[str, str], ...] = ()
         """The last (observation, action) pairs, where there is a window."""
         self.first_observation = ""
+        self.offer: tuple[dict[str, Any], ...] = ()
+        """What the server is told of the tools, as JSON Schemas."""
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The world itself is never touched."""
         agent = self.agent
         added = self._added(observation, info)
         asked = (*self.messages, *added) if agent.window is None else added
-        completion = await agent.engine.chat(asked, (), dataclasses.replace(agent.sampling, seed=seed), session)
+        completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
         if completion.finish in ("context", "abort"):
             return Turn(observation, messages=list(added), parsed=False, finish=completion.finish)
-        text = completion.text or ""
-        action, parsed = agent.prompt.reply.parse(text, self.tools, complete=completion.finish != "length")
-        self.messages = (*asked, {"role": "assistant", "content": text if text.strip() else _SILENT})
+        action, parsed = self._read(completion)
+        self.messages = (*asked, self._said(completion))
         if agent.window:
             self.pairs = (*self.pairs, (agent.cut(observation), action))[-agent.window :]
         self.turns += 1
@@ -90,12 +131,22 @@ class MessageTalk:
         return Turn(
             observation,
             messages=list(added),
-            text=text,
+            text=completion.text or "",
             action=action,
             parsed=parsed,
             finish=completion.finish,
             extra={} if counted is None else {"prompt_tokens": counted[0], "completion_tokens": counted[1]},
         )
+
+    def _read(self, completion: Completion) -> tuple[str, bool]:
+        """Return the action of a reply, and whether one was found in it."""
+        text = completion.text or ""
+        return self.agent.prompt.reply.parse(text, self.tools, complete=completion.finish != "length")
+
+    def _said(self, completion: Completion) -> Message:
+        """Return a reply as the history has it."""
+        text = completion.text or ""
+        return {"role": "assistant", "content": text if text.strip() else _SILENT}
 
     def _added(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
         """Return the messages that an observation adds: with a window, the whole prompt."""
@@ -105,7 +156,6 @@ class MessageTalk:
         task = self.task.instruction or self.first_observation
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
-
         said = form.later(values) if self.turns else form.first.fill(values)
         user = {"role": "user", "content": "".join(said)}
         opening = form.system.pieces != ("",) and (not self.turns or agent.window is not None)
@@ -116,3 +166,91 @@ class MessageTalk:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
+
+
+class CallTalk(CallSide, MessageTalk):
+    """One episode in the tool calls of a chat API.
+
+    Calls go to the environment in order, each as a turn of its own; after one that it does not accept, the others are
+    answered `NOT_EXECUTED`. Results go back as messages of the role `tool` with the ids of their calls. A reply without a
+    call goes to the environment as text and is answered by a user message.
+    """
+
+    def __init__(self, agent: MessageAgent, task: Task, tools: Mapping[str, Tool]) -> None:
+        super().__init__(agent, task, offered(tools))
+        self.offer = tuple(tool.schema() for tool in self.tools.values())
+        self.commands = not tools
+        self._calls: tuple[ToolCall, ...] = ()  # of the last reply
+        self._place = 0  # of the call that went to the environment last
+
+    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+        """Answer an observation: with the next call of the last reply, or a new reply. The environment is never touched."""
+        if self._place + 1 < len(self._calls) and info["valid"]:
+            added = _result(self._calls[self._place], self._shown(observation))
+            self.messages, self._place = (*self.messages, added), self._place + 1
+            action, parsed = self._act(self._calls[self._place])
+            return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop")
+        return await super().take(observation, info, env=env, seed=seed, session=session)
+
+    def _added(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Return the results of calls that have none yet, or a user message where the last reply made no call."""
+        if not self._calls:
+            return super()._added(self.told(observation), info)
+        call, *others = self._calls[self._place :]
+        return _result(call, self._shown(observation)), *(_result(other, NOT_EXECUTED) for other in others)
+
+    def _shown(self, observation: str) -> str:
+        return self.agent.cut(self.told(observation))
+
+    def _read(self, completion: Completion) -> tuple[str, bool]:
+        self._calls, self._place = _sendable(completion.calls), 0
+        if completion.calls:
+            return self._act(completion.calls[0])
+        action, parsed = super()._read(completion)
+        self.acts(action)
+        return self.command(action), parsed
+
+    def _act(self, call: ToolCall) -> tuple[str, bool]:
+        """Return what goes to the environment for a call, and whether that is a good call."""
+        action = told(call.name, call.arguments).action
+        good = self.acts(action)
+        return self.command(action), good
+
+    def _said(self, completion: Completion) -> Message:
+        if not self._calls:
+            return super()._said(completion)
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in self._calls
+        ]
+        text = completion.text or ""
+        return {"role": "assistant", "content": text if text.strip() else None, "tool_calls": calls}
+
+    def example(self, tool: Tool) -> str:
+        """Return a call of a tool as chat APIs write it."""
+        return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
+
+
+def _result(call: ToolCall, content: str) -> Message:
+    return {"role": "tool", "tool_call_id": call.id, "content": content}
+
+
+def _sendable(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Return calls in a form that servers take back: they refuse names, ids and arguments of other kinds."""
+    ids = [call.id for call in calls]
+    own = len(set(ids)) < len(ids) or not all(_ID.fullmatch(id) for id in ids)
+    return tuple(
+        ToolCall(
+            CALL_ID.format(place) if own else call.id,
+            call.name if _NAME.fullmatch(call.name) else re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed",
+            call.arguments if _is_object(call.arguments) else json.dumps({"unreadable": call.arguments}),
+        )
+        for place, call in enumerate(calls)
+    )
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,7 +1,6 @@
 """A conversation in tool calls: the model's family says how a call is written, the world answers as its result."""
 
 import dataclasses
-import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +29,39 @@ def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     return tools or {ACT.name: ACT}
 
 
-class NativeTalk(TokenTalk):
+class CallSide:
+    """What conversations in tool calls share: what goes to the environment, and how a bad call is explained."""
+
+    tools: Mapping[str, Tool]
+    turns: int
+    commands: bool
+    """Whether the environment takes plain commands, and is offered as `act(command)`."""
+    _problem: tuple[str, str] | None = None  # what the environment says about the last call, and how a model is told
+
+    def example(self, tool: Tool) -> str:
+        """Return a call of a tool as the model writes it."""
+        raise NotImplementedError
+
+    def acts(self, action: str) -> bool:
+        """Note what is to be told about an action that goes to the environment now; return whether it is a good call."""
+        call, self.turns = parse_call(action, self.tools), self.turns + 1
+        self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
+        return isinstance(call, Call)
+
+    def told(self, observation: str) -> str:
+        """Return an observation in which a bad call is explained in the form that the model writes calls in."""
+        if self._problem is None:
+            return observation
+        said, shown = self._problem
+        return observation.replace(said, shown) if said in observation else f"{shown}\n\n{observation}"
+
+    def command(self, action: str) -> str:
+        """Return what goes to the environment: where it takes plain commands, the command in the call."""
+        call = parse_call(action, self.tools) if self.commands else action
+        return str(call.arguments["command"]) if isinstance(call, Call) else action
+
+
+class NativeTalk(CallSide, TokenTalk):
     """One episode in tool calls. What was sampled is held as it is.
 
     Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the world in order; after
@@ -40,21 +71,20 @@ class NativeTalk(TokenTalk):
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
         super().__init__(agent, task, offered(tools))
-        self.template, self._commands = template, not tools
+        self.template, self.commands = template, not tools
         self.held: list[int] = []
         """Every token so far, prompts and replies."""
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
         self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the world
         self._answered: tuple[list[Any], ...] = ()  # results of those that have, the last one left out
-        self._problem: tuple[str, str] | None = None  # what the world says about the last call, and how a model is told
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation: with the next call of the last reply, or a new reply. The world itself is never touched."""
         if self._waiting and info["valid"]:
             self._answered = (*self._answered, self._pieces(observation, info))
             turn, self._waiting = self._waiting[0], self._waiting[1:]
-            self._acts(turn.action)
+            self.acts(turn.action)
             return dataclasses.replace(turn, observation=observation, messages=_results(self._answered[-1:]))
         self._waiting = ()
         return await super().take(observation, info, env=env, seed=seed, session=session)
@@ -84,7 +114,7 @@ class NativeTalk(TokenTalk):
                 logprobs=whole.logprobs[start:end],
             )
             if len(self.attempts) > 1:
-                turn.text, turn.action = decode(self.without_stop(turn.output_ids)), self._command(attempt.action)
+                turn.text, turn.action = decode(self.without_stop(turn.output_ids)), self.command(attempt.action)
                 turn.parsed = isinstance(parse_call(attempt.action, self.tools), Call) if turns else whole.parsed
                 turn.finish = whole.finish if end == len(ids) else "stop"
             turns.append(turn)
@@ -115,14 +145,7 @@ class NativeTalk(TokenTalk):
         return self.prompt_ids
 
     def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[Any]:
-        return self.agent.prompt.later(self.values(self._told(observation), info))
-
-    def _told(self, observation: str) -> str:
-        """Return an observation in which a bad call is explained in the words of the model's family."""
-        if self._problem is None:
-            return observation
-        said, shown = self._problem
-        return observation.replace(said, shown) if said in observation else f"{shown}\n\n{observation}"
+        return self.agent.prompt.later(self.values(self.told(observation), info))
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the world."""
@@ -131,9 +154,9 @@ class NativeTalk(TokenTalk):
         self.text = self.template.encoder.decode(self.said_ids)
         thought, rest, self.attempts = self._read(self.text)
         action = self.attempts[0].action if self.attempts else rest
-        called = self._acts(action)
+        called = self.acts(action)
         self.parsed = bool(self.attempts) and called and (thought or not self.agent.prompt.reply.think)
-        self.action = self._command(action)
+        self.action = self.command(action)
         return self.action
 
     def _read(self, text: str) -> tuple[bool, str, list[Attempt]]:
@@ -143,24 +166,13 @@ class NativeTalk(TokenTalk):
             rest = text.strip()  # a call may spell the end of a thought
         return thought, rest, [] if unfinished else self.template.family.read(rest, self.tools)
 
-    def _acts(self, action: str) -> bool:
-        """Note what is to be told about an action that goes to the world now; return whether it is a good call."""
-        call, self.turns = parse_call(action, self.tools), self.turns + 1
-        self._problem = None if isinstance(call, Call) else (call, str(parse_call(action, self.tools, self.example)))
-        return isinstance(call, Call)
-
-    def _command(self, action: str) -> str:
-        """Return what goes to the world: of a world of commands, the command in the call."""
-        call = parse_call(action, self.tools) if self._commands else action
-        return str(call.arguments["command"]) if isinstance(call, Call) else action
-
     def example(self, tool: Tool) -> str:
         """Return a call of a tool as this family writes it."""
         return "".join(self.template.family.write(Call(tool.name, samples(tool))))
 
     def written(self, action: str) -> list[str]:
         """Return the pieces of a reply that takes an action of the world: the other way round from `reply`."""
-        if self._commands:
+        if self.commands:
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)
         return self.template.family.write(call) if isinstance(call, Call) else [Foreign(action)]
@@ -168,8 +180,3 @@ class NativeTalk(TokenTalk):
 
 def _results(results: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     return [{"role": "tool", "content": "".join(result)} for result in results]
-
-
-def key(tools: Mapping[str, Tool]) -> str:
-    """Return what tells one set of tools from another."""
-    return json.dumps([tool.schema() for tool in tools.values()])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentgym.actions import Tool
 from agentgym.agents.encode import MARK, Foreign
 from agentgym.agents.parse import Reply
 from agentgym.errors import BadConfig, bad_option, unknown
@@ -57,6 +58,14 @@ class Prompt:
     most: int | None = None
     """Characters of a later message beyond which `first` is said in its place; None: no limit."""
 
+    def shows(self, tools: Mapping[str, Tool]) -> bool:
+        """Whether it tells of every tool before the first reply: it lists them, or has each one's name in its own words."""
+        said = (self.system, self.first)
+        if any("tools" in section.fields for section in said):
+            return True
+        words = {word for section in said for piece in section.pieces[::2] for word in re.findall(r"\w+", piece)}
+        return words.issuperset(tools)
+
     def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
         """Return the pieces of a message after the first."""
         pieces = self.turn.fill(values)
@@ -65,13 +74,15 @@ class Prompt:
         return pieces
 
 
-def load_prompt(name: str | Path) -> Prompt:
+def load_prompt(name: str | Path | Prompt) -> Prompt:
     """Read a prompt by its short name (`bare`, `react`, …) or from a file.
 
     A file has sections headed `[system]`, `[first]`, `[turn]`, `[reply]`, `[summary]`, `[resume]` and `[most]`; `{field}`
     is replaced in all but `[reply]` and `[most]`, a number. Newlines at a section's ends are not its own; `{newline}` is.
     Raises UnknownName, or BadConfig naming the file and what is wrong with it.
     """
+    if isinstance(name, Prompt):
+        return name
     path = Path(name)
     if path.suffix != ".txt":
         path = FOLDER / f"{name}.txt"

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from agentgym.actions import Tool
 from agentgym.agents.chat import ChatTalk
 from agentgym.agents.parse import split_thought
-from agentgym.agents.prompt import load_prompt
+from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.token_agent import AgentOptions, TokenAgent
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion, TokenEngine
@@ -28,6 +28,7 @@ class SummaryAgent(TokenAgent):
     """
 
     default_prompt = "summary"
+    text_only = "asks for text"
     demonstrable = False
 
     def __init__(
@@ -41,22 +42,23 @@ class SummaryAgent(TokenAgent):
         **options: Unpack[AgentOptions],
     ) -> None:
         super().__init__(engine, tokenizer, **options)
-        if self.tools != "text":
-            raise BadConfig(f"tools is {self.tools!r}: SummaryAgent asks for text; use ChatAgent, or tools='text'")
         if memory_tokens is None:
             memory_tokens = MEMORY if self.context_tokens is None else max(self.context_tokens // 2, 1)
         for name, value in (("memory_tokens", memory_tokens), ("summary_tokens", summary_tokens), ("turns", turns)):
             if value is not None and value < 1:
                 raise BadConfig(f"{name} is {value}; expected at least 1")
-        own = load_prompt("summary")
-        request, resume = self.prompt.summary or own.summary, self.prompt.resume or own.resume
-        assert request and resume
-        self.prompt = dataclasses.replace(self.prompt, summary=request, resume=resume)
-        self.request, self.resume = request, resume
         self.memory_tokens, self.summary_tokens, self.turns = memory_tokens, summary_tokens, turns
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryTalk":
-        """Start the conversation of one episode."""
+    def become(self, prompt: Prompt, tools: str) -> None:
+        """Take a prompt, completed with what a summary needs, and a way to call tools."""
+        own = load_prompt("summary")
+        request, resume = prompt.summary or own.summary, prompt.resume or own.resume
+        assert request and resume
+        self.request, self.resume = request, resume
+        super().become(dataclasses.replace(prompt, summary=request, resume=resume), tools)
+
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "SummaryTalk":
+        """Return a conversation of this agent as it is."""
         return SummaryTalk(self, task, tools)
 
 

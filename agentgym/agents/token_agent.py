@@ -1,18 +1,19 @@
 """What agents with a language model share: their configuration, and one turn from prompt tokens to action."""
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, cast
 
-from agentgym.actions import Call, Tool, parse_call
+from agentgym.actions import Call, Tool, key, parse_call
+from agentgym.agents.decide import AUTO, NATIVE, TEXT, check_way, decide
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
 from agentgym.agents.parse import PROJECTIONS
-from agentgym.agents.prompt import load_prompt
+from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
-from agentgym.agents.tool_calls import FAMILIES
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
@@ -24,7 +25,7 @@ LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut
 class AgentOptions(TypedDict, total=False):
     """The keywords that every agent with a language model takes; docs/agents.md says what they mean."""
 
-    prompt: str | Path | None
+    prompt: str | Path | Prompt | None
     sampling: Sampling | None
     tools: str
     turn_tokens: int | None
@@ -43,6 +44,11 @@ class TokenAgent:
     """Configuration of an agent whose turns are exact tokens; its subclasses say what it remembers."""
 
     default_prompt = "react"
+    """Its prompt in environments without tools."""
+    tools_prompt = "react-tools"
+    """Its prompt in environments with tools that are called as text."""
+    text_only = ""
+    """Why it cannot give the model tools natively; empty where it can."""
     demonstrable = True
     """Whether an expert can play this agent's part: it acts, and writes nothing else."""
 
@@ -50,7 +56,7 @@ class TokenAgent:
         for name in options:
             if name not in option_names(type(self)):
                 raise bad_option(f"option of {type(self).__name__}", name, option_names(type(self)))
-        tools = options.get("tools", "text")
+        way = options.get("tools", AUTO)
         observation_tokens = options.get("observation_tokens", 2048)
         tokenizer = getattr(engine, "tokenizer", None) if tokenizer is None else tokenizer
         if tokenizer is None:
@@ -58,8 +64,9 @@ class TokenAgent:
                 f"{type(engine).__name__} brings no tokenizer: pass the model's own as the second argument; "
                 "chat:URL has none, and goes with MessageAgent"
             )
-        if tools not in ("text", "native", *FAMILIES):
-            raise bad_option("way to call tools", tools, ("text", "native", *FAMILIES))
+        check_way(way)
+        if way not in (AUTO, TEXT) and self.text_only:
+            raise self._refuses_native(way)
         if observation_tokens < LEAST_OBSERVATION:
             raise BadConfig(f"observation_tokens is {observation_tokens}; at least {LEAST_OBSERVATION} are needed")
         sampling = options.get("sampling") or Sampling()
@@ -72,15 +79,56 @@ class TokenAgent:
                 raise BadConfig(f"{name} is {value}; expected at least 1")
         self.engine = engine
         self.tokenizer = tokenizer
-        self.tools = tools
-        prompt = options.get("prompt")
-        self.prompt = load_prompt((self.default_prompt if tools == "text" else "tools") if prompt is None else prompt)
-        self.template = self.make_template(options.get("template_options"))
-        self.sampling = dataclasses.replace(
-            sampling, max_tokens=limit, stop_ids=tuple(sampling.stop_ids) or self.template.stop_ids
-        )
         self.observation_tokens = observation_tokens
         self.context_tokens = context
+        asked = options.get("prompt")
+        self.asked = None if asked is None else load_prompt(asked)
+        """The prompt that was asked for by name; None: it follows from the environment."""
+        self.way = way
+        """The option `tools`."""
+        self._fitted: dict[str, TokenAgent] = {}
+        self._template_options = options.get("template_options")
+        self._sampling = dataclasses.replace(sampling, max_tokens=limit)
+        self.become(*self._decide({}))
+
+    def become(self, prompt: Prompt, tools: str) -> None:
+        """Take a prompt, a way to call tools (`text`, `native` or a family), and what follows from them."""
+        self.prompt, self.tools = prompt, tools
+        self.template = self.make_template(self._template_options)
+        stop_ids = tuple(self._sampling.stop_ids) or self.template.stop_ids
+        self.sampling = dataclasses.replace(self._sampling, stop_ids=stop_ids)
+
+    def fitted(self, tools: Mapping[str, Tool]) -> Self:
+        """Return this agent as it plays in an environment with these tools; what `begin` does comes from it."""
+        if not tools:
+            return self
+        name = key(tools)
+        if name not in self._fitted:
+            self._fitted[name] = self._variant(*self._decide(tools))
+        return cast("Self", self._fitted[name])
+
+    def _decide(self, tools: Mapping[str, Tool]) -> tuple[Prompt, str]:
+        own = self.tools_prompt if tools else self.default_prompt
+        return decide(type(self).__name__, own, self.asked, self.way, tools, lambda: self._native_refusal(tools))
+
+    def _variant(self, prompt: Prompt, tools: str) -> Self:
+        """Return this agent with another prompt or way to call tools, made once for each."""
+        name = f"{prompt.name} {tools}"
+        if (prompt.name, tools) == (self.prompt.name, self.tools):
+            return self
+        if name not in self._fitted:
+            other = copy.copy(self)
+            other.become(prompt, tools)
+            self._fitted[name] = other
+        return cast("Self", self._fitted[name])
+
+    def _native_refusal(self, tools: Mapping[str, Tool]) -> BadConfig | None:
+        """Return why the model cannot be given these tools natively; None where it can."""
+        return self._refuses_native(NATIVE)
+
+    def _refuses_native(self, way: str) -> BadConfig:
+        who = type(self).__name__
+        return BadConfig(f"tools is {way!r}: {who} {self.text_only}; use ChatAgent, or tools='text'")
 
     def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
         """Return the chat template that prompts are made with."""
@@ -88,6 +136,10 @@ class TokenAgent:
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
         """Start the conversation of one episode."""
+        return self.fitted(tools).talk(task, tools)
+
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "TokenTalk":
+        """Return a conversation of this agent as it is."""
         raise NotImplementedError
 
     def cut(self, text: str) -> str:

@@ -70,6 +70,15 @@ def _attempt(raw: Any) -> Attempt:
     return Attempt(_json({"name": name, "arguments": arguments}), str(name), str(id) if known else "")
 
 
+def told(name: str, arguments: str) -> Attempt:
+    """Return a call that a chat API tells as a name and arguments, which are JSON or what the model wrote instead."""
+    text = arguments.strip()
+    value = _value(text)
+    if value is None or value[1] != len(text):
+        return Attempt(f'{{"name": {_json(name)}, "arguments": {text}}}')
+    return _attempt({"name": name, "arguments": value[0]})
+
+
 def _read_hermes(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     found: list[Attempt] = []
     _, opened, rest = text.partition("<tool_call>")

@@ -18,19 +18,19 @@ class WindowAgent(TokenAgent):
     """
 
     default_prompt = "window"
+    tools_prompt = "window-tools"
+    text_only = "writes the past as text"
 
     def __init__(
         self, engine: TokenEngine, tokenizer: Any = None, *, turns: int = 2, **options: Unpack[AgentOptions]
     ) -> None:
         super().__init__(engine, tokenizer, **options)
-        if self.tools != "text":
-            raise BadConfig(f"tools is {self.tools!r}: WindowAgent writes the past as text; use ChatAgent, or tools='text'")
         if turns < 0:
             raise BadConfig(f"turns is {turns}; expected 0 or more")
         self.turns = turns
 
-    def begin(self, task: Task, tools: Mapping[str, Tool]) -> "WindowTalk":
-        """Start the conversation of one episode."""
+    def talk(self, task: Task, tools: Mapping[str, Tool]) -> "WindowTalk":
+        """Return a conversation of this agent as it is."""
         return WindowTalk(self, task, tools)
 
 

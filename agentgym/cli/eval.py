@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym import agents
+from agentgym.actions import Tool
 from agentgym.agents.base import Agent
+from agentgym.agents.message_agent import MessageAgent
+from agentgym.agents.spec import AGENTS, AgentSpec
+from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
@@ -33,18 +37,18 @@ from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
+from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.screen import printable
 from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
-AGENTS = {"chat": "ChatAgent", "completion": "CompletionAgent", "window": "WindowAgent", "summary": "SummaryAgent"}
-OF_SUITES = ("agent", "prompt", "temperature", "turn_tokens", "observation_tokens")
+OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
+OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
 """Options of worlds that say where data lie: a protocol leaves these alone open."""
-WINDOW = 2  # turns that the window agent remembers
 SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
@@ -77,7 +81,12 @@ class Config:
     that goes on);
     without it, the training run's own, else chat."""
     prompt: str | None = None
-    """Prompt of the agent: a name or a file; without it, the training run's own, else the agent's."""
+    """Prompt of the agent: a name or a file; without it, the training run's own, else it follows from the environment, and
+    tells the model of every tool."""
+    tools: str | None = None
+    """How the model calls an environment's tools: `native` (the chat template, or the server, shows them), `text` (the
+    prompt lists them), or `auto`: native where the template can, and over plain chat; without it, the training run's own,
+    else auto."""
     turn_tokens: int | None = None
     """Most tokens of one reply; without it, the training run's own, else 256."""
     observation_tokens: int | None = None
@@ -211,7 +220,8 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
         raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
     if config.player is None:
         fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
-        return _model(replace(config, **{name: value for name, value in fixed.items() if getattr(config, name) is None}))
+        laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
+        return _model(replace(config, **laid), suite)
     if config.player not in PLAYERS:
         raise unknown("player", config.player, PLAYERS)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
@@ -220,50 +230,88 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
 
 
-def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
-    name, own = _resolve(config.model or "")
+def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
+    name, trained = _resolve(config.model or "")
     kind, target = name.split(":", 1)
-    chosen = {key: getattr(config, key) if getattr(config, key) is not None else own.get(key) for key in OF_MODELS}
-    memory = str(chosen["agent"] or "chat")
-    if memory not in AGENTS:
-        raise unknown("agent", memory, AGENTS)
+    spec = _spec(config, trained, messages=kind == "chat")
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if sampling.temperature < 0:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    extra: dict[str, Any] = {"prompt": chosen["prompt"]} if chosen["prompt"] else {}
-    if kind == "chat" and memory == "completion":
-        raise BadConfig(f"{name} takes messages, and the agent `completion` writes one reply that goes on: it needs tokens")
-    if kind == "chat" and memory == "window":
-        extra["window"] = WINDOW
-    if (shown := config.observation_tokens) is not None:
-        extra |= {"observation_characters": 4 * shown} if kind == "chat" else {"observation_tokens": shown}
-    make: Callable[..., Any] = getattr(agents, "MessageAgent" if kind == "chat" else AGENTS[memory])
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
         raise BadConfig(
             f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
         )
+    tools = _tools(config, suite, spec)
     try:
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
     if kind == "hf":
         _set_threads(made.model, config.threads)
-    agent = make(made, sampling=sampling, turn_tokens=chosen["turn_tokens"], **extra)
-    options = {
+    agent = spec.make(made, sampling)
+    return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
-        "agent": memory,
-        "prompt": agent.prompt.name,
-        "prompt_hash": _hash(repr(agent.prompt), str(getattr(made.tokenizer, "chat_template", None))),
+        **_about(config, spec, agent, tools),
+    }
+
+
+def _about(
+    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]]
+) -> dict[str, Any]:
+    """Return what the manifest says about an agent: with each environment's tools, the prompt that it is told in."""
+    fitted = {world: agent.fitted(offered) for world, offered in tools.items()} or {"": agent}
+    prompts = {world: one.prompt for world, one in fitted.items()}
+    template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
+    options: dict[str, Any] = {
+        "agent": spec.agent,
+        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}),
+        "prompt_hash": _hash(*dict.fromkeys(map(repr, prompts.values())), template),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
-    if config.observation_tokens is not None:
-        options["observation_tokens"] = config.observation_tokens
-    if kind == "chat" and made.omitted:
-        options["omitted"] = list(made.omitted)
-    return agent, options
+    if any(tools.values()):
+        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered})
+    for name in ("history", "window_turns", "observation_tokens"):
+        if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
+            options[name] = getattr(spec, name)
+    if omitted := getattr(agent.engine, "omitted", None):
+        options["omitted"] = list(omitted)
+    return options
+
+
+def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> AgentSpec:
+    """Return the agent that plays: the flags, laid over what the training run was trained with."""
+    given: dict[str, Any] = {name: value for name in OF_AGENTS if (value := getattr(config, name)) is not None}
+    if trained is None:
+        return AgentSpec(**given, messages=messages)
+    if trained.agent in AGENTS and given.get("agent", trained.agent) == trained.agent:
+        return replace(trained.spec, **given)
+    kept: dict[str, Any] = {
+        "prompt": trained.prompt or None,
+        "observation_tokens": trained.observation_tokens,
+    }  # its memory is its own
+    return AgentSpec(**{"agent": trained.agent, "turn_tokens": trained.turn_tokens, **kept, **given})
+
+
+def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:
+    """Return the tools of each environment; BadConfig where the model would not be told of them."""
+    options, found = _env_options(config, suite), dict[str, dict[str, Tool]]()
+    for world in suite.worlds:
+        try:
+            env = make(world, **options[world])
+        except Exception:  # `evaluate` makes it again, and says what is wrong with it
+            continue
+        found[world] = dict(env.tools)
+        env.close()
+        spec.check_tools(found[world])
+    return found
+
+
+def _told(values: dict[str, str]) -> str | dict[str, str]:
+    """Return the one value that all environments have, else the value of each."""
+    return next(iter(values.values())) if len(set(values.values())) == 1 else values
 
 
 def _set_threads(model: Any, threads: int | None) -> None:
@@ -287,27 +335,27 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
     return {world: {**own.get(world, {}), **suite.env_options(world), **config.env_options} for world in suite.worlds}
 
 
-def _resolve(model: str) -> tuple[str, dict[str, Any]]:
-    """Return the engine a model name stands for and, of a training run, the options its policy was trained with."""
+def _resolve(model: str) -> tuple[str, TrainConfig | None]:
+    """Return the engine a model name stands for and, of a training run, what it was trained with."""
     folder = Path(model)
     if ":" in model and not folder.exists():
         kind, _, target = model.partition(":")
         if kind == "hf" or (kind == "vllm" and is_path(target)):
             check_model(target)
-        return model, {}
+        return model, None
     check_model(model)
     trained = _trained(model)
     if trained:
         newest = newest_checkpoint(folder)
         if newest is None:
             raise BadConfig(f"{folder} is a training run without a checkpoint: expected checkpoints/step-… in it")
-        return f"hf:{newest}", {"agent": trained.agent, "prompt": trained.prompt, "turn_tokens": trained.turn_tokens}
+        return f"hf:{newest}", trained
     if folder.is_dir() and not (folder / "config.json").exists() and not is_adapter(folder):
         raise BadConfig(
             f"{folder} is neither a model (config.json), an adapter (adapter_config.json) nor a training run (config.toml, "
             "checkpoints/)"
         )
-    return f"hf:{model}", {}
+    return f"hf:{model}", None
 
 
 def _hash(*parts: str) -> str:

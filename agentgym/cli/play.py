@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from agentgym.agents.fields import describe
 from agentgym.contract.solutions import random_player
 from agentgym.contract.subject import first
 from agentgym.core import TextEnv
@@ -62,7 +63,7 @@ def run(config: Config) -> int:
     title = f"{full_id(config.id)}  {info['task_id']}  seed {config.seed}"
     console.print(Panel(Text(printable(observation)), title=Text(printable(title)), title_align="left"))
     for tool in env.tools.values():
-        console.print(Text.assemble(("  tool ", "dim"), (tool.name, "cyan"), ("  " + tool.description, "dim")))
+        console.print(Text(printable(f"  {describe(tool)}"), style="dim"))  # as a prompt lists it
     ask = Human(console).ask if config.player == "human" else _automatic(config.player)
     while True:
         action = ask(env, observation, info)

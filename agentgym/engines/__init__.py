@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +43,16 @@ class Sampling:
         return self.top_p == 1.0 and self.top_k == 0 and self.min_p == 0.0 and self.repetition_penalty == 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as a chat server tells it; nobody vouches for any part of it."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON, or what the model wrote instead."""
+
+
 @dataclass(slots=True)
 class Completion:
     """What an engine returns: sampled tokens, stop token included, with their log-probabilities."""
@@ -56,6 +66,8 @@ class Completion:
     """Set only by engines that know no tokens."""
     usage: tuple[int, int] | None = None
     """Tokens of prompt and reply as such an engine's server counted them."""
+    calls: list[ToolCall] = field(default_factory=list["ToolCall"])
+    """Tool calls that such an engine's server read from the reply, in order."""
 
 
 class TokenEngine(Protocol):
@@ -108,7 +120,10 @@ class ChatEngine(Protocol):
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply; `session` names the episode. Raises `Fault(reason="engine")` when the engine fails."""
+        """Return one reply; `session` names the episode, `tools` are JSON Schemas of functions that it may call.
+
+        Raises `Fault(reason="engine")` when the engine fails, BadConfig where the model cannot be given tools.
+        """
         ...
 
     def abort(self, session: str) -> None:

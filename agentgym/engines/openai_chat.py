@@ -1,11 +1,12 @@
-"""Models behind plain chat: messages in, text out, no token ids. For evaluation only."""
+"""Models behind plain chat: messages in, text and tool calls out, no token ids. For evaluation only."""
 
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agentgym.engines import Completion, Sampling
+from agentgym.engines import Completion, Sampling, ToolCall
 from agentgym.engines.openai_http import Garbage, Refused, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
 
@@ -13,6 +14,9 @@ KEY = "AGENTGYM_API_KEY"
 OMITTABLE = ("temperature", "top_p", "seed")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
+_OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
+MOST_CALLS = 64
+"""Calls of one reply that are read; no model means to make more."""
 _ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
 
 
@@ -68,21 +72,22 @@ class OpenAIChatEngine(ServedEngine):
     async def chat(
         self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
     ) -> Completion:
-        """Return one reply as text; finish is `context` where the server says that the messages are too long.
+        """Return one reply: text and tool calls; finish is `context` where the server says that the messages are too long.
 
-        Raises BadConfig when the request is refused, Fault after the last retry.
+        Raises BadConfig where no request would be answered (a first one with tools included), Fault after the last retry.
         """
-        if tools:
-            raise BadConfig("the chat engine offers no tools natively: describe them in the prompt")
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
-        done = await self.asked(self._ask(self._request(messages, sampling), session), session)
+        done = await self.asked(self._ask(self._request(messages, tools, sampling), session), session)
         return done or Completion([], [], "abort", text="")
 
-    def _request(self, messages: Sequence[dict[str, Any]], sampling: Sampling) -> dict[str, Any]:
+    def _request(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
         said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
         body = {"model": self.model, "messages": list(messages), self._limit: sampling.max_tokens, "n": 1, "stream": False}
-        return {**body, **{name: value for name, value in said.items() if name not in self.omitted}}
+        offered = {"tools": list(tools)} if tools else {}
+        return {**body, **offered, **{name: value for name, value in said.items() if name not in self.omitted}}
 
     async def _ask(self, body: dict[str, Any], session: str) -> Completion:
         try:
@@ -90,7 +95,24 @@ class OpenAIChatEngine(ServedEngine):
         except Refused as refusal:
             if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
                 return Completion([], [], "context", text="")
-            raise
+            raise _tools_refused(body, refusal) or refusal from None
+        except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
+            raise _tools_refused(body, error) or error from None
+
+
+def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | None:
+    """Return what to do where a server refuses the tools of a request; None where it refuses something else.
+
+    Only a first request is looked at: a later one holds the model's own words, which must not end an evaluation.
+    """
+    first = not any(message["role"] == "assistant" for message in body["messages"])
+    if "tools" in body and first and _OF_TOOLS.search(str(error)):
+        return BadConfig(
+            f"{error}. The request offers the environment's tools as `tools=`. Where the server or its model takes none, "
+            "use --tools text (in Python: tools='text'): then the prompt lists them. vLLM takes tools when it is started "
+            "with --enable-auto-tool-choice and --tool-call-parser"
+        )
+    return None
 
 
 def _key(name: str | None) -> str | None:
@@ -119,11 +141,28 @@ def _completion(answer: dict[str, Any]) -> Completion:
     said = cast("dict[str, Any]", message)
     finish: Any = choice.get("finish_reason")
     text: Any = said.get("content")
-    if text is None and isinstance(finish, str):  # a refusal, or a reply that was all thought
+    calls = _calls(said.get("tool_calls"))
+    if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
         text = said.get("refusal") or ""
     if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
         raise Garbage("expected text and a finish_reason")
-    return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")))
+    return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")), calls=calls)
+
+
+def _calls(raw: Any) -> list[ToolCall]:
+    """Return the tool calls of a message; what the server says of them is taken as it is, where it is text."""
+    found: list[ToolCall] = []
+    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
+    for entry in entries[:MOST_CALLS]:
+        call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        function = cast("dict[str, Any]", call["function"]) if isinstance(call.get("function"), dict) else {}
+        name, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
+        if isinstance(arguments, dict):  # as Ollama's own API has them
+            arguments = json.dumps(arguments)
+        if not isinstance(name, str) or not isinstance(arguments, str | None):
+            raise Garbage("expected tool calls with the name and the arguments of a function")
+        found.append(ToolCall(_sound(id) if isinstance(id, str) else "", _sound(name), _sound(arguments or "{}")))
+    return found
 
 
 def _sound(text: str) -> str:

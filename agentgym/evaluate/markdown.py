@@ -17,6 +17,7 @@ SAID = (
     "agent",
     "prompt",
     "prompt_hash",
+    "tools",
     "temperature",
     "turn_tokens",
     "attempts",

@@ -22,6 +22,7 @@ OF_SUITES: Mapping[str, type] = {
     "observation_tokens": int,
     "agent": str,
     "prompt": str,
+    "tools": str,
 }
 LEAST = {
     "tasks": 1,
@@ -55,6 +56,7 @@ class Suite:
     observation_tokens: int | None = None
     agent: str | None = None
     prompt: str | None = None
+    tools: str | None = None
     protocol: Protocol | None = None
     """What makes the suite a protocol, of which no flag may change anything."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

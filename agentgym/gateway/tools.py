@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agentgym.actions import Call, Tool
+from agentgym.actions import Call, Tool, key
 from agentgym.agents.encode import Foreign
-from agentgym.agents.native import key
 from agentgym.agents.parse import split_thought
 from agentgym.agents.tool_calls import CALL_ID, Attempt
 from agentgym.agents.tool_template import ToolTemplate

@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.agents.decide import AUTO
+from agentgym.agents.spec import AGENTS, AgentSpec
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.options import Options
 from agentgym.trainers import lora
@@ -43,8 +45,18 @@ class TrainConfig:
     a function that plays with an agent of others by its base URL."""
     attempt_seconds: float = 3600.0
     """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
-    prompt: str = "bare"
-    """Prompt of the agent: a name from agents/prompts or a file."""
+    prompt: str = ""
+    """Prompt of the agent: a name from agents/prompts or a file. Without it, `bare` for a policy made from nothing; else
+    it follows from the environment, and tells the model of every tool."""
+    tools: str = AUTO
+    """How the model calls an environment's tools: `native` (the chat template shows them, calls are the model's own
+    form), `text` (the prompt lists them), or `auto`: native where the template can, else text."""
+    history: str = "keep"
+    """What the agent chat holds of the past: `keep` (the sampled tokens) or `template` (what the chat template renders)."""
+    window_turns: int = 2
+    """Turns that the agent window shows again."""
+    observation_tokens: int = 2048
+    """Most tokens shown of an observation; a longer one loses its middle."""
     out: str = "runs/train"
     """Folder of the run."""
     seed: int = 0
@@ -226,18 +238,31 @@ class TrainConfig:
 
     def _check_agent(self) -> None:
         if self.agent in AGENTS:
+            _ = self.spec  # checks its values
             if self.attempt_seconds != type(self).attempt_seconds:
                 raise BadConfig(f"attempt_seconds does nothing with agent {self.agent!r}: it is for an agent of others")
             return
         if ":" not in self.agent:
             raise unknown("value of agent", self.agent, (*AGENTS, "MODULE:NAME"))
-        for name, what in (
-            ("warm_episodes", "no expert"),
-            ("prompt", "a prompt of its own"),
-            ("horizon", "an end of its own"),
-        ):
+        own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon")
+        for name in ("warm_episodes", *own):
             if getattr(self, name) != getattr(type(self), name):
-                raise BadConfig(f"{name} does nothing with agent {self.agent!r}, which has {what}: leave it out")
+                has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
+                raise BadConfig(f"{name} does nothing with agent {self.agent!r}, which has {has}: leave it out")
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent of the package that plays, without its model."""
+        from_nothing = self.model == "init" and self.agent != "completion"
+        return AgentSpec(
+            agent=self.agent,
+            prompt=self.prompt or ("bare" if from_nothing else None),
+            tools=self.tools,
+            history=self.history,
+            window_turns=self.window_turns,
+            observation_tokens=self.observation_tokens,
+            turn_tokens=self.turn_tokens,
+        )
 
     @property
     def served(self) -> bool:
@@ -290,7 +315,6 @@ CHOICES = {
     "weights": ("auto", "shared_memory", "ipc", "nccl"),
     "weighing": ("token", "turn", "episode", "episode-sum", "constant"),
 }
-AGENTS = ("chat", "completion", "window", "summary")
 ENGINES = ("hf", "vllm")
 IDLE = {"hf": ("device", "dtype")}
 """Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""

@@ -16,6 +16,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from agentgym import registry
+from agentgym.agents.spec import AGENTS
 from agentgym.core import Task
 from agentgym.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, EngineDead, unknown
@@ -72,7 +73,10 @@ def _accelerator(config: TrainConfig) -> Accelerator:
 
 def _completed(config: TrainConfig, device: torch.device) -> TrainConfig:
     """Return the run with what it leaves to world and device; a wrong split is an error now, not after an hour."""
-    splits = list(registry.make(config.env, **config.env_options).splits)
+    world = registry.make(config.env, **config.env_options)
+    if config.agent in AGENTS:
+        config.spec.check_tools(world.tools)
+    splits = list(world.splits)
     valid, test = config.valid_split or splits[:2][-1], config.test_split or splits[-1]
     for split in (valid, test):
         if split not in splits:

@@ -11,10 +11,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from agentgym.agents.chat import ChatAgent
-from agentgym.agents.completion import CompletionAgent
-from agentgym.agents.summary import SummaryAgent
-from agentgym.agents.window import WindowAgent
+from agentgym.agents.spec import AGENTS
 from agentgym.engines import Sampling, check_options
 from agentgym.engines import engine as make_engine
 from agentgym.engines.hf import HFEngine
@@ -28,9 +25,6 @@ from agentgym.trainers.policy import PolicySize, init_policy, load_policy, save_
 from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.record import Record
 from agentgym.trainers.step import BaseScorer, Learner, Scorer
-
-AGENTS = {"chat": ChatAgent, "completion": CompletionAgent, "window": WindowAgent, "summary": SummaryAgent}
-"""The package's own; any other name is MODULE:NAME of a function that plays with an agent of others."""
 
 
 def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> Path:
@@ -86,11 +80,10 @@ def learner(accelerator: Accelerator, config: TrainConfig, model: Any) -> Learne
 
 def agent(config: TrainConfig, engine: Any, tokenizer: Any, temperature: float) -> Any:
     """Return the agent that plays, sampling at a temperature."""
-    if config.agent not in AGENTS:
+    if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
         play = load(config.agent, "agent", {})
         return GatewayAgent(play, engine, tokenizer, temperature, config.turn_tokens, config.attempt_seconds)
-    sampling = Sampling(temperature=temperature)
-    return AGENTS[config.agent](engine, tokenizer, prompt=config.prompt, sampling=sampling, turn_tokens=config.turn_tokens)
+    return config.spec.make(engine, Sampling(temperature=temperature), tokenizer)
 
 
 async def episodes(

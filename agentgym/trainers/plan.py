@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
+from agentgym.agents.spec import AGENTS
 from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
-from agentgym.trainers.config import AGENTS, TrainConfig
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
 from agentgym.trainers.memory import FIRST_USE, Memory, available, process_bytes
 from agentgym.trainers.policy import PolicySize, policy_shape, train_tokenizer, world_text

@@ -187,7 +187,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPa
 
 def test_what_is_asked_and_what_is_left_out() -> None:
     engine = OpenAIChatEngine("http://127.0.0.1:1/v1#m", omit="temperature,seed", limit="max_completion_tokens")
-    body = engine._request(ASKED, Sampling(temperature=0.4, max_tokens=5, seed=3))
+    body = engine._request(ASKED, (), Sampling(temperature=0.4, max_tokens=5, seed=3))
     assert body == {
         "model": "m",
         "messages": ASKED,

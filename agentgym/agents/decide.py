@@ -1,0 +1,56 @@
+"""Which prompt an agent uses for an environment, and how the environment's tools reach the model: decided here only."""
+
+from collections.abc import Callable, Mapping
+
+from agentgym.actions import Tool
+from agentgym.agents.prompt import Prompt, load_prompt
+from agentgym.agents.tool_calls import FAMILIES
+from agentgym.errors import BadConfig, bad_option
+
+AUTO, NATIVE, TEXT = "auto", "native", "text"
+WAYS = (AUTO, NATIVE, TEXT, *FAMILIES)
+"""Values of the option `tools`; the name of a family is native calls in that family's form."""
+NATIVE_PROMPT = "tools"
+"""The prompt for native tools: the chat template, or the server, shows them."""
+
+
+def check_way(way: str) -> None:
+    """Raise BadConfig where the option `tools` has a value that does not exist."""
+    if way not in WAYS:
+        raise bad_option("way to call tools", way, WAYS)
+
+
+def decide(
+    who: str,
+    default: str,
+    asked: Prompt | None,
+    way: str,
+    tools: Mapping[str, Tool],
+    refusal: Callable[[], BadConfig | None],
+) -> tuple[Prompt, str]:
+    """Return the prompt of an agent in an environment with these tools (or none), and `text`, `native` or a family.
+
+    `default` is the agent's own prompt for such an environment, in which tools are called as text. `asked` is the prompt
+    that was asked for by name, `way` the option `tools`. `refusal` returns why the model cannot be given these tools
+    natively, None where it can. With `auto` tools are native where they can be, unless a prompt was asked for that shows
+    them itself or reads no calls. Raises BadConfig where the model would not be told of the tools; a prompt asked for by
+    name is trusted.
+    """
+    if way not in (AUTO, TEXT):
+        return asked or load_prompt(NATIVE_PROMPT), way
+    if way == AUTO and tools and (asked is None or (asked.reply.kind == "call" and not asked.shows(tools))):
+        why = refusal()
+        if why is None:
+            return asked or load_prompt(NATIVE_PROMPT), NATIVE
+        if asked is not None:
+            raise BadConfig(f"prompt {asked.name!r} leaves it to the model's template to show the tools. But {why}") from why
+    if asked is not None:
+        return asked, TEXT
+    prompt = load_prompt(default)
+    if not prompt.shows(tools):
+        raise BadConfig(
+            f"{who} has no prompt that shows the tools of this environment ({', '.join(tools)}), so the model would not be "
+            f"told that they exist: choose another agent, such as chat, or name a prompt (prompt={prompt.name!r} is the one "
+            "that was refused)"
+        )
+    return prompt, TEXT

@@ -1,0 +1,125 @@
+"""What plays, by name and value: the options of agents that `train` and `eval` share, checked before a model is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.actions import Tool
+from agentgym.agents.chat import HISTORY, ChatAgent
+from agentgym.agents.completion import CompletionAgent
+from agentgym.agents.decide import AUTO, TEXT, check_way, decide
+from agentgym.agents.message_agent import MessageAgent
+from agentgym.agents.prompt import load_prompt
+from agentgym.agents.summary import SummaryAgent
+from agentgym.agents.token_agent import LEAST_OBSERVATION, TokenAgent
+from agentgym.agents.window import WindowAgent
+from agentgym.engines import Sampling
+from agentgym.errors import BadConfig, bad_option, unknown
+
+AGENTS: dict[str, type[TokenAgent]] = {
+    "chat": ChatAgent,
+    "completion": CompletionAgent,
+    "window": WindowAgent,
+    "summary": SummaryAgent,
+}
+OVER_MESSAGES = ("chat", "window")
+"""Agents that plain chat can play; the others need tokens."""
+CHARACTERS = 4
+"""Characters that stand for a token where a model shows none."""
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """An agent with a language model, without the model. Made with a value that cannot be, it raises; so does `make`."""
+
+    agent: str = "chat"
+    """A key of `AGENTS`."""
+    prompt: str | None = None
+    """A name or a file; None: it follows from the environment, see `decide`."""
+    tools: str = AUTO
+    history: str = "keep"
+    window_turns: int = 2
+    observation_tokens: int = 2048
+    turn_tokens: int = 256
+    messages: bool = False
+    """Whether the model is behind plain chat (chat:URL)."""
+
+    def __post_init__(self) -> None:
+        if self.agent not in AGENTS:
+            raise unknown("agent", self.agent, AGENTS)
+        if self.messages and self.agent not in OVER_MESSAGES:
+            raise BadConfig(
+                f"agent {self.agent!r} needs a model's tokens, and chat:URL shows none: use agent "
+                f"{' or '.join(OVER_MESSAGES)}"
+            )
+        for name, least in (("observation_tokens", LEAST_OBSERVATION), ("turn_tokens", 1), ("window_turns", 0)):
+            if getattr(self, name) < least:
+                raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
+        if self.agent != "window" and self.window_turns != AgentSpec.window_turns:
+            raise BadConfig(f"window_turns does nothing with agent {self.agent!r}: only `window` has a window")
+        self._check_history()
+        self._check_tools()
+        self._check_prompt()
+
+    def _check_history(self) -> None:
+        if self.history not in HISTORY:
+            raise bad_option("history", self.history, HISTORY)
+        if self.history == "keep":
+            return
+        if self.agent != "chat" or self.messages:
+            where = "plain chat" if self.messages else f"agent {self.agent!r}"
+            raise BadConfig(f"history {self.history!r} does nothing with {where}: it is for agent 'chat' over tokens")
+
+    def _check_tools(self) -> None:
+        check_way(self.tools)
+        if self.tools in (AUTO, TEXT):
+            return
+        if self.agent != "chat":
+            why = f"agent {self.agent!r} {AGENTS[self.agent].text_only}"
+            raise BadConfig(f"tools is {self.tools!r}: {why}; use agent 'chat', or tools 'text'")
+        if self.history != "keep":
+            raise BadConfig(f"tools is {self.tools!r} with history {self.history!r}: native calls need history 'keep'")
+        if self.messages and self.tools != "native":
+            raise BadConfig(
+                f"tools is {self.tools!r}: over plain chat the server writes the calls; use tools 'native' or 'text'"
+            )
+
+    def _check_prompt(self) -> None:
+        if self.prompt is None:
+            return
+        kind = load_prompt(self.prompt).reply.kind
+        if self.agent == "completion" and kind != "until":
+            raise BadConfig(f"prompt {self.prompt!r} has [reply] {kind}; agent 'completion' needs [reply] until NAME…")
+        if self.tools not in (AUTO, TEXT) and kind != "call":
+            raise BadConfig(f"prompt {self.prompt!r} has [reply] {kind}; tools {self.tools!r} needs [reply] call")
+
+    def check_tools(self, tools: Mapping[str, Tool]) -> None:
+        """Raise BadConfig where the model would not be told of an environment's tools, however able it is."""
+        asked = None if self.prompt is None else load_prompt(self.prompt)
+        kind = AGENTS[self.agent]
+        why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None
+        decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, asked, self.tools, tools, lambda: why)
+
+    def make(self, engine: Any, sampling: Sampling, tokenizer: Any = None) -> TokenAgent | MessageAgent:
+        """Return the agent over an engine."""
+        if self.messages:
+            return MessageAgent(
+                engine,
+                prompt=self.prompt,
+                tools=self.tools,
+                window=self.window_turns if self.agent == "window" else None,
+                sampling=sampling,
+                turn_tokens=self.turn_tokens,
+                observation_characters=CHARACTERS * self.observation_tokens,
+            )
+        own: dict[str, Any] = {"chat": {"history": self.history}, "window": {"turns": self.window_turns}}.get(self.agent, {})
+        return AGENTS[self.agent](
+            engine,
+            tokenizer,
+            prompt=self.prompt,
+            tools=self.tools,
+            sampling=sampling,
+            turn_tokens=self.turn_tokens,
+            observation_tokens=self.observation_tokens,
+            **own,
+        )
