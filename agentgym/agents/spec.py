@@ -24,6 +24,8 @@ AGENTS: dict[str, type[TokenAgent]] = {
 }
 OVER_MESSAGES = ("chat", "window")
 """Agents that plain chat can play; the others need tokens."""
+NAMED = ("agent", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
+"""Fields of an `AgentSpec` that a training run has under the same name; its prompt is `TrainConfig.prompt_asked`."""
 CHARACTERS = 4
 """Characters that stand for a token where a model shows none."""
 

@@ -292,7 +292,8 @@ def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> Age
         "prompt": trained.prompt or None,
         "observation_tokens": trained.observation_tokens,
     }  # its memory is its own
-    return AgentSpec(**{"agent": trained.agent, "turn_tokens": trained.turn_tokens, **kept, **given})
+    kept |= {"agent": trained.agent, "turn_tokens": trained.turn_tokens}
+    return AgentSpec(**{**kept, **given})
 
 
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.agents.decide import AUTO
-from agentgym.agents.spec import AGENTS, AgentSpec
+from agentgym.agents.spec import AGENTS, NAMED, AgentSpec
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.options import Options
 from agentgym.trainers import lora
@@ -46,11 +46,11 @@ class TrainConfig:
     attempt_seconds: float = 3600.0
     """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
     prompt: str = ""
-    """Prompt of the agent: a name from agents/prompts or a file. Without it, `bare` for a policy made from nothing; else
-    it follows from the environment, and tells the model of every tool."""
+    """Prompt of the agent: a name from agents/prompts or a file; without it, one that tells of the environment's tools, and
+    `bare` for model `init`."""
     tools: str = AUTO
-    """How the model calls an environment's tools: `native` (the chat template shows them, calls are the model's own
-    form), `text` (the prompt lists them), or `auto`: native where the template can, else text."""
+    """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
+    native where the template can."""
     history: str = "keep"
     """What the agent chat holds of the past: `keep` (the sampled tokens) or `template` (what the chat template renders)."""
     window_turns: int = 2
@@ -253,16 +253,13 @@ class TrainConfig:
     @property
     def spec(self) -> AgentSpec:
         """The agent of the package that plays, without its model."""
-        from_nothing = self.model == "init" and self.agent != "completion"
-        return AgentSpec(
-            agent=self.agent,
-            prompt=self.prompt or ("bare" if from_nothing else None),
-            tools=self.tools,
-            history=self.history,
-            window_turns=self.window_turns,
-            observation_tokens=self.observation_tokens,
-            turn_tokens=self.turn_tokens,
-        )
+        values: dict[str, Any] = {name: getattr(self, name) for name in NAMED}
+        return AgentSpec(prompt=self.prompt_asked, **values)
+
+    @property
+    def prompt_asked(self) -> str | None:
+        """The prompt that is asked for by name; a policy made from nothing reads no instructions."""
+        return self.prompt or ("bare" if self.model == "init" and self.agent != "completion" else None)
 
     @property
     def served(self) -> bool:
