@@ -50,7 +50,8 @@ def changed(**choice: Any) -> dict[str, Any]:
 class Faulty(ThreadingHTTPServer):
     """Answers each POST with the next of a script: a status, a word that `_Faulty.WORDS` knows, bytes, or an object.
 
-    `(status, headers, body)` is an answer in full. `times` holds when each was asked, in seconds.
+    `(status, headers, body)` is an answer in full; a function makes one from a request's JSON. `times` holds when each was
+    asked, in seconds, `bodies` what.
     """
 
     daemon_threads = True
@@ -60,6 +61,7 @@ class Faulty(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Faulty)
         self.script, self.then, self.asked = list(script), then, 0
         self.times: list[float] = []
+        self.bodies: list[dict[str, Any]] = []
         self.free = threading.Event()
         self.lock = threading.Lock()
 
@@ -83,8 +85,10 @@ class _Faulty(BaseHTTPRequestHandler):
         self.answer(200, json.dumps({"data": [{"id": "m", "max_model_len": 512}]}).encode())
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(body)  # type: ignore[attr-defined]
         what = self.server.next()  # type: ignore[attr-defined]
+        what = what(body) if callable(what) else what
         with contextlib.suppress(OSError):  # who asked has hung up
             if isinstance(what, str):
                 self.close_connection = True
