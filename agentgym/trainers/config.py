@@ -246,7 +246,7 @@ class TrainConfig:
             raise unknown("value of agent", self.agent, (*AGENTS, "MODULE:NAME"))
         own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon")
         for name in ("warm_episodes", *own):
-            if getattr(self, name) != getattr(type(self), name):
+            if getattr(self, name) not in (getattr(type(self), name), "bare"):  # `bare` is every small recipe's prompt
                 has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
                 raise BadConfig(f"{name} does nothing with agent {self.agent!r}, which has {has}: leave it out")
 

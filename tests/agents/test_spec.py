@@ -58,7 +58,7 @@ def test_the_commands_refuse_before_torch_is_imported(tmp_path: Path) -> None:
     model = tmp_path / "m"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    evaluation = ["eval", "sql", "--out", str(tmp_path / "e"), "--model"]
+    evaluation = ["eval", "sql", "--quiet", "--out", str(tmp_path / "e"), "--model"]
     training = ["train", "household", "--out", str(tmp_path / "t")]
     commands = [
         [*training, "--prompt", "raect"],
@@ -66,7 +66,7 @@ def test_the_commands_refuse_before_torch_is_imported(tmp_path: Path) -> None:
         [*training, "--window-turns", "3"],
         [*training, "--observation-tokens", "1"],
         [*training, "--history", "keeps"],
-        [*training, "--agent", "my:agent", "--window-turns", "3"],
+        ["train", "--env", "rlvr/GuessNumber-v0", "--agent", "my:agent", "--window-turns", "3"],
         [*evaluation, str(model), "--prompt", "raect"],
         [*evaluation, str(model), "--tools", "natve"],
         [*evaluation, str(model), "--tools", "native", "--agent", "window"],
