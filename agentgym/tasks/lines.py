@@ -1,5 +1,6 @@
 """Files of tasks: where to find them, and their objects line by line, each with its place."""
 
+import codecs
 import gzip
 import json
 import os
@@ -69,5 +70,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def opened(path: str) -> Any:
-    """Open a file of bytes; one whose name ends in .gz is unpacked."""
-    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
+    """Open a file of bytes, after its byte order mark where it has one; one whose name ends in .gz is unpacked."""
+    file = gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
+    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        file.seek(0)
+    return file

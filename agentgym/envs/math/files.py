@@ -100,7 +100,7 @@ def _of_file(path: Path, root: Path) -> Iterator[Record]:
 def _lines(path: Path) -> list[str]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return content.decode("utf-8").split("\n")
+        return content.decode("utf-8-sig").split("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise BadData(f"{path}: {error}; expected JSON in UTF-8, the file may be damaged or cut short") from error
 
