@@ -172,7 +172,7 @@ def _answers(raw: dict[str, Any], where: str) -> list[str]:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise BadData(f"{where}: {key} is {value[:60]!r} ({error}); expected a JSON list of texts") from error
-    answers = [value] if isinstance(value, str) else value
+    answers = [value] if isinstance(value, str) and key != "golden_answers" else value
     if isinstance(answers, list) and not answers:
         raise BadData(f"{where}: {key} is empty; expected at least one answer, for example {EXAMPLE}")
     return _strings({key: answers}, key, where)
