@@ -90,7 +90,7 @@ def load_prompt(name: str | Path | Prompt) -> Prompt:
             known = [file.stem for file in FOLDER.glob("*.txt")]
             raise unknown("prompt", str(name), known, "Or give the path of a .txt file of your own.")
     try:
-        return parse_prompt(path.read_text(encoding="utf-8"), path.stem)
+        return parse_prompt(path.read_text(encoding="utf-8-sig"), path.stem)
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(f"prompt file {path}: {error}") from error
 

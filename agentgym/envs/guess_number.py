@@ -13,6 +13,12 @@ class GuessNumber(TextEnv):
 
     horizon = 12
     answers = ("secret",)
+    expert_bound = 1.0
+
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or half as many turns again as halving the range takes at worst (21 at difficulty 2)."""
+        halvings = int(task.data["limit"]).bit_length()
+        return self.horizon if "horizon" in self.__dict__ else max(self.horizon, halvings + halvings // 2)
 
     def begin(self, task: Task) -> str:
         self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]

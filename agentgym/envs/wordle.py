@@ -34,6 +34,11 @@ class Wordle(TextEnv):
     random_bound = 0.1
     expert_bound = 0.7
 
+    def limit_of(self, task: Task) -> int:
+        """Return `horizon`, or the guesses that a task of many words has and half a dozen turns for invalid ones."""
+        guesses = GUESSES + len(task.data["words"]) - 1
+        return self.horizon if "horizon" in self.__dict__ else max(self.horizon, guesses + GUESSES)
+
     def begin(self, task: Task) -> str:
         self.words: tuple[str, ...] = tuple(task.data["words"])
         self.told: tuple[tuple[str, tuple[str, ...]], ...] = ()

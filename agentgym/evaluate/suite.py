@@ -114,7 +114,7 @@ def worlds(names: str) -> tuple[str, ...]:
 def read_suite(path: Path) -> Suite:
     """Read a suite from TOML; BadConfig for an unknown key (with the closest) or value, BadData when it is no TOML."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadConfig(
             f"{path}: cannot be read ({error.strerror}). Suites of the package: {', '.join(suites())}"

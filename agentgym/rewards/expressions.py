@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from agentgym.errors import MissingExtra, how_to_install
+from agentgym.rewards import answer_text
 from agentgym.rewards.bounded import call
 from agentgym.rewards.numeric import read_number, same_number, unwrapped
 
@@ -61,9 +62,15 @@ def same_expression(answer: str, gold: str) -> bool | None:
         raise MissingExtra(f"checking expressions needs math-verify: {how_to_install('math')}")
     if answer.split() == gold.split():
         return True
-    given, wanted = readable(answer, gold), _latex(gold)
+    if answer_text.words(unwrapped(gold)) is not None:
+        if len(answer) <= max(LONGEST, 4 * len(gold)) and answer_text.same_words(unwrapped(answer), unwrapped(gold)):
+            return True
+        return None if readable(answer, gold) is None else False
+    given, wanted = readable(answer, gold), _latex(answer_text.commas(unwrapped(gold)))
     if given is None:
         return None
+    if "\\text" in wanted and _units(given) not in (set[str](), _units(wanted)):
+        return False  # math-verify leaves units out
     if "".join(given.split()) == "".join(wanted.split()):
         return True
     if _bases(given) not in ([], _bases(wanted)):
@@ -73,6 +80,12 @@ def same_expression(answer: str, gold: str) -> bool | None:
         one, _, two = given.partition("=")  # math-verify tells y = 2x from 2x = y
         return bool(_compared(f"{two.strip()} = {one.strip()}", wanted))
     return right
+
+
+def _units(text: str) -> set[str]:
+    """Return what stands in `\\text{…}`, and letters after the number that ends the text."""
+    found = re.findall(r"\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}", text)
+    return {"".join(unit.split()).casefold() for unit in (*found, *re.findall(r"\d\s*([A-Za-z]+)\s*$", text))}
 
 
 def _bases(text: str) -> list[str]:
@@ -118,6 +131,9 @@ def readable(answer: str, gold: str) -> str | None:
     text = unwrapped(answer)
     if "=" not in gold:
         text = re.sub(r"^[A-Za-z]'?\s*(?:\(\s*[A-Za-z]\s*\))?\s*=", "", text).strip()
+    if "\\infty" in gold:
+        text = re.sub(r"(?<![A-Za-z\\])(?:oo|inf|infty|infinity)(?![A-Za-z])|∞", r"\\infty ", text)
+    text = answer_text.commas(text, separate=", " in answer_text.commas(unwrapped(gold)))
     if not text.isascii() or not text.isprintable() or not _one_value(text, gold) or not _within_bounds(text):
         return None
     return _latex(text)
@@ -125,8 +141,7 @@ def readable(answer: str, gold: str) -> str | None:
 
 def _one_value(text: str, gold: str) -> bool:
     """Return whether the text has no sign, command or word that the right answer has not and expressions need not."""
-    plain = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    if any(plain.count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
+    if any(text.count(sign) > gold.count(sign) for sign in "=<>;,&~?#@\"'`$:|_"):
         return False
     commands = set(re.findall(r"\\([A-Za-z]+)", text)) | set(re.findall(r"\\([^A-Za-z\s])", text))
     if not commands <= _COMMANDS | set("%{}") | set(re.findall(r"\\([A-Za-z]+|[^A-Za-z\s])", gold)):
@@ -165,7 +180,7 @@ def _small_power(text: str, start: int) -> bool:
 
 def _latex(text: str) -> str:
     """Return plain mathematics (`3*x**2 + sqrt(2)`) as LaTeX; LaTeX stays what it is."""
-    body = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", unwrapped(text)).replace("**", "^")
+    body = unwrapped(text).replace("**", "^")
     body = re.sub(r"\^\s*([+-]?\d+)", r"^{\1}", body)
     body = _PLAIN_FUNCTION.sub(r"\\\1 ", body)
     for name, opener, closer in (("\\sqrt ", "\\sqrt{", "}"), ("^", "^{", "}")):

@@ -16,6 +16,10 @@ _LATEX = re.compile(
     r"(?P<whole>[0-9]+)?\s*\\[dt]?frac\s*"
     r"(?:\{\s*(?P<top>[+-]?[0-9]+)\s*\}\s*\{\s*(?P<bottom>[+-]?[0-9]+)\s*\}|(?P<t>[0-9])\s*(?P<b>[0-9]))"
 )
+_TEN = re.compile(
+    r"10\s*(?:\^|\*\*)\s*(?:\{\s*(?P<braced>[+-]?[0-9]{1,3})\s*\}|\((?P<round>[+-]?[0-9]{1,3})\)|(?P<bare>[0-9]{1,3}))"
+)
+_DEGREES = re.compile(r"\s*(?:\^\s*(?:\\circ|\{\s*\\circ\s*\})|°|\s(?:degrees?|\\text\{\s*degrees?\s*\}))$")
 _WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("\\boxed{", "}"), ("**", "**"))
 
 
@@ -34,11 +38,13 @@ def read_number(text: str) -> Number | None:
 
     Read are integers with or without thousands separators, decimals, powers of ten (`1.5e-3`, `1.5 \\times 10^{-3}`),
     fractions and mixed numbers (`3/4`, `\\frac{3}{4}`, `1 3/4`), with a sign, a currency sign, a percent sign, a variable
-    it is the value of (`x = 3`), and what LaTeX and Markdown put around it. ASCII digits alone; no words, no infinities.
+    it is the value of (`x = 3`), degrees, powers of ten (`10^6`, the one power that is a way to write a number and no work
+    left to do), and what LaTeX and Markdown put around it. ASCII digits alone; no words, no infinities.
     """
     if len(text) > LONGEST:
         return None
     body = unwrapped(text)
+    body = _DEGREES.sub("", body)
     percent = body.endswith("%")
     body = body.rstrip("%").removesuffix("\\").strip() if percent else body
     sign = -1 if body[:1] == "-" else 1
@@ -58,7 +64,7 @@ def unwrapped(text: str) -> str:
         for opener, closer in _WRAPPED:
             inner = body[len(opener) : len(body) - len(closer)]
             fits = len(body) > len(opener) + len(closer) and body.startswith(opener) and body.endswith(closer)
-            if fits and opener not in inner and (closer != "}" or _balanced(inner)):
+            if fits and (_balanced(inner) if closer == "}" else opener not in inner):
                 body, changed = inner, True
                 break
     return re.sub(r"^[A-Za-z]\s*=\s*", "", body)
@@ -87,6 +93,8 @@ def _fraction(body: str) -> tuple[Fraction, bool] | None:
         power = int(match["power"] or 0)
         value = Fraction(match["decimal"].replace(",", "").rstrip(".")) * Fraction(10) ** power
         return value, "." in match["decimal"] or match["power"] is not None
+    if match := _TEN.fullmatch(body):
+        return Fraction(10) ** int(match["braced"] or match["round"] or match["bare"]), False
     match = _RATIO.fullmatch(body) or _LATEX.fullmatch(body)
     if match is None:
         return None

@@ -1,6 +1,9 @@
 """Files of tasks: where to find them, and their objects line by line, each with its place."""
 
+import codecs
+import csv
 import gzip
+import io
 import json
 import os
 import zlib
@@ -40,8 +43,13 @@ def stamp(path: str) -> tuple[str, int, int]:
 def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the object of each line that is not empty, with its place; a name ending in .gz is unpacked.
 
+    Of a table (.csv) these are its rows, by the names of the header.
+
     BadData with file and line for what is no JSON object, and for a file that is damaged.
     """
+    if is_table(path):
+        yield from _rows(path)
+        return
     for number, line in raw_lines(path):
         where = f"{path}, line {number}"
         if not line.strip():
@@ -69,5 +77,30 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def opened(path: str) -> Any:
-    """Open a file of bytes; one whose name ends in .gz is unpacked."""
-    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
+    """Open a file of bytes, after its byte order mark where it has one; one whose name ends in .gz is unpacked."""
+    file = gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  # the caller closes it
+    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        file.seek(0)
+    return file
+
+
+def is_table(path: str) -> bool:
+    """Return whether a file is a table with a header (CSV), by its name."""
+    return path.removesuffix(".gz").endswith(".csv")
+
+
+def _rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a table as objects of texts, with their places; empty cells are left out."""
+    try:
+        text = b"".join(line for _, line in raw_lines(path)).decode()
+    except UnicodeDecodeError as error:
+        raise BadData(f"{path}: {error}; expected a CSV file in UTF-8") from error
+    reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
+    try:
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            if "" in row:
+                raise BadData(f'{where}: more cells than the header\'s {len(reader.fieldnames or ())}; quote commas: "a, b"')
+            yield where, {name.strip(): cell for name, cell in row.items() if cell and cell.strip()}
+    except csv.Error as error:
+        raise BadData(f"{path}, line {reader.line_num}: {error}; expected a CSV file with a header") from error

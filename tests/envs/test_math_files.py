@@ -127,7 +127,7 @@ def test_boxes(text, found) -> None:
         ([], "holds no problem"),
         ([{"question": "?", "answer": "so ####"}], "line 1: nothing stands after the last ####"),
         ([{"question": " ", "answer": "#### 1"}], "line 1: question (or problem) is ' '; expected text"),
-        ([GSM8K[0], {"question": "?"}], "line 2: answer, or solution is 'None'; expected text"),
+        ([GSM8K[0], {"question": "?"}], "line 2: the keys are ['question']; expected for example"),
         ([{"problem": "?", "solution": "no box"}], "the solution has no \\boxed{…}"),
         ([{**GSM8K[0], "id": 1}, {**GSM8K[1], "id": 1}], "line 2: the id '1' was given before"),
         ([{**GSM8K[0], "split": "all"}], "split 'all' is the name for everything"),

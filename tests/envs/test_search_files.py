@@ -167,7 +167,7 @@ def test_bad_corpus_lines(tmp_path: Path, line: str, words: str) -> None:
     ("line", "words"),
     [
         ('{"id": "b", "golden_answers": ["x"]}', "line 2: question is 'None'"),
-        ('{"id": "b", "question": "q"}', "line 2: golden_answers is 'None'; expected a list of texts"),
+        ('{"id": "b", "question": "q"}', "line 2: no golden_answers, answers or answer; expected for example"),
         ('{"id": "b", "question": "q", "golden_answers": []}', "line 2: golden_answers is empty"),
         ('{"id": "b", "question": "q", "golden_answers": [""]}', "expected a list of texts"),
         ('{"id": "b", "question": "q", "golden_answers": "x"}', "expected a list of texts"),

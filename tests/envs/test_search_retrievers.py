@@ -272,7 +272,7 @@ def test_sets_that_are_damaged_are_named(place: dict[str, str], tmp_path: Path) 
     with pytest.raises(BadData, match=r"holds no set of questions; expected train\.jsonl"):
         Search(retriever=place["tantivy"], questions=str(tmp_path))
     (tmp_path / "nq" / "dev.jsonl").write_text('{"question": "a", "golden_answers": ["x"]}\n{"question": "b"}\n')
-    with pytest.raises(BadData, match=r"dev.jsonl, line 2: golden_answers is"):
+    with pytest.raises(BadData, match=r"dev.jsonl, line 2: no golden_answers, answers or answer"):
         Search(retriever=place["tantivy"], questions=str(tmp_path), split="dev")
     with pytest.raises(BadData, match="no file or folder"):
         Search(retriever=place["tantivy"], questions=str(tmp_path / "no"))

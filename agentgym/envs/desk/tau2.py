@@ -68,7 +68,7 @@ def _load(file: str) -> Bench:
     if repeated := [id for id, times in Counter(task.id for task in tasks).items() if times > 1]:
         raise BadData(f"{path}: the id {repeated[0]!r} stands there twice")
     policy = path.with_name("policy.md")
-    text = policy.read_text(encoding="utf-8") if policy.is_file() else ""
+    text = policy.read_text(encoding="utf-8-sig") if policy.is_file() else ""
     return Bench(path.parent, Library(str(path), tasks), text, _database(path.parent))
 
 
@@ -135,7 +135,7 @@ def _database(folder: Path) -> Mapping[str, Any]:
         return _object(_json(folder / "db.json"), str(folder / "db.json"))
     if (folder / "db.toml").is_file():
         try:
-            return tomllib.loads((folder / "db.toml").read_text(encoding="utf-8"))
+            return tomllib.loads((folder / "db.toml").read_text(encoding="utf-8-sig"))
         except ValueError as error:
             raise BadData(f"{folder / 'db.toml'}: {error}; expected TOML in UTF-8") from error
     return {}
@@ -143,7 +143,7 @@ def _database(folder: Path) -> Mapping[str, Any]:
 
 def _json(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadData(f"{path}: {error.strerror}; {COPY}") from error
     except (ValueError, RecursionError) as error:

@@ -23,10 +23,11 @@ from agentgym.errors import BadData, MissingExtra
 from agentgym.rewards.numeric import read_number
 from agentgym.tasks import Task
 from agentgym.tasks.library import ALL, Library, hashed
-from agentgym.tasks.lines import find_path
+from agentgym.tasks.lines import find_path, is_table, objects
 
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
-_FILES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
+EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}, or in a table: question,answer'
 Record = tuple[str, str, str | None, dict[str, Any]]
 """Where it stands, an id to fall back on, the split its place names, and its content."""
 
@@ -81,6 +82,9 @@ def _of_file(path: Path, root: Path) -> Iterator[Record]:
     for ending in sorted(_FILES, key=len, reverse=True):
         stem = stem.removesuffix(ending)
     named = next((_NAMES[part] for part in re.split(r"[/_.\-]", stem.lower()) if part in _NAMES), None)
+    if is_table(str(path)):
+        yield from ((where, f"{stem}/{number}", named, raw) for number, (where, raw) in enumerate(objects(str(path))))
+        return
     lines = _lines(path)
     whole = None if ".jsonl" in path.suffixes else _whole(lines)
     if whole is not None:
@@ -100,7 +104,7 @@ def _of_file(path: Path, root: Path) -> Iterator[Record]:
 def _lines(path: Path) -> list[str]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return content.decode("utf-8").split("\n")
+        return content.decode("utf-8-sig").split("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise BadData(f"{path}: {error}; expected JSON in UTF-8, the file may be damaged or cut short") from error
 
@@ -133,6 +137,8 @@ def _collection(source: str, records: Iterator[Record]) -> Library:
 
 
 def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
+    if not {"question", "problem"} & raw.keys() or not {"answer", "answers", "solution"} & raw.keys():
+        raise BadData(f"{where}: the keys are {sorted(raw)[:12]}; expected for example {EXAMPLE}")
     problem = _text(raw.get("question", raw.get("problem")), f"{where}: question (or problem)")
     answer = _answer(raw, where)
     id = str(raw.get("unique_id", raw.get("id", id)))
@@ -146,6 +152,14 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
 
 
 def _answer(raw: dict[str, Any], where: str) -> str:
+    listed = raw.get("answers")
+    if raw.get("answer") is None and listed is not None:
+        if not isinstance(listed, list) or len(cast("list[Any]", listed)) == 1:
+            raw = {**raw, "answer": listed[0] if isinstance(listed, list) else listed}
+        else:
+            raise BadData(
+                f"{where}: answers is {str(cast('object', listed))[:60]!r}; expected one answer, for example {EXAMPLE}"
+            )
     if raw.get("answer") is not None:
         answer = _text(str(raw["answer"]), f"{where}: answer")
         last = answer.rpartition("####")[2].strip()

@@ -43,8 +43,8 @@ TURNS = {
     "inclined-plane-determine-angle": 200,
     "inclined-plane-friction-named-surfaces": 1000,
     "inclined-plane-friction-unnamed-surfaces": 300,
-    "mendelian-genetics-known-plant": 250,
-    "mendelian-genetics-unknown-plant": 250,
+    "mendelian-genetics-known-plant": 325,  # variation 118 takes 257
+    "mendelian-genetics-unknown-plant": 325,
 }
 """Turns of the tasks whose own solutions are longer than 100, the package's limit: the longest seen and a quarter more."""
 

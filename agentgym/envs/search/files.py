@@ -6,7 +6,8 @@ paragraphs of the file.
 
 Corpus lines: {"id", "contents": "\\"Title\\"\\ntext"} or {"id", "title", "text"}. Question lines: {"question",
 "golden_answers": [...]} and, as wanted, `id`, `split`, `supporting_titles` and FlashRAG's `metadata`, of which the titles
-of `supporting_facts` are read. A name ending in .gz is unpacked.
+of `supporting_facts` are read. In place of `golden_answers`, `answers` or one `answer` will do, and in place of JSON lines a
+table (.csv) with such a header. A name ending in .gz is unpacked.
 
 Splits: a question keeps the `split` it names; in a folder of sets (`agentgym.envs.search.sets`) its file is its split. In a
 file that names none, the hash of the id decides (80 % train, 10 % valid, 10 % test), so that no policy is tested on what
@@ -15,7 +16,6 @@ it was trained on. Split `all` is the whole.
 
 import dataclasses
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,7 +31,7 @@ from agentgym.retrieval.documents import plain_text, read_corpus, read_id
 from agentgym.retrieval.memory import Corpus
 from agentgym.tasks import library
 from agentgym.tasks.library import ALL, hashed
-from agentgym.tasks.lines import objects, opened, raw_lines, stamp
+from agentgym.tasks.lines import objects, raw_lines, stamp
 
 Stamp = tuple[str, int, int]
 """A file's path, and what tells its present content from another."""
@@ -150,14 +150,32 @@ def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None) -> 
         id = read_id(raw, "id", where, f"{Path(path).name.split('.')[0]}/{number}")
         if id in seen:
             raise BadData(f"{where}: the id {id!r} was given before; expected one question per id")
-        answers = _strings(raw, "golden_answers", where)
-        if not answers:
-            raise BadData(f"{where}: golden_answers is empty; expected at least one answer")
+        answers = _answers(raw, where)
         seen.add(id)
         split = file.split or _split(raw, id, where)
         task = _task(id, _text(raw, "question", where), answers, [], split)
         task = dataclasses.replace(task, data={**task.data, **_chain(raw, where, corpus, by_title)})
         yield dataclasses.replace(task, id=f"{kind}/{id}", data={**task.data, "type": kind}) if kind else task
+
+
+EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
+
+
+def _answers(raw: dict[str, Any], where: str) -> list[str]:
+    """Return the right answers: `golden_answers`, `answers` or `answer`, texts (in a table as JSON) or one."""
+    key = next((key for key in ("golden_answers", "answers", "answer") if raw.get(key) is not None), None)
+    if key is None:
+        raise BadData(f"{where}: no golden_answers, answers or answer; expected for example {EXAMPLE}")
+    value = raw[key]
+    if isinstance(value, str) and value.lstrip().startswith("[") and key != "answer":
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise BadData(f"{where}: {key} is {value[:60]!r} ({error}); expected a JSON list of texts") from error
+    answers = [value] if isinstance(value, str) and key != "golden_answers" else value
+    if isinstance(answers, list) and not answers:
+        raise BadData(f"{where}: {key} is empty; expected at least one answer, for example {EXAMPLE}")
+    return _strings({key: answers}, key, where)
 
 
 def _chain(raw: dict[str, Any], where: str, corpus: str, by_title: dict[str, str] | None) -> dict[str, list[str]]:
@@ -199,11 +217,7 @@ def _split(raw: dict[str, Any], id: str, where: str) -> str:
 
 def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a JSON list, or of JSON lines, each with its place."""
-    with opened(path) as file:
-        try:
-            first = file.read(64).lstrip()[:1]
-        except (OSError, EOFError, zlib.error) as error:
-            raise BadData(f"{path}: {error}; expected a whole gzip file") from error
+    first = next((line.lstrip()[:1] for _, line in raw_lines(path) if line.strip()), b"")
     if first == b"{":
         yield from objects(path)
         return

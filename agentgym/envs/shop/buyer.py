@@ -45,7 +45,9 @@ def next_action(shop: "Shop") -> str:
     """Return what a careful customer does: reads a product's pages, and buys the first that has all that is asked for."""
     what, options, cap = read_wish(shop.goal.instruction)
     if shop.page == "search":
-        return f"search[{_plain(' '.join((what.replace(',', ''), *options.values())))}]"
+        # The kind of product once more, and the options with their names: else other kinds with these attributes come first.
+        words = (what.replace(",", ""), what.split()[-1], *(word for pair in options.items() for word in pair))
+        return f"search[{_plain(' '.join(words))}]"
     if shop.page == "results":
         return _choose(shop, cap)
     if shop.page == "sub":
@@ -55,14 +57,13 @@ def next_action(shop: "Shop") -> str:
     *attributes, last = what.split(", ")
     missing = [asked for asked in (*attributes, *last.split()) if asked not in shown]
     hurry = shop.turn + len(options) + 2 >= shop.limit
+    if not hurry and any(value not in shop.product.options.get(name, ()) for name, value in options.items()):
+        return "click[< prev]"  # seen at a glance, so before anything is read
     if missing and not hurry:
         return "click[features]" if "\nfeatures: " not in shop.seen[asin] else "click[< prev]"
     for name, value in options.items():
-        if shop.chosen.get(name) != value:
-            if value in shop.product.options.get(name, ()):
-                return f"click[{value}]"
-            if not hurry:
-                return "click[< prev]"
+        if shop.chosen.get(name) != value and value in shop.product.options.get(name, ()):
+            return f"click[{value}]"
     return "click[buy now]"
 
 

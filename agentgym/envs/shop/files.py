@@ -97,7 +97,7 @@ def _load(folder: str, goals: str, count: int) -> Goods:
 
 def _json(path: Path) -> Any:
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BadData(f"{path}: {error}; expected a JSON file of WebShop's") from error
     wanted = list if path.name.startswith("items_shuffle") else dict

@@ -76,7 +76,7 @@ class Row:
 def read_rows(path: str | Path) -> Library[Row]:
     """Return the instances of a file of JSON lines; BadData with file and line where one is not what it should be."""
     rows: list[Row] = []
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -89,7 +89,7 @@ def read_rows(path: str | Path) -> Library[Row]:
 
 def is_bench(path: str | Path) -> bool:
     """Whether a file's first line is an instance of SWE-bench or SWE-smith."""
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         try:
             first = json.loads(next((line for line in file if line.strip()), "null"))
         except ValueError:

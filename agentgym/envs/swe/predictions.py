@@ -55,7 +55,7 @@ def read_predictions(path: str | Path) -> dict[str, str]:
 
     BadData where it is not of that form.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    text = Path(path).read_text(encoding="utf-8-sig")
     try:
         raw: Any = [json.loads(line) for line in text.split("\n") if line.strip()] if _is_lines(path) else json.loads(text)
     except ValueError as error:

@@ -95,7 +95,7 @@ def _task(folder: Path) -> HarborTask:
     users = {_text(table, "user", file) or "root" for table in (agent, verifier)}
     if len(users) > 1:
         raise BadData(f"{file}: agent and verifier are different users ({', '.join(sorted(users))}); expected one for both")
-    build = dockerfile.read_text(encoding="utf-8", errors="replace") if dockerfile.is_file() else ""
+    build = dockerfile.read_text(encoding="utf-8-sig", errors="replace") if dockerfile.is_file() else ""
     return HarborTask(
         folder=folder,
         instruction=_instruction(folder / "instruction.md"),
@@ -131,14 +131,14 @@ def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, Any], environ
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadData(f"{file}: {error}; expected TOML in UTF-8") from error
 
 
 def _instruction(file: Path) -> str:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         raise BadData(f"{file} is missing: expected the task in words") from None
     except UnicodeDecodeError as error:

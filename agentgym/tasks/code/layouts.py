@@ -15,6 +15,9 @@ from agentgym.syntax import parse
 from agentgym.tasks.code.contests import code_contests, live_code_bench
 from agentgym.tasks.code.fields import Data, entries, number, packed, table, text, texts
 
+MBPP_SECONDS = 10.0
+"""For one call: a reference of MBPP takes more than two seconds."""
+
 
 def layout_of(raw: Data, where: str) -> Callable[[Data, str], Data]:
     """Return what reads a line's object; BadData where it has the keys of no layout."""
@@ -69,7 +72,8 @@ def mbpp(raw: Data, where: str) -> Data:
     code, tests = text(raw, "code", where), texts(raw, "test_list", where)
     if not tests:
         raise BadData(f"{where}: test_list is empty; expected assertions")
-    names = _called(code, tests, where)
+    prepared = str(raw.get("test_setup_code") or "").replace("\r\n", "\n")
+    names = _called(code, [*tests, prepared], where)
     place = str(raw.get("task_id", ""))
     told = text(raw, "text" if "text" in raw else "prompt", where).strip()
     imports = "\n".join(texts(raw, "test_imports", where))
@@ -80,11 +84,17 @@ def mbpp(raw: Data, where: str) -> Data:
         "kind": "checks",
         "entry": names[0],
         "names": names,
-        "setup": f"{imports}\n{raw.get('test_setup_code') or ''}",
+        "setup": f"{_imports(code)}\n{imports}\n{prepared}",
+        "seconds": MBPP_SECONDS,
         "public": [[tests[0]]],
         "hidden": [[test] for test in (*tests, *texts(raw, "challenge_test_list", where))],
         "reference": code,
     }
+
+
+def _imports(code: str) -> str:
+    """Return what a reference imports at its top: tests lean on it (`sys.getsizeof`) without importing it themselves."""
+    return "\n".join(ast.unparse(node) for node in parse(code).body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _mbpp_split(id: str) -> str:

@@ -11,6 +11,8 @@ MOST = 100_000
 """Values that one value may hold in all."""
 MOST_ALIKE = 100
 """Keys with one hash that a set or a dictionary may have."""
+TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)}
+"""Types that a value may be."""
 DICTIONARIES: tuple[Any, ...] = (dict, Counter, OrderedDict, defaultdict)
 """Types that count as `dict`, whose values they equal in Python."""
 
@@ -19,11 +21,21 @@ class NotData(ValueError):
     """A value that is no data, too deep or too large; or data that stands for no value."""
 
 
+class Handle:
+    """What stands for an object that is no data, and is kept where it was made; nothing is equal to one."""
+
+    __slots__ = ("number", "true")
+
+    def __init__(self, number: int, true: bool) -> None:
+        self.number, self.true = number, true
+
+
 def pack(value: object) -> Any:
     """Return a value as what JSON can hold; NotData where it holds anything but plain data.
 
     None, bool, int, str and list stand for themselves. Others are objects of one key: `f` float (hexadecimal), `c`
-    complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted).
+    complex, `b` bytes, `t` tuple, `d` dict (pairs in their order), `s` set, `z` frozenset (both sorted), `y` one of
+    TYPES, `h` a Handle.
     """
     return _packed(value, 0, [MOST])
 
@@ -50,6 +62,10 @@ def _packed(value: object, depth: int, room: list[int]) -> Any:
         if kind is list:
             return inner
         return {"t": inner} if kind is tuple else {"s" if kind is set else "z": sorted(inner, key=json.dumps)}
+    if kind is type and TYPES.get(cast("type", value).__name__) is value:
+        return {"y": cast("type", value).__name__}
+    if kind is Handle:
+        return {"h": [cast("Handle", value).number, cast("Handle", value).true]}
     raise NotData(f"a value of type {kind.__name__} is no plain data")
 
 
@@ -76,7 +92,17 @@ _SCALARS: dict[str, Callable[[Any], object]] = {
     "f": float.fromhex,
     "c": lambda pair: complex(float.fromhex(pair[0]), float.fromhex(pair[1])),
     "b": bytes.fromhex,
+    "y": lambda name: TYPES[name],
+    "h": lambda pair: _handle(*pair),
 }
+
+
+def _handle(number: Any, true: Any) -> Handle:
+    if type(number) is not int or type(true) is not bool:
+        raise NotData("a handle that is none")
+    return Handle(number, true)
+
+
 _CONTAINERS: dict[str, Callable[[list[Any]], object]] = {"t": tuple, "s": set, "z": frozenset, "d": dict}
 
 
@@ -128,6 +154,8 @@ def shown(packed: Any) -> str:
     ((tag, content),) = cast("dict[str, Any]", packed).items()
     if tag == "d":
         return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in content) + "}"
+    if tag in ("y", "h"):
+        return content if tag == "y" else "an object"
     if tag not in _CONTAINERS:
         return repr(unpack(cast("dict[str, Any]", packed)))
     inner = ", ".join(shown(one) for one in content)

@@ -22,7 +22,7 @@ def read(path: str | Path = EMBEDDED) -> list[Instance]:
     """
     repositories: dict[str, Repository] = {}
     found: list[Instance] = []
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

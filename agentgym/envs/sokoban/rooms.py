@@ -1,0 +1,119 @@
+"""Rooms: what a move does in one, and how rooms with a solution are drawn."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+Cell = tuple[int, int]
+Boxes = frozenset[Cell]
+Room = tuple[str, ...]
+Push = tuple[Cell, str]
+"""Where the player stands before a push, and its direction."""
+
+
+def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxes] | None:
+    """Return where the player and the boxes are after a move; None where it is not possible."""
+    rows, columns = MOVES[word]
+    there = (place[0] + rows, place[1] + columns)
+    if room[there[0]][there[1]] == "#":
+        return None
+    if there not in boxes:
+        return there, boxes
+    beyond = (there[0] + rows, there[1] + columns)
+    if room[beyond[0]][beyond[1]] == "#" or beyond in boxes:
+        return None
+    return there, boxes - {there} | {beyond}
+
+
+def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
+    """Return the shortest way to every square that can be reached without a push."""
+    found: dict[Cell, tuple[str, ...]] = {place: ()}
+    queue = deque([place])
+    while queue:
+        cell = queue.popleft()
+        for word in MOVES:
+            moved = pushed(room, cell, boxes, word)
+            if moved is not None and moved[1] == boxes and moved[0] not in found:
+                found[moved[0]] = (*found[cell], word)
+                queue.append(moved[0])
+    return found
+
+
+def carved(rng: np.random.Generator, side: int) -> Room | None:
+    """Return a room in one piece, a fifth of it pillars or more; None where these leave too little."""
+    inner = (rng.random((side - 2, side - 2)) < 0.2).tolist()
+    wall = "#" * side
+    room = (wall, *("#" + "".join("#" if pillar else "_" for pillar in row) + "#" for row in inner), wall)
+    floor = [(r, c) for r, row in enumerate(room) for c, sign in enumerate(row) if sign == "_"]
+    if not floor:
+        return None
+    reached = walks(room, floor[int(rng.integers(len(floor)))], frozenset())
+    if len(reached) < 0.6 * (side - 2) ** 2:
+        return None
+    return tuple("".join("_" if (r, c) in reached else "#" for c in range(side)) for r in range(side))
+
+
+def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple[str, ...]] | None:
+    """Return the room with boxes, targets and player, and a plan that solves it; None where the draw is no good.
+
+    Boxes begin on the targets and are pulled away at random: pushes the other way round.
+    """
+    floor = [(r, c) for r, row in enumerate(room) for c, sign in enumerate(row) if sign == "_"]
+    if len(floor) < 2 * count + 3:
+        return None
+    first, *others = (floor[int(i)] for i in rng.choice(len(floor), count + 1, replace=False))
+    place, boxes, targets = first, frozenset(others), frozenset(others)
+    pushes: list[Push] = []  # where the player stands before each push, last push first
+    for _ in range(5 * count):
+        pulls = _pulls(room, place, boxes)
+        if not pulls:
+            break
+        cell, word = pulls[int(rng.integers(len(pulls)))]
+        rows, columns = MOVES[word]
+        box, behind = (cell[0] + rows, cell[1] + columns), (cell[0] - rows, cell[1] - columns)
+        boxes, place = boxes - {box} | {cell}, behind
+        pushes.append((behind, word))
+    if boxes & targets or len({MOVES[word][0] == 0 for _, word in pushes}) < 2:  # up and down alone is no puzzle
+        return None
+    plan = walked(room, place, boxes, pushes[::-1])
+    if len(plan) > 40 + 15 * count:
+        return None
+    signs = {**dict.fromkeys(targets, "O"), **dict.fromkeys(boxes, "X"), place: "S" if place in targets else "P"}
+    return tuple("".join(signs.get((r, c), s) for c, s in enumerate(row)) for r, row in enumerate(room)), plan
+
+
+def _pulls(room: Room, place: Cell, boxes: Boxes) -> list[Push]:
+    """Return the pulls there are: where the player stands beside the box, and the way it would be pushed back."""
+    found: list[Push] = []
+    for cell in sorted(walks(room, place, boxes)):
+        for word, (rows, columns) in MOVES.items():
+            behind = (cell[0] - rows, cell[1] - columns)
+            if (cell[0] + rows, cell[1] + columns) in boxes and behind not in boxes and room[behind[0]][behind[1]] != "#":
+                found.append((cell, word))
+    return found
+
+
+def walked(room: Room, place: Cell, boxes: Boxes, pushes: Sequence[Push]) -> tuple[str, ...]:
+    """Return the moves that make pushes one after another, with the shortest ways between."""
+    plan: list[str] = []
+    for cell, word in pushes:
+        plan += [*walks(room, place, boxes)[cell], word]
+        moved = pushed(room, cell, boxes, word)
+        assert moved is not None
+        place, boxes = moved
+    return tuple(plan)
+
+
+def pushes_of(room: Room, place: Cell, boxes: Boxes, moves: Sequence[str]) -> tuple[Push, ...]:
+    """Return the pushes among moves."""
+    pushes: list[Push] = []
+    for word in moves:
+        moved = pushed(room, place, boxes, word)
+        if moved is None:
+            continue
+        if moved[1] != boxes:
+            pushes.append((place, word))
+        place, boxes = moved
+    return tuple(pushes)

@@ -1,0 +1,55 @@
+"""Experts reach what their environments declare at every difficulty, within the environments' own horizons."""
+
+import pytest
+
+import agentgym
+from agentgym import Task
+from agentgym.envs.scienceworld.tasks import TURNS
+
+QUICK = ("Household", "FrozenLake", "TicTacToe", "BabyAI", "TextCraft", "TwentyQuestions", "Wordle", "GuessNumber", "SQL")
+
+
+def success(id, difficulty, tasks):
+    env = agentgym.make(id, difficulty=difficulty)
+    won = 0
+    for seed, task in enumerate(env.tasks(tasks)):
+        env.reset(seed=seed, options={"task": task})
+        over = False
+        while not over:
+            _, _, terminated, truncated, info = env.step(next(env.expert()))
+            over = terminated or truncated
+        won += info["success"] is True
+    env.close()
+    return won / tasks, env.expert_bound
+
+
+@pytest.mark.parametrize("difficulty", range(6))
+@pytest.mark.parametrize("name", QUICK)
+def test_experts_reach_their_bound(name, difficulty):
+    if name == "BabyAI":
+        pytest.importorskip("minigrid", reason="BabyAI needs minigrid")
+    rate, bound = success(f"rlvr/{name}-v0", difficulty, 12)
+    assert rate >= bound
+
+
+@pytest.mark.parametrize("difficulty", [1, 3, 4])
+def test_the_buyer_reaches_its_bound(difficulty):
+    rate, bound = success("rlvr/Shop-v0", difficulty, 60)
+    assert rate >= bound
+
+
+def test_guesses_follow_the_range_and_the_words():
+    guess, wordle = agentgym.make("rlvr/GuessNumber-v0"), agentgym.make("rlvr/Wordle-v0")
+    limits = [guess.limit_of(Task(data={"limit": 100 * 10**difficulty, "secret": 1})) for difficulty in range(4)]
+    assert limits == [12, 15, 21, 25]  # 7, 10, 14 and 17 halvings
+    assert [wordle.limit_of(Task(data={"words": ("crane",) * words})) for words in (1, 29, 41)] == [40, 40, 52]
+    assert agentgym.make("rlvr/GuessNumber-v0", horizon=3).limit_of(Task(data={"limit": 10**9, "secret": 1})) == 3
+    assert TURNS["mendelian-genetics-known-plant"] > 257
+
+
+def test_forty_one_words_can_be_guessed():
+    env = agentgym.make("rlvr/Wordle-v0", difficulty=40)
+    env.reset(seed=0)
+    while env.success is None:
+        env.step(next(env.oracle()))
+    assert env.success and env.turn == 41
