@@ -11,9 +11,9 @@ from agentgym.rewards import code_inside
 from agentgym.rewards.code_tests import program
 from agentgym.sandbox.protocol import Kernel, Sandbox
 from agentgym.tasks.code import values
-from agentgym.tasks.swe.pytest_run import FOLDER, roots
+from agentgym.tasks.swe.pytest_run import FOLDER
 from agentgym.tasks.swe.source import pack
-from agentgym.tasks.swe.suite import is_protected
+from agentgym.tasks.swe.suite import is_protected, roots
 
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
 START = 10.0
@@ -48,6 +48,7 @@ class Ended:
     """What each test had the code under test decide: operations and the classes of their operands."""
     calls: int = 0
     problem: str = ""
+    seconds: float = 0.0
 
 
 def run_apart(
@@ -59,21 +60,23 @@ def run_apart(
     clock: Clock,
     *,
     conftest: bool = False,
-    exchanged: Mapping[str, Mapping[str, str]] | None = None,
+    exchanged: Mapping[str, list[Any]] | None = None,
 ) -> Ended:
     """Return how the tests of some files end; `names` are the modules that are at the other end.
 
-    `exchanged` gives tests a parameter of other tests: test -> parameter -> other test. What the code under test brings
+    `exchanged` gives tests a parameter of other tests (`alterations`). What the code under test brings
     about by time, memory or output shows in the outcomes alone. OSError where its files do not fit the sandbox.
     """
-    ours.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)}))
+    ours.restore(
+        pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
+    )
     theirs.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items() if not is_protected(path)}))
     told: dict[str, Any] = {"folder": FOLDER, "roots": roots(tree)}
     asked = told | {
         "names": sorted(names),
         "options": [*_OPTIONS, *([] if conftest else ["--noconftest"])],
         "paths": [f"./{path}" for path in files if path in tree],
-        "exchanged": {test: dict(given) for test, given in (exchanged or {}).items()},
+        "exchanged": dict(exchanged or {}),
     }
     one, two = ours.kernel(), theirs.kernel()
     try:
@@ -95,8 +98,8 @@ class _Carrier:
         self.calls = 0
 
     def run(self, told: dict[str, Any], asked: dict[str, Any]) -> Ended:
-        self._step(self.code, program(f"begin_code({json.dumps(told)!r})", SHIPPED))
-        message = self._step(self.tests, program(f"begin_tests({json.dumps(asked)!r})", SHIPPED))
+        self.code.run(program(f"begin_code({json.dumps(told)!r})", SHIPPED), START)
+        message = self._step(self.tests, program(f"begin_tests({json.dumps(asked)!r})", SHIPPED), 2 * START)
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
             answer = self._step(self.code, self._delivering(message)) if self.calls <= MOST_CALLS else None
@@ -110,12 +113,13 @@ class _Carrier:
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
 
-    def _step(self, end: Kernel, code: str) -> str | None:
+    def _step(self, end: Kernel, code: str, seconds: float | None = None) -> str | None:
         """Return what an end says; None where it has ended, has no time left or says what makes no sense."""
-        if not end.alive or (end is self.code and self.clock.left <= 0):
+        seconds = max(self.clock.left, 0) + (START if end is self.tests else 0) if seconds is None else seconds
+        if not end.alive or seconds <= 0:
             return None
         started = time.monotonic()
-        result = end.run(code, START + max(self.clock.left, 0))
+        result = end.run(code, seconds)
         self.clock.spend(time.monotonic() - started)
         if result.reason != "exit":
             end.close()

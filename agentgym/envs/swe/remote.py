@@ -92,7 +92,7 @@ class Peer:
             return self.shared.forget()
         if what == "import" and self.obedient:
             return __import__(words[0], fromlist=["*"])
-        if what in ("get", "method") and (self.obedient or not str(words[1]).startswith("_") and _is_own(words[0])):
+        if what in ("get", "method") and (self.obedient or not str(words[1]).startswith("__") and _is_own(words[0])):
             found = getattr(words[0], words[1])
             return found if what == "get" else found(*words[2], **dict(words[3]))
         if what in ("set", "delete") and self.obedient:

@@ -128,7 +128,7 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 class _Outcomes:
     """A plug-in that keeps how tests end, and gives some tests the parameters of others."""
 
-    def __init__(self, peer: Peer, exchanged: dict[str, dict[str, str]]) -> None:
+    def __init__(self, peer: Peer, exchanged: dict[str, list[Any]]) -> None:
         self.peer, self.exchanged = peer, exchanged
         self.found: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
@@ -137,8 +137,11 @@ class _Outcomes:
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         given = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
         for item in items:
-            for name, other in self.exchanged.get(item.nodeid, {}).items():
-                item.callspec.params[name] = given[other][name]
+            other, which = self.exchanged.get(item.nodeid, (None, 0))
+            if other in given and item.nodeid in given:
+                names = sorted(item.callspec.params)
+                name = names[which % len(names)]
+                item.callspec.params[name] = given[other].get(name, item.callspec.params[name])
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         self.peer.judged.clear()
@@ -160,5 +163,3 @@ class _Outcomes:
             self.found[name] = "failed" if report.failed else "skipped"
         elif report.when == "call":
             self.found.setdefault(name, "passed")
-
-

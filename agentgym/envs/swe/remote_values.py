@@ -22,15 +22,19 @@ MODULES = (
 """Modules whose classes and functions are the same at both ends."""
 LIBRARIES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "py", "pluggy", "agentgym"}
 SHARED: dict[type, Callable[..., Any]] = {
-    kind: kind
-    for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)
+    kind: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)
 }
 SHARED[collections.defaultdict] = collections.defaultdict
 _BY_NAME = {kind.__name__: kind for kind in SHARED}
 MOST = 100_000
 """Lists, dictionaries and sets in the course of one test."""
 _SINGLE: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
-_MANY: dict[str, Callable[[Any], Any]] = {"t": tuple, "z": frozenset, "s": lambda three: slice(*three), "r": lambda three: range(*three)}
+_MANY: dict[str, Callable[[Any], Any]] = {
+    "t": tuple,
+    "z": frozenset,
+    "s": lambda three: slice(*three),
+    "r": lambda three: range(*three),
+}
 _ONE: dict[str, Callable[[Any], Any]] = {
     "f": float.fromhex,
     "i": lambda text: int(text, 16),
@@ -166,7 +170,9 @@ class Shared:
                 done.add(number)
                 value, before = self.held[number]
                 now = _flat(value)
-                if number in self.filling or (before is not None and len(now) == len(before) and all(map(operator.is_, now, before))):
+                if number in self.filling or (
+                    before is not None and len(now) == len(before) and all(map(operator.is_, now, before))
+                ):
                     continue
                 self.held[number][1] = now
                 factory = pack(value.default_factory) if type(value) is collections.defaultdict else None
