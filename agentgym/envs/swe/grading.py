@@ -14,6 +14,7 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.swe import Instance
 from agentgym.tasks.swe.source import digest
+from agentgym.tasks.swe.suite import function_of
 
 T = TypeVar("T")
 Tree = dict[str, bytes]
@@ -86,6 +87,7 @@ class _Grading:
         rng = random.Random(secrets.randbits(64))
         functions = {function for function, tests in tests_by_function(self.instance).items() if set(tests) & apart}
         patterns = {function: rng.choice(PATTERNS) for function in sorted(functions & set(self.known.alterations))}
+        tried: dict[Function, tuple[Alteration, Ended]] = {}
         for number in range(ROUNDS if apart else 0):
             altered = [function for function, pattern in patterns.items() if pattern[number]]
             chosen = {function: rng.choice(self.known.alterations[function]) for function in altered}
@@ -94,7 +96,28 @@ class _Grading:
                 found = self._as_they_are(pair, apart)
                 if not found.resolved or not self._as_clean(pair, ended, chosen, apart):
                     return Verdict(False, 0.0, 0.0, FORGED) if found.resolved else found
+            tried |= {function: (alteration, ended) for function, alteration in chosen.items()}
+        if self._still_broken(pair, tried):
+            return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
         return self._as_they_are(pair, apart, passed=True)
+
+    def _still_broken(self, pair: Pair, tried: Mapping[Function, tuple[Alteration, Ended]]) -> bool:
+        """Return whether code answers tests of the issue as the broken code does, whenever these have other values.
+
+        Where these answers are no others than the clean code's, they say nothing.
+        """
+        noticing = {function_of(test) for test in self.instance.fail_to_pass}
+        chosen = {function: alteration for function, (alteration, _) in tried.items() if function in noticing}
+        if not chosen:
+            return False
+        broken = run(self.instance, self.instance.graded(self.instance.mutated()), chosen, Clock(SECONDS), pair)
+        telling = [
+            tried[function][1].heard.get(test) == broken.heard.get(test)
+            for function, alteration in chosen.items()
+            for test, heard in alteration.heard.items()
+            if test in self.instance.fail_to_pass and heard != broken.heard.get(test)
+        ]
+        return bool(telling) and all(telling)
 
     def _as_expected(self, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
         expected = dict.fromkeys(apart, "passed")

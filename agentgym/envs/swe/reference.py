@@ -4,7 +4,7 @@ import random
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentgym.envs.swe.alterations import Exchanged, exchanged, other_literals, other_parameters
 from agentgym.envs.swe.apart import Clock, Ended, run_apart
@@ -29,6 +29,8 @@ class Alteration:
     """Another value in a test function, and how the tests made from it end then with the clean code."""
 
     outcomes: Mapping[str, str]
+    heard: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the clean code answers in each of these tests (`Ended.heard`)."""
     change: Change | None = None
     exchanged: Exchanged = field(default_factory=Exchanged)
 
@@ -105,8 +107,9 @@ def _found(instance: Instance, pair: Pair) -> Reference:
         ended = run(instance, clean, drawn, Clock(seconds), pair)
         for function, alteration in drawn.items():
             outcomes = {test: ended.outcomes.get(test, "missing") for test in functions[function]}
+            heard = {test: ended.heard.get(test, "") for test in functions[function]}
             if "failed" in outcomes.values() and "missing" not in outcomes.values():
-                kept.setdefault(function, []).append(Alteration(outcomes, alteration.change, alteration.exchanged))
+                kept.setdefault(function, []).append(replace(alteration, outcomes=outcomes, heard=heard))
     return Reference(as_they_are, kept)
 
 
@@ -123,5 +126,5 @@ def _drawn(
             by_file.setdefault(function[0], {})[".".join(function[1:])] = function
     for path, names in by_file.items():
         for name, change in other_literals(clean[path], names, rng).items():
-            found[names[name]] = Alteration({}, change)
+            found[names[name]] = Alteration({}, change=change)
     return found

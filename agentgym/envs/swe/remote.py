@@ -8,6 +8,7 @@ so a function may change its arguments. Everything else stays where it is; at th
 bases and special methods represents it (`remote_classes`).
 """
 
+import hashlib
 import json
 import types
 from collections.abc import Callable
@@ -41,6 +42,8 @@ class Peer:
         """Numbers of functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
         self.described: list[dict[str, Any]] = []
         self.shared = values.Shared(odd=obedient)
+        self.heard = hashlib.blake2b(digest_size=12)
+        """Of what the other end has answered, as far as it is data."""
         self.judged: set[str] = set()
         """Operations at the other end that may have decided a test, with the classes of their operands."""
 
@@ -53,6 +56,7 @@ class Peer:
         what, answer = self._parsed(self.exchange(self._message(kind, words)))
         while what not in ("return", "raise"):
             what, answer = self._parsed(self.exchange(self._done(what, answer)))
+        self.heard.update(values.written(answer[0]).encode("utf-8", "replace"))
         if what == "return":
             return answer[0]
         error = answer[0]

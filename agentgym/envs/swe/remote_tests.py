@@ -4,6 +4,7 @@ Both are kernels whose steps are messages (`deliver`), carried from one to the o
 code under test gets calls and returns what they give; sources and outcomes of tests never go there.
 """
 
+import hashlib
 import importlib.abc
 import importlib.util
 import json
@@ -94,7 +95,8 @@ def _run(told: dict[str, Any]) -> None:
         pytest.main([*words, *told["paths"]], [outcomes])
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
-    _state["out"].put(json.dumps({"ended": outcomes.found, "judged": outcomes.judged, "problem": outcomes.problem}))
+    said = {"ended": outcomes.found, "judged": outcomes.judged, "heard": outcomes.heard, "problem": outcomes.problem}
+    _state["out"].put(json.dumps(said))
 
 
 class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -132,6 +134,7 @@ class _Outcomes:
         self.peer, self.exchanged = peer, exchanged
         self.found: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
+        self.heard: dict[str, str] = {}
         self.problem = ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -145,11 +148,13 @@ class _Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         self.peer.judged.clear()
+        self.peer.heard = hashlib.blake2b(digest_size=12)
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
         from _pytest.junitxml import bin_xml_escape
 
-        self.judged[str(bin_xml_escape(nodeid))] = sorted(self.peer.judged)
+        name = str(bin_xml_escape(nodeid))
+        self.judged[name], self.heard[name] = sorted(self.peer.judged), self.peer.heard.hexdigest()
         try:
             self.peer.forget()
         except Gone as error:

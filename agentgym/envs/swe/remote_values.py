@@ -109,6 +109,18 @@ def plain(value: Any, base: type) -> Any:
     )()
 
 
+def written(value: Any) -> str:
+    """Return what is data in a value, as text; the names of classes stand for the rest."""
+    kind = type(value)
+    if isinstance(value, dict) and kind in SHARED:
+        return "{" + ",".join(f"{written(key)}:{written(one)}" for key, one in dict.items(value)) + "}"
+    if kind in (set, frozenset):
+        return "{" + ",".join(sorted(map(written, value))) + "}"
+    if kind in SHARED or kind is tuple:
+        return f"{kind.__name__}[" + ",".join(map(written, value)) + "]"
+    return repr(value) if value is None or kind in (bool, int, str) or kind in _TO else kind.__name__
+
+
 def standard(kind: type) -> Any:
     """Return the name of a class that both ends have; None for others."""
     name = f"{kind.__module__}:{kind.__qualname__}"
