@@ -115,7 +115,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
             raise BadConfig(f"render_mode of {kind} is {self.render_mode!r}; expected 'ansi' or None")
 
     def requires(self) -> None:
-        """Raise MissingExtra, in one sentence that says how to get it, where this machine lacks something the environment needs.
+        """Raise MissingExtra, in one sentence with how to get it, where this machine lacks what the environment needs.
 
         Called when the environment is made, once its options are set and before they are checked; `agentgym doctor` calls
         it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
