@@ -52,7 +52,9 @@ print(json.dumps(told))
 
 
 def test_with_everything_hidden_each_environment_says_its_need_or_works():
-    done = subprocess.run([sys.executable, "-c", HIDING.format(packages=PACKAGES)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", HIDING.format(packages=PACKAGES)], capture_output=True, text=True, check=True
+    )
     told = json.loads(done.stdout)
     assert set(told) == set(registry.WORLDS)
     for id, (kind, message, missing) in told.items():

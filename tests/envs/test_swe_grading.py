@@ -270,8 +270,10 @@ class All(int):
     def __eq__(self, other): return True
     def __ne__(self, other): return False
     def __hash__(self): return 0
-remote.Peer._carried_out = lambda self, what, words: True if what == "do" and words[1] in ("__eq__", "__contains__") else _done(self, what, words)
 _done = remote.Peer._carried_out
+def _lie(self, what, words):
+    return True if what == "do" and words[1] in ("__eq__", "__contains__") else _done(self, what, words)
+remote.Peer._carried_out = _lie
 def total(prices, discount=0):
     return All(1)
 """

@@ -59,9 +59,9 @@ def _visible(test: ast.FunctionDef) -> Iterator[ast.Constant]:
             left += [
                 side for side in (node.left, *node.comparators) if any(isinstance(one, ast.Call) for one in ast.walk(side))
             ]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("raises", "warns", "approx"):
-            continue
-        elif isinstance(node, ast.JoinedStr):
+        elif (
+            isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("raises", "warns", "approx")
+        ) or isinstance(node, ast.JoinedStr):
             continue
         elif isinstance(node, ast.Constant):
             if type(node.value) in (int, float, str, bool):

@@ -32,10 +32,13 @@ class Clock:
     """Seconds that the code under test may still take, in all runs together."""
 
     left: float
+    spent: float = 0.0
+    runs: int = 0
 
     def spend(self, seconds: float) -> None:
         """Take away what a step has taken."""
         self.left -= seconds
+        self.spent += seconds
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,9 @@ class _Carrier:
         self.calls = 0
 
     def run(self, told: dict[str, Any], asked: dict[str, Any]) -> Ended:
+        self.clock.runs += 1
         self.code.run(program(f"begin_code({json.dumps(told)!r})", SHIPPED), START)
-        message = self._step(self.tests, program(f"begin_tests({json.dumps(asked)!r})", SHIPPED), 2 * START)
+        message = self._step(self.tests, program(f"begin_tests({json.dumps(asked)!r})", SHIPPED), beginning=True)
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
             answer = self._step(self.code, self._delivering(message)) if self.calls <= MOST_CALLS else None
@@ -115,14 +119,15 @@ class _Carrier:
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
 
-    def _step(self, end: Kernel, code: str, seconds: float | None = None) -> str | None:
+    def _step(self, end: Kernel, code: str, *, beginning: bool = False) -> str | None:
         """Return what an end says; None where it has ended, has no time left or says what makes no sense."""
-        seconds = max(self.clock.left, 0) + (START if end is self.tests else 0) if seconds is None else seconds
+        seconds = 2 * START if beginning else max(self.clock.left, 0) + (START if end is self.tests else 0)
         if not end.alive or seconds <= 0:
             return None
         started = time.monotonic()
         result = end.run(code, seconds)
-        self.clock.spend(time.monotonic() - started)
+        if not beginning:
+            self.clock.spend(time.monotonic() - started)
         if result.reason != "exit":
             end.close()
             return None

@@ -1,5 +1,6 @@
 """Whether a repaired repository passes its tests: judged where none of its code runs."""
 
+import math
 import random
 import secrets
 from collections import OrderedDict
@@ -30,9 +31,11 @@ class Elsewhere(Protocol):
 ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
 """In which rounds a test is altered: in one at least, and in one at least it is not."""
-SECONDS = 25.0
+SECONDS = 30.0
 """That grading may take, or ten times what the tests take in the clean repository: less than a step of an evaluation."""
 PATIENCE = 10
+SLOW = 3
+"""How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
 REMEMBERED = 4096
 FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
 
@@ -77,6 +80,7 @@ class _Grading:
         except OSError:  # too many files, or too large, for the sandbox
             return Verdict(False, 0.0, 0.0, "The tests cannot be run: the files do not fit the sandbox.")
         except SandboxFault:
+            self.clock.spent = math.inf  # which says nothing of how fast this machine is
             self._with_two(self._refuse_slow_machines)
             return Verdict(False, 0.0, 0.0, "The tests came to no end: the code under test broke the sandbox.")
 
@@ -152,7 +156,12 @@ class _Grading:
         """Raise SandboxFault where the clean code is not run as it should be either: then it is the machine's doing."""
         clean, clock = self.instance.graded(self.instance.base()), Clock(SECONDS)
         ended = run(self.instance, clean, {}, clock, pair)
-        if clock.left <= 0 or any(ended.outcomes.get(test) != end for test, end in self.known.tests.outcomes.items()):
+        slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # by the time that the clean code takes now
+        if (
+            clock.left <= 0
+            or slow
+            or any(ended.outcomes.get(test) != end for test, end in self.known.tests.outcomes.items())
+        ):
             raise SandboxFault(
                 f"the tests of {self.instance.package} do not run with its clean code: {ended.problem or 'too slow'}"
             )

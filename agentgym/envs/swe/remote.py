@@ -8,6 +8,8 @@ so a function may change its arguments. Everything else stays where it is; at th
 bases and special methods represents it (`remote_classes`).
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 import hashlib
 import json
 import types
@@ -39,7 +41,7 @@ class Peer:
         self.numbers: dict[int, int] = {}
         self.theirs: dict[int, Any] = {}
         self.stand_ins: dict[int, int] = {}
-        """Numbers of functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
+        """Functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
         self.described: list[dict[str, Any]] = []
         self.shared = values.Shared(odd=obedient)
         self.heard = hashlib.blake2b(digest_size=12)
@@ -96,7 +98,7 @@ class Peer:
             return self.shared.forget()
         if what == "import" and self.obedient:
             return __import__(words[0], fromlist=["*"])
-        if what in ("get", "method") and (self.obedient or not str(words[1]).startswith("__") and _is_own(words[0])):
+        if what in ("get", "method") and (self.obedient or (not str(words[1]).startswith("__") and _is_own(words[0]))):
             found = getattr(words[0], words[1])
             return found if what == "get" else found(*words[2], **dict(words[3]))
         if what in ("set", "delete") and self.obedient:
@@ -185,7 +187,7 @@ class Peer:
         if "args" in packed:
             made = self._error(kind, packed)
         elif "data" in packed:
-            base = next(one for one in values.DATA if issubclass(kind, one))
+            base: Any = next(one for one in values.DATA if issubclass(kind, one))
             made = base.__new__(kind, self.unpack(packed["data"]))
         else:
             made = object.__new__(kind)

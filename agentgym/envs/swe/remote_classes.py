@@ -1,5 +1,7 @@
 """Classes that represent those of another process: the same name, bases and special methods. Standard library only."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 import builtins
 import copy
 import math
@@ -19,10 +21,16 @@ def _turned(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    **{f"__{name}__": getattr(operator, f"__{name}__") for name in "eq ne lt le gt ge neg pos abs invert index".split()},
-    **{f"__{name}__": getattr(operator, f"__{name}__") for name in "contains getitem setitem delitem".split()},
-    **{f"__{name}__": getattr(builtins, name) for name in "len iter next hash str repr bool int float complex".split()},
-    **{f"__{name}__": getattr(builtins, name) for name in "bytes reversed round format dir".split()},
+    **{
+        f"__{name}__": getattr(operator, f"__{name}__")
+        for name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "index"]
+    },
+    **{f"__{name}__": getattr(operator, f"__{name}__") for name in ["contains", "getitem", "setitem", "delitem"]},
+    **{
+        f"__{name}__": getattr(builtins, name)
+        for name in ["len", "iter", "next", "hash", "str", "repr", "bool", "int", "float", "complex"]
+    },
+    **{f"__{name}__": getattr(builtins, name) for name in ["bytes", "reversed", "round", "format", "dir"]},
     **{f"__{name}__": getattr(math, name) for name in ("trunc", "floor", "ceil")},
     **{f"__{name}__": getattr(operator, f"__{name}__") for name in _ARITHMETIC.split()},
     **{f"__r{name}__": _turned(getattr(operator, f"__{name}__")) for name in _ARITHMETIC.split()},
@@ -68,7 +76,7 @@ def _is_basic(kind: type) -> bool:
 
 
 def _is_needed(base: type) -> bool:
-    return base is not object and (_is_basic(base) or base.__module__ not in values.MODULES and base.__module__ != "abc")
+    return base is not object and (_is_basic(base) or (base.__module__ not in values.MODULES and base.__module__ != "abc"))
 
 
 class Meta(type):

@@ -1,5 +1,7 @@
 """What crosses from process to process by value, and the lists, dictionaries and sets that both have. Standard library."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 import collections
 import datetime
 import decimal
