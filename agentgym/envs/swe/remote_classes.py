@@ -143,8 +143,9 @@ def mirror(peer: Any, told: dict[str, Any], bases: list[Any]) -> Any:
     error = any(issubclass(base, Exception) for base in bases)
     inner: dict[str, Any] = {OWN: (peer, told["number"]), "__module__": str(told["module"]), "__getattr__": _get}
     inner |= {"__setattr__": _set, "__delattr__": _delete}
-    for name in told["methods"]:
-        inner[str(name)] = _method(str(name))
+    for name in map(str, told["methods"]):
+        if name[:2] != "__" and name != OWN:  # the other end may say anything
+            inner[name] = _method(name)
     for name in () if error or bases else _ALWAYS:
         inner[name] = _operation(name)
     for name, there in told["special"].items():

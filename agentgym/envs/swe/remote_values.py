@@ -28,6 +28,8 @@ SHARED: dict[type, Callable[..., Any]] = {
 }
 SHARED[collections.defaultdict] = collections.defaultdict
 _BY_NAME = {kind.__name__: kind for kind in SHARED}
+DEEPEST = 8
+"""Levels of nesting in what `written` tells."""
 MOST = 100_000
 """Lists, dictionaries and sets in the course of one test."""
 _SINGLE: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
@@ -111,16 +113,15 @@ def plain(value: Any, base: type) -> Any:
     )()
 
 
-def written(value: Any) -> str:
-    """Return what is data in a value, as text; the names of classes stand for the rest."""
+def written(value: Any, depth: int = 0) -> str:
+    """Return what is data in a value, as text; the names of classes stand for the rest, and for what is nested deep."""
     kind = type(value)
-    if isinstance(value, dict) and kind in SHARED:
-        return "{" + ",".join(f"{written(key)}:{written(one)}" for key, one in dict.items(value)) + "}"
-    if kind in (set, frozenset):
-        return "{" + ",".join(sorted(map(written, value))) + "}"
-    if kind in SHARED or kind is tuple:
-        return f"{kind.__name__}[" + ",".join(map(written, value)) + "]"
-    return repr(value) if value is None or kind in (bool, int, str) or kind in _TO else kind.__name__
+    if value is None or kind in (bool, int, str) or kind in _TO:
+        return repr(value)
+    if depth > DEEPEST or (kind not in SHARED and kind not in (tuple, frozenset)):
+        return kind.__name__
+    inner = [written(one, depth + 1) for one in _flat(value)]
+    return f"{kind.__name__}[{','.join(sorted(inner) if isinstance(value, set | frozenset) else inner)}]"
 
 
 def standard(kind: type) -> Any:
@@ -216,7 +217,7 @@ class Shared:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return [one for pair in dict.items(value) for one in pair]
+        return [one for pair in value.items() for one in pair]
     return list(value)
 
 
@@ -227,7 +228,7 @@ def _fill(value: Any, items: list[Any]) -> None:
     value.clear()
     if isinstance(value, dict):
         for key, item in zip(items[::2], items[1::2], strict=True):
-            dict.__setitem__(value, key, item)
+            value[key] = item
     elif isinstance(value, set):
         value.update(items)
     else:
