@@ -1,6 +1,7 @@
 """Runs tests in one sandbox and the code they test in another, and carries the calls from one to the other."""
 
 import json
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ from typing import Any
 from agentgym.envs.swe import remote, remote_classes, remote_tests, remote_values
 from agentgym.rewards import code_inside
 from agentgym.rewards.code_tests import program
-from agentgym.sandbox.protocol import Kernel, Sandbox
+from agentgym.sandbox.protocol import Kernel, Result, Sandbox
+from agentgym.sandbox.zygoted import Zygoted
 from agentgym.tasks.code import values
 from agentgym.tasks.swe.pytest_run import FOLDER
 from agentgym.tasks.swe.source import pack
@@ -18,7 +20,6 @@ from agentgym.tasks.swe.suite import is_protected, roots
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
 START = 10.0
 """Seconds that an end may take to be ready, beyond what the code under test may take."""
-MOST_CALLS = 50_000
 _STEP = "__import__('sys').modules[{name!r}].{call}"
 _OPTIONS = [
     *("-q", "--no-header", "--tb=no", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
@@ -83,12 +84,28 @@ def run_apart(
         "paths": [f"./{path}" for path in files if path in tree],
         "exchanged": dict(exchanged or {}),
     }
-    one, two = ours.kernel(), theirs.kernel()
+    clock.runs += 1
+    one, two, linked = _kernels(ours, theirs)
     try:
-        return _Carrier(one, two, clock).run(told, asked)
+        two.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
+        asked |= {"linked": linked, "seconds": max(clock.left, 0)}
+        started = time.monotonic()
+        code = program(f"begin_tests({json.dumps(asked)!r})", SHIPPED)
+        result = one.run(code, max(clock.left, 0) + START)
+        clock.spend(time.monotonic() - started)
+        return _Carrier(one, two, clock).run(_said(result))
     finally:
         one.close()
         two.close()
+
+
+def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
+    """Return a kernel of each, and whether they have a socket to each other, which containers have not."""
+    if isinstance(ours, Zygoted) and isinstance(theirs, Zygoted):
+        mine, yours = socket.socketpair()
+        with mine, yours:  # the kernels get copies
+            return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
+    return ours.kernel(), theirs.kernel(), False
 
 
 def _is_code(path: str) -> bool:
@@ -102,13 +119,11 @@ class _Carrier:
         self.tests, self.code, self.clock = tests, code, clock
         self.calls = 0
 
-    def run(self, told: dict[str, Any], asked: dict[str, Any]) -> Ended:
-        self.clock.runs += 1
-        self.code.run(program(f"begin_code({json.dumps(told)!r})", SHIPPED), START)
-        message = self._step(self.tests, program(f"begin_tests({json.dumps(asked)!r})", SHIPPED), beginning=True)
+    def run(self, message: str | None) -> Ended:
+        """Carry messages until the tests say how they ended; where both ends are linked, the first one does."""
         while message is not None and not message.startswith('{"ended"'):
             self.calls += 1
-            answer = self._step(self.code, self._delivering(message)) if self.calls <= MOST_CALLS else None
+            answer = self._step(self.code, self._delivering(message)) if self.calls <= remote_tests.MOST_CALLS else None
             message = self._step(self.tests, self._delivering(answer or remote_tests.DEAD))
         if message is None:
             return Ended(calls=self.calls, problem="the tests came to no end")
@@ -119,20 +134,22 @@ class _Carrier:
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
 
-    def _step(self, end: Kernel, code: str, *, beginning: bool = False) -> str | None:
+    def _step(self, end: Kernel, code: str) -> str | None:
         """Return what an end says; None where it has ended, has no time left or says what makes no sense."""
-        seconds = 2 * START if beginning else max(self.clock.left, 0) + (START if end is self.tests else 0)
+        seconds = max(self.clock.left, 0) + (START if end is self.tests else 0)
         if not end.alive or seconds <= 0:
             return None
         started = time.monotonic()
         result = end.run(code, seconds)
-        if not beginning:
-            self.clock.spend(time.monotonic() - started)
+        self.clock.spend(time.monotonic() - started)
         if result.reason != "exit":
             end.close()
-            return None
-        try:
-            said = json.loads(result.stdout)
-        except (ValueError, RecursionError):
-            return None
-        return said if isinstance(said, str) and said else None
+        return _said(result)
+
+
+def _said(result: Result) -> str | None:
+    try:
+        said = json.loads(result.stdout) if result.reason == "exit" else None
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, str) and said else None

@@ -1,17 +1,22 @@
 """The two ends of a run of tests: pytest with the tests in one process, the code they test in another.
 
-Both are kernels whose steps are messages (`deliver`), carried from one to the other by whoever has started them. The
-code under test gets calls and returns what they give; sources and outcomes of tests never go there.
+Messages go through a socket that both have. Where the sandboxes are containers they are steps of two kernels, carried from
+one to the other (`deliver`). The code under test gets calls and returns what they give; sources and outcomes of tests never
+go there.
 """
 
 import hashlib
 import importlib.abc
 import importlib.util
 import json
+import math
 import os
 import queue
+import socket
+import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,37 +27,88 @@ from agentgym.rewards import code_inside
 DEAD = ""
 """What an end is told when the other one has ended."""
 STACK = 64 << 20
+MOST_CALLS = 50_000
+LARGEST = 1 << 20
+"""Bytes of a message from the code under test."""
 _state: dict[str, Any] = {}
+
+
+class _Steps:
+    """The way to the other end through whoever has started both: each step of a kernel brings a message and takes one."""
+
+    def __init__(self) -> None:
+        self.out: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.back: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def receive(self) -> str:
+        return self.back.get()
+
+    def exchange(self, message: str) -> str:
+        self.out.put(message)
+        answer = self.receive()
+        if answer == DEAD:
+            raise Gone("the code under test has ended or has no time left")
+        return answer
+
+
+class _Line:
+    """The way to the other end through a socket, which is the standard input of both."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.socket = socket.socket(fileno=os.dup(0))
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.left = MOST_CALLS if seconds is not None else math.inf
+        self.open = True
+
+    def exchange(self, message: str) -> str:
+        self.left -= 1
+        body = message.encode()
+        try:
+            if self.open and self.left > 0:
+                self._wait()
+                self.socket.sendall(struct.pack("I", len(body)) + body)
+                return self.receive()
+        except OSError:
+            pass
+        self.open = False
+        raise Gone("the code under test has ended or has no time left")
+
+    def receive(self) -> str:
+        (length,) = struct.unpack("I", self._bytes(4))
+        if length > LARGEST and self.deadline is not None:
+            raise OSError("a message that is too large")
+        return self._bytes(length).decode()
+
+    def _bytes(self, count: int) -> bytes:
+        held = bytearray()
+        while len(held) < count:
+            self._wait()
+            piece = self.socket.recv(min(count - len(held), 1 << 16))
+            if not piece:
+                raise OSError("the other end has closed the line")
+            held += piece
+        return bytes(held)
+
+    def _wait(self) -> None:
+        if self.deadline is not None:
+            self.socket.settimeout(max(self.deadline - time.monotonic(), 0.001))
 
 
 def deliver(message: str) -> None:
     """Give this end a message and say what it answers."""
-    _state["back"].put(message)
-    _state["answers"].write(_state["out"].get())
+    _state["way"].back.put(message)
+    _say(_state["way"].out.get())
 
 
-def _exchange(message: str) -> str:
-    _state["out"].put(message)
-    answer = _state["back"].get()
-    if answer == DEAD:
-        raise Gone("the code under test has ended or has no time left")
-    return answer
-
-
-class _Answers:
-    """The standard output of before: what the code under test prints is no answer."""
-
-    def __init__(self) -> None:
-        self.file = code_inside.silence()
-
-    def write(self, message: str) -> None:
-        left = json.dumps(message).encode()
-        while left:
-            left = left[os.write(self.file, left) :]
+def _say(message: str) -> None:
+    left = json.dumps(message).encode()
+    while left:
+        left = left[os.write(_state["answers"], left) :]
 
 
 def _begin(work: Callable[[], None], told: dict[str, Any]) -> None:
-    _state.update(answers=_Answers(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
+    _state["way"] = _Line(told.get("seconds")) if told["linked"] else _Steps()
+    _state["answers"] = code_inside.silence()  # what the code under test prints is no answer
     here = os.getcwd()
     sys.path[:] = [path for path in sys.path if path not in ("", here)]  # nothing is imported from where we are
     sys.dont_write_bytecode = True
@@ -67,7 +123,7 @@ def _begin(work: Callable[[], None], told: dict[str, Any]) -> None:
 def begin_code(request: str) -> None:
     """Be ready to import the code and to do with it what the tests ask for."""
     told = json.loads(request)
-    _begin(lambda: Peer(_exchange, obedient=True).serve(_state["back"].get()), told)
+    _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), told)
     sys.path[:0] = [os.path.join(os.getcwd(), part) for part in told["roots"]]
 
 
@@ -75,16 +131,17 @@ def begin_code(request: str) -> None:
 
 
 def begin_tests(request: str) -> None:
-    """Run tests and answer the first request for the code, or how all of them ended."""
+    """Run tests and answer how all of them ended; or the first request for the code, where that goes by steps."""
     told = json.loads(request)
-    _begin(lambda: _run(told), told)
-    _state["answers"].write(_state["out"].get())
+    ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+    _begin(lambda: _run(told, ended if told["linked"] else _state["way"].out), told)
+    _say((ended if told["linked"] else _state["way"].out).get())
 
 
-def _run(told: dict[str, Any]) -> None:
+def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
     import pytest
 
-    peer = Peer(_exchange, obedient=False)
+    peer = Peer(_state["way"].exchange, obedient=False)
     sys.meta_path.insert(0, _Importer(peer, told["names"]))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = os.getcwd()
@@ -96,7 +153,7 @@ def _run(told: dict[str, Any]) -> None:
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
     said = {"ended": outcomes.found, "judged": outcomes.judged, "heard": outcomes.heard, "problem": outcomes.problem}
-    _state["out"].put(json.dumps(said))
+    ended.put(json.dumps(said))
 
 
 class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
