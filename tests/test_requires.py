@@ -19,18 +19,18 @@ PACKAGES = (
     *("reasoning_gym", "docker", "swebench", "math_verify"),
 )
 SAYS = {  # with all of these and every program hidden
-    "rlvr/BabyAI-v0": "minigrid package: pip install",
+    "rlvr/BabyAI-v0": "minigrid package: ",
     "rlvr/Code-v0": "needs bubblewrap: apt install",
-    "rlvr/Harbor-v0": "needs the docker package: pip install",
+    "rlvr/Harbor-v0": "needs the docker package: ",
     "rlvr/Math-v0": "needs bubblewrap: apt install",
-    "rlvr/MiniWoB-v0": "needs a browser's driver and a server: pip install",
-    "rlvr/ReasoningGym-v0": "reasoning-gym package: pip install",
+    "rlvr/MiniWoB-v0": "needs a browser's driver and a server: ",
+    "rlvr/ReasoningGym-v0": "reasoning-gym package: ",
     "rlvr/SWE-v0": "needs bubblewrap: apt install",
-    "rlvr/SWEBench-v0": "needs the docker package: pip install",
-    "rlvr/ScienceWorld-v0": "scienceworld package: pip install",
+    "rlvr/SWEBench-v0": "needs the docker package: ",
+    "rlvr/ScienceWorld-v0": "scienceworld package: ",
     "rlvr/Terminal-v0": "needs bubblewrap: apt install",
-    "rlvr/TextWorld-v0": "textworld package: pip install",
-    "rlvr/Web-v0": "needs a browser's driver and a server: pip install",
+    "rlvr/TextWorld-v0": "textworld package: ",
+    "rlvr/Web-v0": "needs a browser's driver and a server: ",
 }
 DATA = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0"}
 """Environments over a user's own files, which a path has to name."""
@@ -69,7 +69,7 @@ def test_with_everything_hidden_each_environment_says_its_need_or_works():
 @pytest.mark.parametrize("id", ["rlvr/SWE-v0", "rlvr/Code-v0", "rlvr/Terminal-v0", "rlvr/Math-v0"])
 def test_without_a_filter_of_system_calls_nothing_that_runs_programs_is_made(monkeypatch, id):
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
-    with pytest.raises(MissingExtra, match=r"needs pyseccomp: pip install 'agentgym\[sandbox\]'"):
+    with pytest.raises(MissingExtra, match="needs pyseccomp: "):
         gym.make(id)
 
 

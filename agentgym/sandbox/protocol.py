@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap:Bubblewrap",
@@ -159,7 +159,7 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, An
         raise unknown("sandbox", backend, BACKENDS)
     if backend == "docker":
         found = importlib.util.find_spec("docker") or "daemon" in (options or {})
-        return "" if found else "the docker sandbox needs the docker package: pip install 'agentgym[docker]'"
+        return "" if found else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
     if backend == "bubblewrap":
         problem = importlib.import_module("agentgym.sandbox.bubblewrap").missing()
         if problem:

@@ -8,7 +8,7 @@ import queue
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.swe import remote
@@ -150,6 +150,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES)
 def test_data_crosses_unchanged(value):
     one, two = Peer(str, obedient=False), Peer(str, obedient=True)

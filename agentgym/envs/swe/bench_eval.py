@@ -62,7 +62,7 @@ def report_of(row: Row, patch: str, log: str) -> dict[str, Any]:
 def check_installed() -> None:
     """Raise MissingExtra where the package is missing."""
     if importlib.util.find_spec("swebench") is None:
-        raise MissingExtra("grading by SWE-bench's rules needs swebench: pip install 'agentgym[swebench]'")
+        raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}")
 
 
 def swebench(name: str) -> Any:
