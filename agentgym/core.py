@@ -71,6 +71,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
             if value is not None:
                 setattr(self, name, value)
         self.preset, self.render_mode = preset, render_mode
+        self.requires()
         self._check_options()
         self.observation_space, self.action_space = Unicode(), Unicode(MAX_ACTION)
         self.tools: dict[str, Tool] = {
@@ -112,6 +113,13 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
             )
         if self.render_mode not in (None, *self.metadata["render_modes"]):
             raise BadConfig(f"render_mode of {kind} is {self.render_mode!r}; expected 'ansi' or None")
+
+    def requires(self) -> None:
+        """Raise MissingExtra, in one sentence with how to get it, where this machine lacks what the environment needs.
+
+        Called when the environment is made, once its options are set and before they are checked; `agentgym doctor` calls
+        it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
+        """
 
     def setup(self) -> None:
         """Prepare what all episodes share (indexes, data files); called once, after the options are set."""

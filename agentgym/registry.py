@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.core import TextEnv
-from agentgym.errors import BadConfig, UnknownName, unknown
+from agentgym.errors import BadConfig, MissingExtra, UnknownName, unknown
 
 WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
@@ -101,6 +101,22 @@ def make(id: str, **options: Any) -> TextEnv:
     if not isinstance(env.unwrapped, TextEnv):
         raise BadConfig(f"{name} is not a text environment: agentgym works on subclasses of agentgym.TextEnv")
     return env  # type: ignore[return-value]
+
+
+def missing(id: str) -> str:
+    """Return what this machine lacks for a registered environment with its default options; empty where nothing is."""
+    spec = gymnasium.registry[id]
+    kind = load(spec.entry_point, "environment", {}) if isinstance(spec.entry_point, str) else spec.entry_point
+    if not (isinstance(kind, type) and issubclass(kind, TextEnv)):
+        return ""
+    bare = object.__new__(kind)  # not made: that may read data, which is not what is asked
+    for name, value in spec.kwargs.items():
+        setattr(bare, name, value)
+    try:
+        bare.requires()
+    except MissingExtra as error:
+        return str(error)
+    return ""
 
 
 def load(reference: str, kind: str, table: dict[str, str]) -> Any:

@@ -181,9 +181,13 @@ class BrowserEnv(TextEnv):
 
     # How it is done
 
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no browser, no driver of it or no server of pages."""
+        super().requires()
+        needed(f"rlvr/{type(self).__name__}-v0")
+
     def setup(self) -> None:
         """Prepare what all episodes share; an override calls this one."""
-        needed(f"rlvr/{type(self).__name__}-v0")
         self._held: list[_Live] = []  # the running episode, as long as it stands in the browser
         weakref.finalize(self, _drop, self._held, self.end).atexit = False
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym import registry
 from agentgym.browser.chromium import chromium
 from agentgym.errors import how_to_install
 from agentgym.screen import printable
@@ -146,4 +147,13 @@ def run(config: Config) -> int:
         here = Text(printable(found or "no"), style="green" if found else "yellow")
         table.add_row(Text(need.name), here, Text(need.what_for), Text("" if found else need.how_to_get))
     console.print(table)
+    for line in without():
+        console.print(Text(printable(line)))
     return 0
+
+
+def without() -> list[str]:
+    """Return which environments cannot be made here, each with the sentence that making it says."""
+    told = {id: registry.missing(id) for id in sorted(registry.DESCRIPTIONS)}
+    lines = [f"{id}: {' '.join(sentence.split())}" for id, sentence in told.items() if sentence]
+    return ["", "Environments that cannot be made here:", *lines] if lines else []

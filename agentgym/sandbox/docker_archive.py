@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from agentgym.sandbox.docker_daemon import Daemon, docker, faults
-from agentgym.sandbox.protocol import Result, SandboxFault
+from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
 
 Do = Callable[[str, Sequence[str], bytes, int], Result]
 """Run a shell script of ours in the jail with arguments, an input and at most so many bytes of output."""
@@ -96,13 +96,13 @@ def _whole(archive: bytes) -> bytes:
 
 def _path(path: str) -> str:
     if not path or "\0" in path:
-        raise ValueError(f"path is {path!r}; expected the path of a file or folder in the container")
+        raise BadPath(f"path is {path!r}; expected the path of a file or folder in the container")
     return f"./{path}" if path.startswith("-") else path
 
 
 def _absolute(path: str) -> str:
     if not _path(path).startswith("/"):
-        raise ValueError(f"path is {path!r}; expected an absolute one")
+        raise BadPath(f"path is {path!r}; expected an absolute one")
     return path
 
 

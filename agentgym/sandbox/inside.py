@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from agentgym.errors import BadData
-from agentgym.sandbox.protocol import Result, SandboxFault
+from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
 
 Run = Callable[[str, bytes, int], Result]
 """Run our code in the jail with an input and at most so many bytes of output."""
@@ -52,7 +52,7 @@ def _checked(path: str) -> str:
     except UnicodeEncodeError:
         length = 0
     if not length or "\0" in path:
-        raise ValueError(f"path is {path!r}; expected one that is relative to the working folder")
+        raise BadPath(f"path is {path!r}; expected one that is relative to the working folder")
     if length >= LONGEST:
         raise OSError(errno.ENAMETOOLONG, f"is longer than {LONGEST} bytes", f"{path[:100]}…")
     return path

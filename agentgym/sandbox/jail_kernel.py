@@ -38,13 +38,14 @@ class Jail(Protocol):
 class JailKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
-    def __init__(self, jail: Jail) -> None:
+    def __init__(self, jail: Jail, stdin: int | None = None) -> None:
         self._jail = jail  # which ends when nobody holds it
         self.limits = jail.limits
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
         with theirs, Path(os.devnull).open("rb") as null:
-            self._execution = jail.launch({"kind": "kernel", "timeout": None}, null.fileno(), theirs.fileno())
+            given = null.fileno() if stdin is None else stdin
+            self._execution = jail.launch({"kind": "kernel", "timeout": None}, given, theirs.fileno())
         self.alive = True
         """Whether its variables are still there."""
         started = self.run("", START)

@@ -1,11 +1,12 @@
 """What every jail promises, and how to get one."""
 
 import importlib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from agentgym.errors import BadConfig, Fault, unknown
+from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 
 BACKENDS = {
     "bubblewrap": "agentgym.sandbox.bubblewrap:Bubblewrap",
@@ -20,6 +21,10 @@ class SandboxFault(Fault):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="crash")
+
+
+class BadPath(ValueError):
+    """A path that is not one of a file below the working folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,24 @@ class Sandbox(Protocol):
     def close(self) -> None:
         """End everything in it and free what it holds."""
         ...
+
+
+def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> str:
+    """Return in one sentence what this machine lacks for a backend and how to get it; empty where nothing is missing.
+
+    Nothing is started: whether a daemon answers is found out when a sandbox is made. UnknownName for no backend.
+    """
+    if backend not in BACKENDS:
+        raise unknown("sandbox", backend, BACKENDS)
+    if backend == "docker":
+        found = importlib.util.find_spec("docker") or "daemon" in (options or {})
+        return "" if found else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
+    if backend == "bubblewrap":
+        problem = importlib.import_module("agentgym.sandbox.bubblewrap").missing()
+        if problem:
+            return problem
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"it needs the package {absent[0]!r}: pip install {absent[0]}" if absent else ""
 
 
 def sandbox(backend: str = "bubblewrap", **options: Any) -> Sandbox:

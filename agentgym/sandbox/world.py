@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core import TextEnv
-from agentgym.errors import BadData, Fault
-from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault
+from agentgym.errors import BadData, Fault, MissingExtra
+from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.stock import take
 
 T = TypeVar("T")
@@ -59,6 +59,14 @@ class JailedEnv(TextEnv):
     def unpack_folder(self, jail: Sandbox, folder: bytes) -> None:
         """Give a fresh jail what `pack_folder` returned."""
         jail.restore(folder)
+
+    def requires(self) -> None:
+        """Raise MissingExtra where the sandbox cannot be made here, or a library that it should have loaded is missing."""
+        super().requires()
+        packages = (self.packages,) if isinstance(self.packages, str) else self.packages
+        problem = missing(self.backend, packages, self.backend_options)
+        if problem:
+            raise MissingExtra(f"{type(self).__name__} cannot run programs here: {problem}")
 
     def setup(self) -> None:
         """Prepare what all episodes share; an override calls this one."""

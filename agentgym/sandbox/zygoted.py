@@ -134,9 +134,12 @@ class Zygoted(Jail):
 
     # What the protocol asks for
 
-    def kernel(self) -> JailKernel:
-        """Start a Python that keeps its variables, with the packages of the jail loaded."""
-        return JailKernel(self)
+    def kernel(self, stdin: int | None = None) -> JailKernel:
+        """Start a Python that keeps its variables, with the packages of the jail loaded; it gets a copy of `stdin`.
+
+        Two kernels whose standard input is one end each of a socket pair talk to each other, and to nobody else.
+        """
+        return JailKernel(self, stdin)
 
     def read(self, path: str) -> bytes:
         """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""

@@ -10,7 +10,7 @@ from agentgym.core import Task
 from agentgym.envs.terminal import tree as trees
 from agentgym.envs.terminal.cheaters import CHEATERS
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
-from agentgym.errors import BadConfig, UnknownName
+from agentgym.errors import BadConfig, MissingExtra, UnknownName
 from agentgym.sandbox.bubblewrap import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
@@ -234,6 +234,11 @@ def test_programs_that_are_missing_are_named(monkeypatch):
 
     monkeypatch.setattr(module, "NEEDED", ("bash", "no-such-program"))
     monkeypatch.setattr(module, "_STARTED", {})
+    with pytest.raises(MissingExtra, match="no-such-program"):
+        agentgym.make("rlvr/Terminal-v0")
+    monkeypatch.setattr(
+        module.Terminal, "requires", lambda self: None
+    )  # a container may lack it where this machine does not
     with pytest.raises(BadConfig, match="no-such-program"):
         agentgym.make("rlvr/Terminal-v0").reset(seed=0)
 

@@ -28,11 +28,16 @@ LADDER: tuple[tuple[int, tuple[str, ...]], ...] = (
 """Horizon and levels of each difficulty; from the next on, boss levels with a row and a column of rooms more each time."""
 
 
+def check_installed() -> None:
+    """Raise MissingExtra where the package is missing."""
+    if importlib.util.find_spec("minigrid") is None:
+        raise MissingExtra(f"rlvr/BabyAI-v0 plays the levels of the minigrid package: {how_to_install('babyai')}")
+
+
 @lru_cache(maxsize=1)
 def known() -> dict[str, str]:
     """Return the Gymnasium ids of all levels of the package by their names (`GoToLocal`)."""
-    if importlib.util.find_spec("minigrid") is None:
-        raise MissingExtra(f"rlvr/BabyAI-v0 plays the levels of a package: {how_to_install('babyai')}")
+    check_installed()
     before = os.environ.get("PYGAME_HIDE_SUPPORT_PROMPT")
     os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"  # it would print a line
     try:

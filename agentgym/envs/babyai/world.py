@@ -29,6 +29,10 @@ class BabyAI(TextEnv):
     random_bound = 0.3
     expert_bound = 0.9
 
+    def requires(self) -> None:
+        super().requires()
+        levels.check_installed()
+
     def _check_options(self) -> None:
         if "horizon" not in self.__dict__:
             self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)

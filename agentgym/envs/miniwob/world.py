@@ -61,6 +61,10 @@ class MiniWoB(BrowserEnv):
     random_bound = 0.25
     expert_bound = 0.9
 
+    def requires(self) -> None:
+        super().requires()
+        folder()
+
     def setup(self) -> None:
         """Mount the pages."""
         super().setup()
@@ -70,7 +74,6 @@ class MiniWoB(BrowserEnv):
                 raise unknown("task of MiniWoB", name, NAMES)
         if not self.names:
             raise BadConfig("names of MiniWoB is empty; expected names of tasks")
-        folder()
         mount(HOST, site)
         self._goals: dict[str, str] = {}  # of the task whose page stands in the browser
         for name in ("goto", "back", "tab", "answer"):  # there is one page, and it is not asked for an answer

@@ -45,13 +45,19 @@ class ReasoningGym(Attempts):
     random_bound = 0.05
     ceilings: ClassVar[Mapping[str, float]] = dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05)
 
+    def requires(self) -> None:
+        super().requires()
+        if importlib.util.find_spec("reasoning_gym") is None:
+            raise MissingExtra(
+                "rlvr/ReasoningGym-v0 plays the tasks of the reasoning-gym package: "
+                f"{how_to_install('reasoning-gym')} (it needs a C compiler)"
+            )
+
     def _check_options(self) -> None:
         self.dataset = (self.dataset,) if isinstance(self.dataset, str) else tuple(self.dataset)
         super()._check_options()
         if self.config and len(self.dataset) != 1:
             raise BadConfig("config is for the generator of one task: give its name as dataset")
-        if importlib.util.find_spec("reasoning_gym") is None:
-            raise MissingExtra(f"these tasks are the package's: {how_to_install('reasoning-gym')} (it needs a C compiler)")
         known: dict[str, str] = _trusted("table")
         for name in self.dataset:
             if name not in known:

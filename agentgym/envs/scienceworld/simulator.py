@@ -35,7 +35,9 @@ def refused(text: str, before: str) -> bool:
 def check_installed() -> None:
     """Raise MissingExtra where the package or Java is missing."""
     if importlib.util.find_spec("scienceworld") is None:
-        raise MissingExtra(f"rlvr/ScienceWorld-v0 plays the tasks of a package: {how_to_install('scienceworld')}")
+        raise MissingExtra(
+            f"rlvr/ScienceWorld-v0 plays the tasks of the scienceworld package: {how_to_install('scienceworld')}"
+        )
     if shutil.which("java") is None:
         raise MissingExtra("rlvr/ScienceWorld-v0 needs Java (1.8 or newer) and found none: apt install default-jre-headless")
 

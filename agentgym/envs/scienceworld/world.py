@@ -36,6 +36,10 @@ class ScienceWorld(TextEnv):
     random_bound = 0.02
     expert_bound = 0.8  # over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
 
+    def requires(self) -> None:
+        super().requires()
+        simulator.check_installed()
+
     def _check_options(self) -> None:
         self.tasks_of = (self.tasks_of,) if isinstance(self.tasks_of, str) else tuple(self.tasks_of)
         super()._check_options()
@@ -46,7 +50,6 @@ class ScienceWorld(TextEnv):
             raise BadConfig(
                 f"difficulty of ScienceWorld is {self.difficulty}; its tasks have none but 0: see simplifications"
             )
-        simulator.check_installed()
         known = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
         for name in filter(None, self.simplifications.split(",")):
             if name not in known:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from agentgym.actions import spell
 from agentgym.core import Task
 from agentgym.envs.swe import shown
-from agentgym.envs.swe.bench_eval import TIMEOUT, WORK, apply, evaluate
+from agentgym.envs.swe.bench_eval import TIMEOUT, WORK, apply, check_installed, evaluate
 from agentgym.envs.swe.bench_rows import Row, read_rows
 from agentgym.envs.swe.library import Library
 from agentgym.envs.swe.repository import RepositoryEnv
@@ -49,6 +49,11 @@ class SWEBench(RepositoryEnv):
     timeout = 60.0
     root = "."
     limits = Limits(timeout=60.0, memory=8192 * MEGABYTE, processes=1024, open_files=4096, output=64 * MEGABYTE)
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there are no containers, or nothing to grade by."""
+        super().requires()
+        check_installed()
 
     def load_library(self) -> Library[Row]:
         if self.data is None:

@@ -1,6 +1,7 @@
 """Whether a patch resolves an instance of SWE-bench: its image, its script, and what `swebench` says of the log."""
 
 import importlib
+import importlib.util
 import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -56,6 +57,12 @@ def report_of(row: Row, patch: str, log: str) -> dict[str, Any]:
         path.write_text(log, encoding="utf-8", newline="")
         found = grading.get_eval_report(_spec(row), prediction, str(path), include_tests_status=True)
     return found[row.id]
+
+
+def check_installed() -> None:
+    """Raise MissingExtra where the package is missing."""
+    if importlib.util.find_spec("swebench") is None:
+        raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}")
 
 
 def swebench(name: str) -> Any:

@@ -53,8 +53,8 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
 
     A test without an assertion that is sure to be reached is left as it is.
     """
-    starts = _line_starts(source)
-    tests = _tests(parse(source))
+    starts = line_starts(source)
+    tests = test_functions(parse(source))
     changes: list[Change] = []
     must_fail: set[str] = set()
     for name in sorted(set(failing) & set(tests)):
@@ -70,7 +70,7 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
     return source, must_fail
 
 
-def _tests(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """Return the test functions of a file by name; without those that are expected to fail."""
     found: dict[str, ast.FunctionDef] = {}
     for node in tree.body:
@@ -106,14 +106,14 @@ def _changes(test: ast.FunctionDef, source: bytes, starts: list[int], rng: rando
         elif isinstance(statement, ast.With):
             call = statement.items[0].context_expr
             if isinstance(call, ast.Call) and _name(call) in ("raises", "assertRaises") and call.args:
-                yield Change(*_span(call.args[0], starts), NEVER.encode())
+                yield Change(*span(call.args[0], starts), NEVER.encode())
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
             if isinstance(call.func, ast.Attribute) and call.func.attr in OPPOSITE and len(call.args) <= 2:
                 if call.func.attr == "assertEqual" and len(call.args) == 2:
                     yield _otherwise(call.args[1], source, starts, rng)
                 else:
-                    end = _span(call.func, starts)[1]
+                    end = span(call.func, starts)[1]
                     yield Change(end - len(call.func.attr), end, OPPOSITE[call.func.attr].encode())
 
 
@@ -123,13 +123,13 @@ def _against(test: ast.expr, source: bytes, starts: list[int], rng: random.Rando
         sides = [test.left, test.comparators[0]]
         literal = [side for side in sides if _value(side) is not _NONE]
         return _otherwise(literal[-1] if len(literal) == 1 else sides[1], source, starts, rng)
-    start, end = _span(test, starts)
+    start, end = span(test, starts)
     return Change(start, end, b"not (" + source[start:end] + b")")
 
 
 def _otherwise(side: ast.expr, source: bytes, starts: list[int], rng: random.Random) -> Change:
     """Return the change of one side of an equation to something that the other side does not equal."""
-    start, end = _span(side, starts)
+    start, end = span(side, starts)
     value = _value(side)
     if value is _NONE:
         return Change(start, end, b"(" + source[start:end] + b", %d)" % rng.randrange(10), equality=True)
@@ -143,7 +143,7 @@ def _sweeps(test: ast.FunctionDef, source: bytes, starts: list[int], rng: random
             continue
         test_ = statement.test
         if len(test_.ops) == 1 and isinstance(test_.ops[0], ast.Eq):
-            start, end = _span(test_, starts)
+            start, end = span(test_, starts)
             side = _otherwise(test_.comparators[0], source, starts, rng)
             inside = source[start : side.start] + side.text + source[side.end : end]
             yield Change(start, end, b"not (" + inside + b")")
@@ -193,13 +193,15 @@ def _name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _line_starts(source: bytes) -> list[int]:
+def line_starts(source: bytes) -> list[int]:
+    """Return at which byte each line begins."""
     starts = [0]
     for line in source.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
     return starts
 
 
-def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
+def span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
+    """Return the first byte of an expression and the one after its last."""
     assert node.end_lineno is not None and node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

@@ -1,114 +1,185 @@
-"""Whether a repaired repository passes its tests: in fresh jails, and not because something in it said so."""
+"""Whether a repaired repository passes its tests: judged where none of its code runs."""
 
+import math
 import random
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from agentgym.envs.swe.canaries import alter
+from agentgym.envs.swe import shared_process
+from agentgym.envs.swe.apart import Clock, Ended
+from agentgym.envs.swe.reference import Alteration, Function, Pair, Reference, reference, run, tests_by_function
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.sandbox.protocol import Sandbox
+from agentgym.sandbox.protocol import Sandbox, SandboxFault
 from agentgym.tasks.swe import Instance
-from agentgym.tasks.swe.pytest_run import run_files
 from agentgym.tasks.swe.source import digest
 from agentgym.tasks.swe.suite import function_of
 
+T = TypeVar("T")
 Tree = dict[str, bytes]
-Elsewhere = Callable[[Callable[[Sandbox], dict[str, str]]], dict[str, str]]
-"""Runs something in a jail that nobody has used and returns what it returns (`JailedEnv.elsewhere`)."""
-PATIENCE = 10
-"""How many times longer than in the clean repository the tests may take."""
-REMEMBERED = 4096
+Outcomes = Mapping[str, str]
 
+
+class Elsewhere(Protocol):
+    """Runs something in a sandbox that nobody has used and returns what it returns (`JailedEnv.elsewhere`)."""
+
+    def __call__(self, work: Callable[[Sandbox], T]) -> T: ...
+
+
+ROUNDS = 3
+PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
+"""In which rounds a test is altered: in one at least, and in one at least it is not."""
+SECONDS = 30.0
+"""That grading may take, or ten times what the tests take in the clean repository: less than a step of an evaluation."""
+PATIENCE = 10
+SLOW = 3
+"""How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
+REMEMBERED = 4096
+FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
 
 _known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
 """Verdicts by task and graded files: rollouts of one task often end with the same repair."""
 
 
 def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -> Verdict:
-    """Return the verdict on the files an agent left; tests and configuration are the clean repository's."""
+    """Return the verdict on the files an agent left; tests and configuration are the clean repository's.
+
+    SandboxFault only where the clean repository cannot be run either: what the agent's code did is its failure.
+    """
     graded = instance.graded(tree)
     key = (f"{instance.repository.digest} {instance.id}", digest(graded))
     verdict = _known.pop(key, None)  # other threads may forget it meanwhile
     if verdict is None:
-        verdict = _judge(instance, graded, elsewhere)
+        verdict = _Grading(instance, graded, elsewhere).verdict()
     _known[key] = verdict
     while len(_known) > REMEMBERED:
         _known.popitem(last=False)
     return verdict
 
 
-def _judge(instance: Instance, tree: Tree, elsewhere: Elsewhere) -> Verdict:
-    if tree == instance.graded(instance.broken()):
-        return Verdict(False, 0.0, 1.0, "Nothing was changed in the code.")
-    outcomes = elsewhere(lambda jail: _run(jail, instance, tree))
-    first, second = (_share(outcomes, tests) for tests in (instance.fail_to_pass, instance.pass_to_pass))
-    if first < 1 or second < 1:
-        return Verdict(False, first, second, _counted(instance, outcomes))
-    if not _believed(instance, tree, elsewhere):
-        return Verdict(False, 0.0, 0.0, "Tests that have to fail passed, or the other way round: the result was forged.")
-    return Verdict(True, 1.0, 1.0, _counted(instance, outcomes))
+@dataclass
+class _Grading:
+    """One repair on its way to a verdict."""
 
+    instance: Instance
+    tree: Tree
+    elsewhere: Elsewhere
 
-def _run(jail: Sandbox, instance: Instance, tree: Tree) -> dict[str, str]:
-    """Return how each test ended; `missing` where the report does not say."""
-    asked = [*instance.fail_to_pass, *instance.pass_to_pass]
-    files = sorted({test.partition("::")[0] for test in asked})
-    limit = max(jail.limits.timeout, PATIENCE * instance.seconds)
-    try:
-        report = run_files(jail, tree, files, timeout=limit, conftest=instance.repository.conftest)
-    except OSError:  # too many files, or too large, for the jail
-        return dict.fromkeys(asked, "missing")
-    return {test: report.outcomes.get(test, "missing") for test in asked}
+    def verdict(self) -> Verdict:
+        instance = self.instance
+        if self.tree == instance.graded(instance.broken()):
+            return Verdict(False, 0.0, 1.0, "Nothing was changed in the code.")
+        self.known = self._with_two(lambda pair: reference(instance, pair))
+        self.asked = {*instance.fail_to_pass, *instance.pass_to_pass}
+        apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
+        self.clock = Clock(max(SECONDS, PATIENCE * instance.seconds))
+        try:
+            return self._with_two(lambda pair: self._judged(pair, apart))
+        except OSError:  # too many files, or too large, for the sandbox
+            return Verdict(False, 0.0, 0.0, "The tests cannot be run: the files do not fit the sandbox.")
+        except SandboxFault:
+            self.clock.spent = math.inf  # which says nothing of how fast this machine is
+            self._with_two(self._refuse_slow_machines)
+            return Verdict(False, 0.0, 0.0, "The tests came to no end: the code under test broke the sandbox.")
 
+    def _with_two(self, work: Callable[[Pair], T]) -> T:
+        return self.elsewhere(lambda ours: self.elsewhere(lambda theirs: work((ours, theirs))))
 
-def _believed(instance: Instance, tree: Tree, elsewhere: Elsewhere) -> bool:
-    """Return whether altered tests end as they must.
+    def _judged(self, pair: Pair, apart: set[str]) -> Verdict:
+        rng = random.Random(secrets.randbits(64))
+        functions = {function for function, tests in tests_by_function(self.instance).items() if set(tests) & apart}
+        patterns = {function: rng.choice(PATTERNS) for function in sorted(functions & set(self.known.alterations))}
+        tried: dict[Function, tuple[Alteration, Ended]] = {}
+        for number in range(ROUNDS if apart else 0):
+            altered = [function for function, pattern in patterns.items() if pattern[number]]
+            chosen = {function: rng.choice(self.known.alterations[function]) for function in altered}
+            ended = run(self.instance, self.tree, chosen, self.clock, pair)
+            if not self._as_expected(ended, chosen, apart):
+                found = self._as_they_are(pair, apart)
+                if not found.resolved or not self._as_clean(pair, ended, chosen, apart):
+                    return Verdict(False, 0.0, 0.0, FORGED) if found.resolved else found
+            tried |= {function: (alteration, ended) for function, alteration in chosen.items()}
+        if self._still_broken(pair, tried):
+            return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
+        return self._as_they_are(pair, apart, passed=True)
 
-    Twice, each time with about half of the tests made to fail and the others swept; the second time the other way
-    round, so that every test has been both. Which half is nobody's to know, and decides nothing about honest code: the
-    chance is not the world's.
-    """
-    rng = random.Random(secrets.randbits(64))
-    functions = sorted({function_of(test) for test in (*instance.fail_to_pass, *instance.pass_to_pass)})
-    half = {function for function in functions if rng.random() < 0.5}
-    for failing in (half, set(functions) - half):
-        altered, must_fail = _altered(tree, functions, failing, rng)
-        outcomes = elsewhere(lambda jail, altered=altered: _run(jail, instance, altered))
-        expected = {test: "failed" if function_of(test) in must_fail else "passed" for test in outcomes}
-        if outcomes == expected:
-            continue
-        tests = {path: altered[path] for path in {function[0] for function in functions}}
-        clean = instance.graded(instance.base()) | tests  # tests may lean on each other: ask code that is known to be right
-        if outcomes != elsewhere(lambda jail, clean=clean: _run(jail, instance, clean)):
+    def _still_broken(self, pair: Pair, tried: Mapping[Function, tuple[Alteration, Ended]]) -> bool:
+        """Return whether code answers tests of the issue as the broken code does, whenever these have other values.
+
+        Where these answers are no others than the clean code's, they say nothing.
+        """
+        noticing = {function_of(test) for test in self.instance.fail_to_pass}
+        chosen = {function: alteration for function, (alteration, _) in tried.items() if function in noticing}
+        if not chosen:
             return False
-    return True
+        broken = run(self.instance, self.instance.graded(self.instance.mutated()), chosen, Clock(SECONDS), pair)
+        telling = [
+            tried[function][1].heard.get(test) == broken.heard.get(test)
+            for function, alteration in chosen.items()
+            for test, heard in alteration.heard.items()
+            if test in self.instance.fail_to_pass and heard != broken.heard.get(test)
+        ]
+        return bool(telling) and all(telling)
+
+    def _as_expected(self, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+        expected = dict.fromkeys(apart, "passed")
+        for alteration in chosen.values():
+            expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in apart}
+        altered = {test for alteration in chosen.values() for test in alteration.outcomes}
+        return all(ended.outcomes.get(test) == outcome for test, outcome in expected.items()) and all(
+            _decides_no_more(self.known, ended, test) for test in apart - altered
+        )
+
+    def _as_clean(self, pair: Pair, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+        """Return whether the clean code does the same to altered tests, which may lean on one another."""
+        clean = run(self.instance, self.instance.graded(self.instance.base()), chosen, Clock(SECONDS), pair)
+        return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
+
+    def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:
+        """Return the shares of tests that pass as they are; of those apart it may be known."""
+        if passed:
+            outcomes = dict.fromkeys(apart, "passed")
+        else:
+            ended = run(self.instance, self.tree, {}, self.clock, pair)
+            if self.clock.left <= 0:
+                self._refuse_slow_machines(pair)
+                return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
+            outcomes = {test: ended.outcomes.get(test, "") for test in apart if _decides_no_more(self.known, ended, test)}
+        others = sorted(self.asked - apart)
+        if others:
+            outcomes |= shared_process.outcomes(self.instance, self.tree, others, self.clock, self.elsewhere)
+        return self._counted(outcomes)
+
+    def _refuse_slow_machines(self, pair: Pair) -> None:
+        """Raise SandboxFault where the clean code is not run as it should be either: then it is the machine's doing."""
+        clean, clock = self.instance.graded(self.instance.base()), Clock(SECONDS)
+        ended = run(self.instance, clean, {}, clock, pair)
+        slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # by the time that the clean code takes now
+        if (
+            clock.left <= 0
+            or slow
+            or any(ended.outcomes.get(test) != end for test, end in self.known.tests.outcomes.items())
+        ):
+            raise SandboxFault(
+                f"the tests of {self.instance.package} do not run with its clean code: {ended.problem or 'too slow'}"
+            )
+
+    def _counted(self, outcomes: Outcomes) -> Verdict:
+        instance = self.instance
+        parts = ((instance.fail_to_pass, "of the issue"), (instance.pass_to_pass, "that passed before"))
+        passed = [[test for test in tests if outcomes.get(test) == "passed"] for tests, _ in parts]
+        said = "; ".join(
+            f"{len(good)} of {len(tests)} tests {what} pass" for good, (tests, what) in zip(passed, parts, strict=True)
+        )
+        first, second = (len(good) / len(tests) if tests else 1.0 for good, (tests, _) in zip(passed, parts, strict=True))
+        return Verdict(first == second == 1, first, second, f"{said}.")
 
 
-def _altered(
-    tree: Tree, functions: Iterable[tuple[str, ...]], failing: set[tuple[str, ...]], rng: random.Random
-) -> tuple[Tree, set[tuple[str, ...]]]:
-    """Return the tree with altered tests, and which of these now must fail."""
-    changed, must_fail = dict(tree), set[tuple[str, ...]]()
-    by_file: dict[str, list[tuple[str, ...]]] = {}
-    for function in functions:
-        by_file.setdefault(function[0], []).append(function)
-    for path, found in by_file.items():
-        names = {".".join(function[1:]): function for function in found}
-        wanted = {name for name, function in names.items() if function in failing}
-        changed[path], broken = alter(tree[path], wanted, set(names) - wanted, rng)
-        must_fail |= {names[name] for name in broken}
-    return changed, must_fail
+def _decides_no_more(known: Reference, ended: Ended, test: str) -> bool:
+    """Return whether a test had the code under test decide only what it has the clean code decide.
 
-
-def _share(outcomes: Mapping[str, str], tests: Iterable[str]) -> float:
-    asked = list(tests)
-    return sum(outcomes[test] == "passed" for test in asked) / len(asked) if asked else 1.0
-
-
-def _counted(instance: Instance, outcomes: Mapping[str, str]) -> str:
-    parts = [
-        f"{sum(outcomes[test] == 'passed' for test in tests)} of {len(tests)} tests {what} pass"
-        for tests, what in ((instance.fail_to_pass, "of the issue"), (instance.pass_to_pass, "that passed before"))
-    ]
-    return f"{'; '.join(parts)}."
+    An object that equals everything, where the clean code gives a number, would have its own comparison asked.
+    """
+    return ended.judged.get(test, frozenset()) <= known.tests.judged.get(test, frozenset())

@@ -15,7 +15,7 @@ from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import told
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
-from agentgym.sandbox.protocol import MEGABYTE, Limits, Result
+from agentgym.sandbox.protocol import MEGABYTE, BadPath, Limits, Result
 from agentgym.sandbox.world import JailedEnv
 
 LONGEST = 100_000
@@ -157,7 +157,7 @@ class RepositoryEnv(JailedEnv):
             content = self._content(path)
         except IsADirectoryError:
             return self._folder(path)
-        except (OSError, ValueError) as error:
+        except (OSError, BadPath) as error:
             return self.invalid(self._unreadable(path, error))
         text, (first, last) = content.decode("utf-8", "backslashreplace"), read
         count = len(shown.split_lines(text))
@@ -177,7 +177,7 @@ class RepositoryEnv(JailedEnv):
             return self._written(path, new, 1)
         except UnicodeDecodeError:
             return self.invalid(f"{_short(path)} is not UTF-8 text: change it with bash.")
-        except (OSError, ValueError) as error:
+        except (OSError, BadPath) as error:
             return self.invalid(self._unreadable(path, error))
         if not old:
             return self.invalid(f"{_short(path)} is there already: say in old which text to replace.")
@@ -239,6 +239,8 @@ class RepositoryEnv(JailedEnv):
     # Files
 
     def _at(self, path: str) -> str:
+        if "\0" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
+            raise OSError(errno.EINVAL, "it is no file name", path)
         return str(PurePosixPath(self.root) / path)
 
     def _content(self, path: str) -> bytes:
@@ -257,7 +259,7 @@ class RepositoryEnv(JailedEnv):
     def _written(self, path: str, text: str, line: int) -> str | Outcome:
         try:
             self.write(self._at(path), text.encode())
-        except (OSError, ValueError) as error:
+        except (OSError, BadPath) as error:
             return self.invalid(
                 f"{_short(path)} cannot be written: {_plain(error)}.{self.keep()}"
             )  # it may have made folders

@@ -10,7 +10,7 @@ import shlex
 import sys
 import tarfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,15 +23,15 @@ from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.predictions import LONGEST
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, MissingExtra
 from agentgym.sandbox.bubblewrap import package_paths
-from agentgym.sandbox.protocol import Sandbox, SandboxFault
+from agentgym.sandbox.protocol import Sandbox, SandboxFault, missing
 from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import EMBEDDED, Instance, read
 from agentgym.tasks.swe.instance import diff
-from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES, roots
+from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES
 from agentgym.tasks.swe.source import pack, unpack
-from agentgym.tasks.swe.suite import is_protected
+from agentgym.tasks.swe.suite import importable, is_protected, roots
 
 REMEMBERED = 256
 """Folders that are kept for further episodes of their tasks."""
@@ -63,6 +63,13 @@ class SWE(RepositoryEnv):
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
     root = FOLDER
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no sandbox or no pytest."""
+        super().requires()
+        problem = missing(self.backend, GRADING if self.backend != "docker" else (), self.backend_options)
+        if problem:
+            raise MissingExtra(f"SWE cannot run tests here: {problem}")
 
     def load_library(self) -> Library[Instance]:
         if self.data is None:
@@ -153,7 +160,7 @@ class SWE(RepositoryEnv):
 
     def _refuse_copies(self) -> None:
         """Raise BadConfig where the jail has the repository's package installed, bug free."""
-        for name in _importable(self._instance().base()):
+        for name in importable(self._instance().base()):
             if (self.backend, name) in _absent:
                 continue
             look = f"import importlib.util as u; print(u.find_spec({name!r}) is not None)"
@@ -249,19 +256,6 @@ def _pytest_itself() -> dict[str, bytes]:
         files = sorted(path.glob("*.py")) if path.is_dir() else [path]
         found |= {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
     return found
-
-
-def _importable(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the names of the packages and modules in a repository."""
-    found: set[str] = set()
-    for root in roots(tree):
-        for path in tree:
-            parts = Path(path).relative_to(root).parts if Path(path).is_relative_to(root) else ()
-            if len(parts) == 1 and path.endswith(".py") and not is_protected(path):
-                found.add(parts[0].removesuffix(".py"))
-            elif len(parts) == 2 and parts[1] == "__init__.py" and not is_protected(path):
-                found.add(parts[0])
-    return sorted(found)
 
 
 def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:

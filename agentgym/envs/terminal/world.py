@@ -4,6 +4,7 @@ import base64
 import gzip
 import posixpath
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -19,11 +20,13 @@ from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenar
 from agentgym.envs.terminal.settle import settle
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.envs.terminal.tree import below, digest, pack, unpack
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, MissingExtra, unknown
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, Sandbox
 from agentgym.sandbox.world import JailedEnv
 
 NEEDED = ("bash", "python3", "git", "tar", "gzip", "find", "grep", "sed", "awk", "sort", "diff", "env")
+PROGRAMS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+"""Where a sandbox looks for programs."""
 CLOCK = 1_735_732_800
 """What the time of a changed file is set to, plus a minute for each turn: 2025-01-01, 12:00 UTC."""
 PIECE = 60_000
@@ -55,6 +58,13 @@ class Terminal(JailedEnv):
     expert_bound = 0.95
     answers = ("answers",)
     difficulty = 1
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no sandbox, or tasks need a program that this machine lacks."""
+        super().requires()
+        absent = [name for name in NEEDED if self.backend == "bubblewrap" and shutil.which(name, path=PROGRAMS) is None]
+        if absent:
+            raise MissingExtra(f"Terminal needs {', '.join(absent)} and found none: apt install {' '.join(absent)}")
 
     def _check_options(self) -> None:
         super()._check_options()

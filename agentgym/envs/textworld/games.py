@@ -55,7 +55,7 @@ def settings(challenge: str, difficulty: int) -> dict[str, Any]:
 def check_installed() -> None:
     """Raise MissingExtra where the package is missing, BadConfig where its compiler cannot run."""
     if importlib.util.find_spec("textworld") is None:
-        raise MissingExtra(f"rlvr/TextWorld-v0 makes games with a package: {how_to_install('textworld')}")
+        raise MissingExtra(f"rlvr/TextWorld-v0 makes games with the textworld package: {how_to_install('textworld')}")
 
 
 @functools.lru_cache(maxsize=1)

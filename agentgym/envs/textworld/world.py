@@ -51,6 +51,10 @@ class TextWorld(TextEnv):
     random_bound = 0.3
     expert_bound = 0.9
 
+    def requires(self) -> None:
+        super().requires()
+        games.check_installed()
+
     def _check_options(self) -> None:
         self.challenge = (self.challenge,) if isinstance(self.challenge, str) else tuple(self.challenge)
         super()._check_options()
@@ -59,7 +63,6 @@ class TextWorld(TextEnv):
         for name in self.challenge:
             if name not in games.CHALLENGES:
                 raise unknown("challenge of TextWorld", name, games.CHALLENGES)
-        games.check_installed()
 
     def setup(self) -> None:
         self._game: Any = None

@@ -8,6 +8,7 @@ from typing import Protocol
 from xml.etree import ElementTree
 
 from agentgym.tasks.swe.source import pack
+from agentgym.tasks.swe.suite import roots
 
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 """What a jail must be given for this: `take(packages=PACKAGES)`."""
@@ -80,12 +81,6 @@ def run_files(
     except OSError:
         return Report(seconds=ended.seconds, problem=f"no report (status {ended.exit_code}): {ended.text[-2000:].strip()}")
     return _read(document, ended)
-
-
-def roots(tree: Mapping[str, bytes]) -> list[str]:
-    """Return the folders that code is imported from: the repository itself, and `src` where packages lie in it."""
-    has_src = any(path.startswith("src/") and path.endswith(".py") for path in tree) and "src/__init__.py" not in tree
-    return ["", "src"] if has_src else [""]
 
 
 _PROGRAM = """

@@ -29,6 +29,25 @@ def is_cache(path: str) -> bool:
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in PurePosixPath(path).parts
 
 
+def roots(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the folders that code is imported from: the repository itself, and `src` where packages lie in it."""
+    has_src = any(path.startswith("src/") and path.endswith(".py") for path in tree) and "src/__init__.py" not in tree
+    return ["", "src"] if has_src else [""]
+
+
+def importable(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the names of the packages and modules in a repository."""
+    found: set[str] = set()
+    for root in roots(tree):
+        for path in tree:
+            parts = PurePosixPath(path).relative_to(root).parts if PurePosixPath(path).is_relative_to(root) else ()
+            if len(parts) == 1 and path.endswith(".py") and not is_protected(path):
+                found.add(parts[0].removesuffix(".py"))
+            elif len(parts) == 2 and parts[1] == "__init__.py" and not is_protected(path):
+                found.add(parts[0])
+    return sorted(found)
+
+
 def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
     """Return a tree without the functions of some tests; with all their parameters, where they have any."""
     changed = dict(tree)

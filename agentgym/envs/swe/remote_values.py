@@ -1,0 +1,235 @@
+"""What crosses from process to process by value, and the lists, dictionaries and sets that both have. Standard library."""
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
+import collections
+import datetime
+import decimal
+import fractions
+import importlib
+import operator
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Pack = Callable[[Any], Any]
+DATA = (tuple, str, int, float, bytes)
+"""Types whose subclasses are data here too: the value crosses with the object."""
+MODULES = (
+    *("builtins", "collections", "datetime", "decimal", "fractions", "math", "operator", "enum", "uuid", "pathlib"),
+    *("json.decoder", "string", "re", "collections.abc"),
+)
+"""Modules whose classes and functions are the same at both ends."""
+LIBRARIES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "py", "pluggy", "agentgym"}
+SHARED: dict[type, Callable[..., Any]] = {
+    kind: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)
+}
+SHARED[collections.defaultdict] = collections.defaultdict
+_BY_NAME = {kind.__name__: kind for kind in SHARED}
+DEEPEST = 8
+"""Levels of nesting in what `written` tells."""
+MOST = 100_000
+"""Lists, dictionaries and sets in the course of one test."""
+_SINGLE: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_MANY: dict[str, Callable[[Any], Any]] = {
+    "t": tuple,
+    "z": frozenset,
+    "s": lambda three: slice(*three),
+    "r": lambda three: range(*three),
+}
+_ONE: dict[str, Callable[[Any], Any]] = {
+    "f": float.fromhex,
+    "i": lambda text: int(text, 16),
+    "c": lambda pair: complex(float.fromhex(pair[0]), float.fromhex(pair[1])),
+    "b": bytes.fromhex,
+    "decimal": decimal.Decimal,
+    "fraction": lambda pair: fractions.Fraction(pair[0], pair[1]),
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timedelta": lambda three: datetime.timedelta(*three),
+    "path": pathlib.PurePosixPath,
+    "file": pathlib.Path,
+    "single": _SINGLE.__getitem__,
+}
+_TO: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    float: ("f", float.hex),
+    complex: ("c", lambda one: [one.real.hex(), one.imag.hex()]),
+    bytes: ("b", bytes.hex),
+    decimal.Decimal: ("decimal", str),
+    fractions.Fraction: ("fraction", lambda one: [one.numerator, one.denominator]),
+    datetime.date: ("date", datetime.date.isoformat),
+    datetime.datetime: ("datetime", datetime.datetime.isoformat),
+    datetime.time: ("time", datetime.time.isoformat),
+    datetime.timedelta: ("timedelta", lambda one: [one.days, one.seconds, one.microseconds]),
+    pathlib.PurePosixPath: ("path", str),
+    pathlib.PosixPath: ("file", str),
+    type(...): ("single", lambda _: "Ellipsis"),
+    type(NotImplemented): ("single", lambda _: "NotImplemented"),
+}
+
+
+def packed(value: Any, pack: Pack) -> tuple[Any] | None:
+    """Return immutable data as JSON can hold it, in a tuple; None for anything else."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or (kind is int and -(1 << 53) < value < 1 << 53):
+        return (value,)
+    if kind is int:
+        return ({"i": hex(value)},)
+    if kind in _TO:
+        tag, how = _TO[kind]
+        return ({tag: how(value)},)
+    if kind is tuple or kind is frozenset:
+        return ({"t" if kind is tuple else "z": [pack(one) for one in value]},)
+    if kind is slice or kind is range:
+        return ({kind.__name__[0]: [pack(value.start), pack(value.stop), pack(value.step)]},)
+    if kind is re.Pattern:
+        return ({"pattern": [pack(value.pattern), value.flags]},)
+    return None
+
+
+def unpacked(packed: Any, unpack: Pack) -> Any:
+    """Return the data that was packed; TypeError, ValueError or KeyError for what never was."""
+    if packed is None or type(packed) in (bool, int, str):
+        return packed
+    ((tag, content),) = packed.items()
+    if tag in _MANY:
+        return _MANY[tag]([unpack(one) for one in content])
+    if tag == "n":
+        return resolved(content)
+    if tag == "pattern":
+        return re.compile(unpack(content[0]), content[1])
+    return _ONE[tag](content)
+
+
+def plain(value: Any, base: type) -> Any:
+    """Return the value of an object whose class is derived from one of data."""
+    if base is tuple:
+        return tuple(tuple.__iter__(value))
+    return {str: lambda: str.__str__(value), int: lambda: int.__index__(value), float: lambda: float.__float__(value)}.get(
+        base, lambda: bytes.__getitem__(value, slice(None))
+    )()
+
+
+def written(value: Any, depth: int = 0) -> str:
+    """Return what is data in a value, as text; the names of classes stand for the rest, and for what is nested deep."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str) or kind in _TO:
+        return repr(value)
+    if depth > DEEPEST or (kind not in SHARED and kind not in (tuple, frozenset)):
+        return kind.__name__
+    inner = [written(one, depth + 1) for one in _flat(value)]
+    return f"{kind.__name__}[{','.join(sorted(inner) if isinstance(value, set | frozenset) else inner)}]"
+
+
+def standard(kind: type) -> Any:
+    """Return the name of a class that both ends have; None for others."""
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    return {"n": name} if kind.__module__ in MODULES and _looked_up(name) is kind else None
+
+
+def named(function: Any) -> Any:
+    """Return the name of a function of the standard library; None for others."""
+    module = getattr(function, "__module__", None)
+    name = f"{module}:{getattr(function, '__qualname__', '')}"
+    return {"n": name} if module in MODULES and _looked_up(name) is function else None
+
+
+def resolved(name: Any) -> Any:
+    """Return the class that a name stands for, or the function where one is asked for."""
+    found = _looked_up(name)
+    if found is None:
+        raise ValueError(f"{name!r} names no class of the standard library")
+    return found
+
+
+def _looked_up(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        return operator.attrgetter(path)(importlib.import_module(module)) if module in MODULES else None
+    except AttributeError:
+        return None
+
+
+class Shared:
+    """Lists, dictionaries and sets that both ends have, and what is new in them since control passed."""
+
+    def __init__(self, *, odd: bool) -> None:
+        self.next, self.start = int(odd), int(odd)
+        self.held: dict[int, list[Any]] = {}
+        """By number: the object and what it held when control passed."""
+        self.numbers: dict[int, int] = {}
+        self.filling: set[int] = set()
+
+    def forget(self) -> None:
+        """Begin anew; numbers are not used again."""
+        self.held.clear()
+        self.numbers.clear()
+
+    def number(self, value: Any) -> int:
+        """Return the number of an object, which from now on both ends have."""
+        number = self.numbers.get(id(value))
+        if number is None:
+            number, self.next = self.next, self.next + 2
+            self._hold(number, value, None)
+        return number
+
+    def changed(self, pack: Pack) -> list[Any]:
+        """Return what the other end does not know yet."""
+        told: list[Any] = []
+        done: set[int] = set()
+        while left := [number for number in self.held if number not in done]:  # to pack one may bring others
+            for number in left:
+                done.add(number)
+                value, before = self.held[number]
+                now = _flat(value)
+                if number in self.filling or (
+                    before is not None and len(now) == len(before) and all(map(operator.is_, now, before))
+                ):
+                    continue
+                self.held[number][1] = now
+                factory = pack(value.default_factory) if type(value) is collections.defaultdict else None
+                told.append([number, type(value).__name__, [pack(one) for one in now], factory])
+        return told
+
+    def change(self, told: list[Any], unpack: Pack) -> None:
+        """Take over what the other end tells."""
+        for number, kind, _, factory in told:
+            if number not in self.held:
+                if len(self.held) > MOST or type(number) is not int:
+                    raise ValueError("too many lists")
+                given = [unpack(factory)] if kind == "defaultdict" else []
+                self._hold(number, _BY_NAME[kind](*given), [])
+        self.filling = {number for number, *_ in told}
+        for number, _, packed_items, _ in told:
+            items = [unpack(one) for one in packed_items]
+            _fill(self.held[number][0], items)
+        for number, *_ in told:
+            self.held[number][1] = _flat(self.held[number][0])
+        self.filling = set()
+
+    def _hold(self, number: int, value: Any, before: list[Any] | None) -> None:
+        self.held[number] = [value, before]
+        self.numbers[id(value)] = number
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [one for pair in value.items() for one in pair]
+    return list(value)
+
+
+def _fill(value: Any, items: list[Any]) -> None:
+    if isinstance(value, list | bytearray):
+        value[:] = items
+        return
+    value.clear()
+    if isinstance(value, dict):
+        for key, item in zip(items[::2], items[1::2], strict=True):
+            value[key] = item
+    elif isinstance(value, set):
+        value.update(items)
+    else:
+        value.extend(items)
