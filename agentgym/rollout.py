@@ -16,7 +16,7 @@ from agentgym.core import Task, TextEnv
 from agentgym.episode import Episode, append_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.seeding import derive
-from agentgym.workers import PLAYERS, LocalWorld, Workers, World
+from agentgym.workers import LocalWorld, Workers, World
 
 Factory = Callable[[], TextEnv]
 ENDS = {"context": "context", "silent": "failure"}
@@ -274,9 +274,8 @@ async def _play(
         started = time.perf_counter()
         role = world.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
-        peek = await world.peek(getattr(agent, "asks", PLAYERS)) if agent.engine is None else world.env
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        turn = await talk.take(observation, info, env=peek, seed=seed, session=session)
+        turn = await talk.take(observation, info, env=world.env, seed=seed, session=session)
         if turn.finish in ENDS:
             episode.reason, episode.success = ENDS[turn.finish], False
             break
