@@ -85,6 +85,10 @@ class TrainConfig:
     """Episodes per group."""
     concurrency: int = 128
     """Episodes in flight."""
+    workers: int = 2
+    """Worker processes (of each process) for an environment whose steps may wait for something outside, as a browser's."""
+    step_seconds: float = 60.0
+    """Seconds that one step or reset of the environment may take."""
     temperature: float = 1.0
     """Sampling temperature, in rollouts and in the loss."""
     turn_tokens: int = 24
@@ -235,6 +239,8 @@ class TrainConfig:
             ("warm_episodes", "no expert"),
             ("prompt", "a prompt of its own"),
             ("horizon", "an end of its own"),
+            ("workers", "an environment of its own"),
+            ("step_seconds", "an environment of its own"),
         ):
             if getattr(self, name) != getattr(type(self), name):
                 raise BadConfig(f"{name} does nothing with agent {self.agent!r}, which has {what}: leave it out")
@@ -304,6 +310,8 @@ LEAST = {
     "tasks_per_step": 1,
     "group_size": 1,
     "concurrency": 1,
+    "workers": 1,
+    "step_seconds": 0.001,
     "turn_tokens": 1,
     "minibatches": 1,
     "epochs": 1,
