@@ -298,7 +298,7 @@ async def _play(
         observation, turn.reward, terminated, truncated, info = await world.step(turn.action, step_seconds)
         turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
         turn.seconds = time.perf_counter() - started
-        episode.turns.append(turn)
+        episode.add(turn)
         over = terminated or truncated
         if over:
             episode.reason, episode.success = info["reason"], info["success"]

@@ -65,8 +65,11 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def first_fault(episodes: list[Episode]) -> str:
     """Return the last line of the first fault's error; nothing without one."""
-    errors = [(episode.error or episode.reason).strip() for episode in episodes if episode.fault]
-    return errors[0].split("\n")[-1] if errors else ""
+    for episode in episodes:
+        if episode.fault:  # an environment says its reason in the turn
+            said = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
+            return said.strip().split("\n")[-1]
+    return ""
 
 
 def uniform(group: Group) -> bool:
