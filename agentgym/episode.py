@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
 from agentgym.errors import BadData
 from agentgym.folders import hold
+from agentgym.prompt_ids import shared
 
 FORMAT = 1
 FAULTS = ("timeout", "crash", "engine")
@@ -24,8 +25,8 @@ class Turn:
     """The world's state before the action; None where it cannot be read."""
     admissible: int | None = None
     """How many commands were admissible before the action."""
-    prompt_ids: list[int] = field(default_factory=list[int])
-    """The exact tokens the model was given."""
+    prompt_ids: Sequence[int] = field(default_factory=list[int])
+    """The exact tokens the model was given; in an episode, a `Prompt` that shares its beginning with those before it."""
     output_ids: list[int] = field(default_factory=list[int])
     """The exact tokens it sampled, stop token included."""
     logprobs: list[float] = field(default_factory=list[float])
@@ -110,19 +111,26 @@ class Episode:
         """Whether something other than the model ended the episode: never trained on, never a failure."""
         return self.reason in FAULTS
 
+    def add(self, turn: Turn) -> None:
+        """Append a turn; its prompts are kept as what they add to the ones before them."""
+        before = self.turns[-1].prompt_ids if self.turns else ()
+        for call in turn.calls:
+            before = call.prompt_ids = shared(before, call.prompt_ids)
+        self.turns.append(turn)
+
     def to_json(self) -> str:
         """Return one JSON line; each prompt is kept as what it adds to the tokens before it."""
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
         held: list[int] = []
         turns: list[dict[str, Any]] = []
         for turn in self.turns:
-            entry = asdict(turn)
-            notes = entry.pop("notes")
-            for call, written in zip(turn.calls, [*notes, entry], strict=True):
-                shared = _common_prefix(held, call.prompt_ids)
-                written["prompt_ids"] = [shared, call.prompt_ids[shared:]]
-                held = call.prompt_ids + call.output_ids
-            turns.append({**entry, "notes": notes} if notes else entry)
+            *notes, entry = (_shallow(call) for call in turn.calls)
+            for written in (*notes, entry):
+                prompt = list(written["prompt_ids"])
+                common = _common_prefix(held, prompt)
+                written["prompt_ids"] = [common, prompt[common:]]
+                held = prompt + written["output_ids"]
+            turns.append({**entry, "notes": [{**note, "notes": []} for note in notes]} if notes else entry)
         line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
         try:
             line.encode()
@@ -139,16 +147,18 @@ class Episode:
                 raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
             _check(raw)
             held: list[int] = []
-            turns: list[Turn] = []
-            for entry in raw.pop("turns"):
+            turns = raw.pop("turns")
+            episode = Episode(**raw)
+            for entry in turns:
                 calls: list[Turn] = []
                 for written in (*entry.pop("notes", ()), entry):
-                    shared, added = written.pop("prompt_ids")
-                    calls.append(Turn(prompt_ids=held[:shared] + added, **written))
-                    held = calls[-1].prompt_ids + calls[-1].output_ids
-                turns.append(calls.pop())
-                turns[-1].notes = calls
-            return Episode(turns=turns, **raw)
+                    common, added = written.pop("prompt_ids")
+                    calls.append(Turn(prompt_ids=held[:common] + added, **written))
+                    held = [*calls[-1].prompt_ids, *calls[-1].output_ids]
+                turn = calls.pop()
+                turn.notes = calls
+                episode.add(turn)
+            return episode
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             if isinstance(error, BadData):
                 raise
@@ -251,6 +261,11 @@ def _check(raw: dict[str, Any]) -> None:
         raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
     if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:
         raise TypeError("success must be true, false or null, and attempt an integer")
+
+
+def _shallow(call: Turn) -> dict[str, Any]:
+    """Return the fields of a call without its notes; nothing is copied."""
+    return {f.name: getattr(call, f.name) for f in fields(call) if f.name != "notes"}
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -16,7 +16,7 @@ from agentgym.core import Task, TextEnv
 from agentgym.episode import Episode, append_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.seeding import derive
-from agentgym.workers import PLAYERS, LocalWorld, Workers, World
+from agentgym.workers import LocalWorld, Workers, World
 
 Factory = Callable[[], TextEnv]
 ENDS = {"context": "context", "silent": "failure"}
@@ -84,6 +84,7 @@ async def acollect(
     workers: int = 2,
     lockstep: bool = False,
     timings: dict[str, float] | None = None,
+    repeats: Sequence[int] = (),
 ) -> list[Episode]:
     """Play `attempts` episodes of every task, `concurrency` at a time, and return them in order.
 
@@ -92,13 +93,14 @@ async def acollect(
     (task id, attempt) pairs that need not be played. A fault is retried once; BadConfig and EngineDead, which no episode
     would escape, end the rollout. Worlds that block run in `workers`
     processes. `lockstep` makes all episodes wait for one another at every turn: for comparison only.
-    `timings["world"]` grows by the seconds spent in worlds of this process.
+    `timings["world"]` grows by the seconds spent in worlds of this process. A task that comes again is played with other
+    seeds, in a group of its own; `repeats` says of each task how often it came before, where that was elsewhere.
     """
     if concurrency < 1 or attempts < 1:
         raise BadConfig(f"concurrency is {concurrency} and attempts is {attempts}; both must be at least 1")
     make, env_id = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
     probe = make()
-    jobs = _jobs(probe, tasks, attempts, seed, group_prefix, skip)
+    jobs = _jobs(probe, tasks, attempts, seed, group_prefix, skip, repeats)
     gate, pool = _Gate() if lockstep else None, Workers(make, workers) if probe.blocking else None
     run = _Run(agent, env_id, make, horizon, step_seconds, progress, gate, pool, {} if timings is None else timings)
     await _play_all(run, jobs, probe, concurrency, out)
@@ -152,15 +154,23 @@ def _jobs(
     seed: int,
     group_prefix: str,
     skip: Collection[tuple[str, int]],
+    repeats: Sequence[int],
 ) -> list[tuple[int, Job]]:
     """Return what is to be played, numbered in the order of tasks and attempts."""
     chosen = probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
-    pairs = [(task, attempt) for task in chosen for attempt in range(attempts)]
+    ids = [task.id for task in chosen]
+    repeats = repeats or [ids[:place].count(name) if len(set(ids)) < len(ids) else 0 for place, name in enumerate(ids)]
+    triples = [(task, again, n) for task, again in zip(chosen, repeats, strict=True) for n in range(attempts)]
     return [
-        (index, Job(task, attempt, seed, group_prefix + task.id))
-        for index, (task, attempt) in enumerate(pairs)
-        if (task.id, attempt) not in skip
+        (index, Job(task, n, derive("again", seed, again) if again else seed, group_of(group_prefix, task, again)))
+        for index, (task, again, n) in enumerate(triples)
+        if (task.id, n) not in skip
     ]
+
+
+def group_of(prefix: str, task: Task, again: int) -> str:
+    """Return the group of a task's attempts: one of its own each time that the task comes."""
+    return f"{prefix}{task.id}~{again}" if again else prefix + task.id
 
 
 async def _play_all(
@@ -274,9 +284,8 @@ async def _play(
         started = time.perf_counter()
         role = world.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
-        peek = await world.peek(getattr(agent, "asks", PLAYERS)) if agent.engine is None else world.env
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        turn = await talk.take(observation, info, env=peek, seed=seed, session=session)
+        turn = await talk.take(observation, info, env=world.env, seed=seed, session=session)
         if turn.finish in ENDS:
             episode.reason, episode.success = ENDS[turn.finish], False
             break
@@ -289,7 +298,7 @@ async def _play(
         observation, turn.reward, terminated, truncated, info = await world.step(turn.action, step_seconds)
         turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
         turn.seconds = time.perf_counter() - started
-        episode.turns.append(turn)
+        episode.add(turn)
         over = terminated or truncated
         if over:
             episode.reason, episode.success = info["reason"], info["success"]

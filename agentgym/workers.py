@@ -1,25 +1,23 @@
 """Where worlds live during a rollout: in this process, or, if they may block, in worker processes."""
 
 import asyncio
-import itertools
 import multiprocessing
 import queue
 import signal
 import threading
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from agentgym.actions import Tool
 from agentgym.core import TextEnv
 from agentgym.errors import Fault
 
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
-PLAYERS = ("oracle", "expert")
-"""Who of a world can be asked what to do next."""
+T = TypeVar("T")
 
 
 class World(Protocol):
@@ -27,7 +25,7 @@ class World(Protocol):
 
     @property
     def env(self) -> Any:
-        """The world itself, where it is in this process."""
+        """What agents that are part of the environment ask: the environment, or its stand-in for another process."""
 
     @property
     def limit(self) -> int:
@@ -57,9 +55,6 @@ class World(Protocol):
         """Carry out one action within so many seconds."""
         ...
 
-    async def peek(self, asked: Sequence[str]) -> Any:
-        """Return what agents that are part of the world may look at; `asked` names players of it that are asked."""
-
     def close(self) -> None:
         """Free what the world holds."""
 
@@ -88,12 +83,8 @@ class LocalWorld:
         with time_limit(seconds, "step"):
             result = self.env.step(action)
         self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
-        self.role = self.env.role
+        self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
         return result
-
-    async def peek(self, asked: Sequence[str]) -> Any:
-        """Return the world itself, for agents that are part of it."""
-        return self.env
 
     def close(self) -> None:
         """Free what the world holds."""
@@ -226,10 +217,10 @@ class _Process:
 class RemoteWorld:
     """A world in a worker process."""
 
-    env = None
-
     def __init__(self, process: _Process) -> None:
         self.process = process
+        self.env = self
+        self.seconds = 60.0
         self.number = process.next_world
         process.next_world += 1
         process.worlds += 1
@@ -239,6 +230,7 @@ class RemoteWorld:
 
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
+        self.seconds = seconds
         result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 60)  # 60: its start
         self.limit, self.role, self.totals, self.tools = status
         return result
@@ -249,39 +241,13 @@ class RemoteWorld:
         self.limit, self.role, self.totals, self.tools = status
         return result
 
-    async def peek(self, asked: Sequence[str]) -> Any:
-        """Return a stand-in that knows what those that are asked would do next."""
-        return Peek(self.tools, *await self.process.ask(self.number, ("peek", tuple(asked)), 60))
+    async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return `function(env, *arguments)`, computed in the environment's process."""
+        return await self.process.ask(self.number, ("consult", function, arguments), self.seconds)
 
     def close(self) -> None:
         """Free the world."""
         self.process.release(self.number)
-
-
-class Peek:
-    """What an agent that is part of the world may see of a world in another process."""
-
-    def __init__(self, tools: Mapping[str, Tool], commands: list[str] | None, said: Mapping[str, list[str] | None]) -> None:
-        self.tools = tools
-        self._commands, self._said = commands, said
-
-    def admissible(self) -> list[str] | None:
-        """Return the commands that are valid now."""
-        return self._commands
-
-    def oracle(self) -> Iterator[str]:
-        """Yield the oracle's next action."""
-        return self._next("oracle")
-
-    def expert(self) -> Iterator[str]:
-        """Yield the expert's next action."""
-        return self._next("expert")
-
-    def _next(self, name: str) -> Iterator[str]:
-        said = self._said.get(name)
-        if said is None:
-            raise NotImplementedError(f"the world has no {name}, or its agent does not name it in `asks`")
-        return iter(said)
 
 
 def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
@@ -322,15 +288,7 @@ def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Call
 
 
 def _answer(env: TextEnv, request: list[Any]) -> Any:
-    if request[0] == "peek":
-        return env.admissible(), {name: _first(getattr(env, name)) for name in request[1]}
+    if request[0] == "consult":
+        return request[1](env, *request[2])
     result = env.reset(seed=request[1], options=request[2]) if request[0] == "reset" else env.step(request[1])
     return result, (env.limit, env.role, dict(env.totals), dict(env.tools))
-
-
-def _first(actions: Callable[[], Iterator[str]]) -> list[str] | None:
-    """Return what is to be done next, nothing where that is not known; None where nobody knows anything."""
-    try:
-        return list(itertools.islice(actions(), 1))
-    except NotImplementedError:
-        return None

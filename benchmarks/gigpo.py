@@ -20,9 +20,12 @@ ARMS = {
     "grpo": {"credit": "grpo", "credit_options": {"penalty": 0.01, "penalty_order": "before"}},
     "gigpo-observation": {
         "credit": "gigpo",
-        "credit_options": {"penalty": 0.01, "anchor": "observation", "step_weight": 1.0},
+        "credit_options": {"penalty": 0.01, "penalty_order": "before", "anchor": "observation", "step_weight": 1.0},
     },
-    "gigpo-state": {"credit": "gigpo", "credit_options": {"penalty": 0.01, "anchor": "state", "step_weight": 1.0}},
+    "gigpo-state": {
+        "credit": "gigpo",
+        "credit_options": {"penalty": 0.01, "penalty_order": "before", "anchor": "state", "step_weight": 1.0},
+    },
 }
 GRID = [(lr, clip) for lr in (5e-4, 1e-3, 2e-3) for clip in (0.2, 0.3)]
 GRID_SEEDS = (100,)  # never used in the final comparison

@@ -31,6 +31,7 @@ from agentgym.engines.hf import HFEngine
 from agentgym.episode import Episode
 from agentgym.trainers import warm
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.draws import Draw
 from agentgym.trainers.policy import init_policy, load_policy
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import Learner, Scorer, imitate
@@ -46,7 +47,7 @@ def demonstrations(model: Any, tokenizer: Any, updates: int) -> list[list[Episod
     """Return a batch of demonstrations for each update, as the warm start makes them."""
     agent = ChatAgent(HFEngine(model, tokenizer, slots=1), tokenizer, prompt="bare", turn_tokens=16)
     world = agentgym.make(CONFIG.env, **CONFIG.env_options)
-    tasks = [[world.numbered(update * BATCH + i, "train") for i in range(BATCH)] for update in range(updates)]
+    tasks = [[Draw(world.numbered(update * BATCH + i, "train")) for i in range(BATCH)] for update in range(updates)]
     return [asyncio.run(warm.demonstrate(agent, CONFIG, batch, update)) for update, batch in enumerate(tasks)]
 
 

@@ -1,6 +1,9 @@
 """Episodes are written as JSON lines and come back as they were."""
 
+import copy
 import json
+import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -96,3 +99,59 @@ def test_values_of_another_kind_are_refused_with_their_line(change: dict[str, ob
 def test_endless_nesting_is_no_episode():
     with pytest.raises(BadData, match="not an episode"):
         Episode.from_json('{"format": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 500), max_size=4), st.integers(0, 4)), max_size=6))
+def test_prompts_of_an_episode_are_what_they_were_however_they_go_on(steps):
+    """Each prompt goes on from the one before, from its beginning, or anew; forks of an episode go on apart."""
+    one, other, held, wanted = Episode("e", "t", "t", 0), Episode("e", "t", "t", 0), [], []
+    for kind, fresh, cut in steps:
+        prompt = [held + fresh, held[:cut] + fresh, fresh, held][kind]
+        wanted.append(prompt)
+        held = [*prompt, 7]
+        for episode in (one, other) if kind else (one,):
+            episode.add(Turn("o", prompt_ids=list(prompt), output_ids=[7]))
+    assert [turn.prompt_ids for turn in one.turns] == wanted
+    assert [list(turn.prompt_ids) for turn in Episode.from_json(one.to_json()).turns] == wanted
+    for prompt, turn in zip(wanted, one.turns, strict=True):
+        kept = turn.prompt_ids
+        assert (len(kept), kept[:2], kept[1:], kept[::-1]) == (len(prompt), prompt[:2], prompt[1:], prompt[::-1])
+        assert kept + [1] == [*prompt, 1] and [1] + kept == [1, *prompt]  # noqa: RUF005  # sums are what is tested
+        assert pickle.loads(pickle.dumps(kept)) == prompt
+    assert [list(t.prompt_ids) for t in other.turns] == [w for w, (kind, _, _) in zip(wanted, steps, strict=True) if kind]
+
+
+def long_episode():
+    """43 turns to 32,000 tokens."""
+    episode, held = Episode("e", "t", "t", 0), []
+    for number in range(43):
+        prompt = [*held, *(1000 + (number * 700 + k) % 5000 for k in range(700))]
+        episode.add(Turn("o" * 2000, prompt_ids=prompt, output_ids=[5] * 44, logprobs=[-0.5] * 44))
+        held = [*prompt, *episode.turns[-1].output_ids]
+    return episode
+
+
+def test_an_episode_costs_what_its_turns_add():
+    tracemalloc.start()
+    episode = long_episode()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(episode.turns[-1].prompt_ids) > 31_000
+    assert used < 1.6e6  # 7 MB where each turn holds a list of its own
+
+
+def test_a_long_episode_is_written_without_copying_its_prompts(monkeypatch):
+    copied = []
+    monkeypatch.setattr(copy, "deepcopy", lambda value, *_: copied.append(value) or value)
+    line = long_episode().to_json()
+    assert not copied
+    assert sum(len(turn["prompt_ids"][1]) for turn in json.loads(line)["turns"]) == 43 * 700
+
+
+def test_notes_are_written_as_before():
+    turn = Turn("o", prompt_ids=[1, 2, 9], output_ids=[4], notes=[Turn("n", prompt_ids=[1], output_ids=[2])])
+    episode = Episode("e", "t", "t", 0)
+    episode.add(turn)
+    (written,) = json.loads(episode.to_json())["turns"]
+    assert written["prompt_ids"] == [2, [9]] and written["notes"][0]["prompt_ids"] == [0, [1]]
+    assert written["notes"][0]["notes"] == [] and Episode.from_json(episode.to_json()) == episode

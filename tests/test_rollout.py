@@ -9,12 +9,16 @@ from dataclasses import dataclass
 import pytest
 
 import agentgym
-from agentgym.agents import OracleAgent
+from agentgym.agents import OracleAgent, consult
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout import acollect, collect, play_out
+
+
+def next_of_expert(env):
+    return next(iter(env.expert()))
 
 
 @dataclass
@@ -26,7 +30,7 @@ class Talk:
     async def take(self, observation, info, *, env, seed, session):
         self.turns += 1
         await asyncio.sleep(0)
-        return Turn(observation, action=next(iter(env.expert())), extra={"seed": seed})
+        return Turn(observation, action=await consult(env, next_of_expert), extra={"seed": seed})
 
     def fork(self):
         return Talk(self.turns)

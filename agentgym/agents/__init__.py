@@ -15,6 +15,7 @@ EXPORTS = {
     "HumanAgent": "agentgym.agents.players",
     "Demonstrator": "agentgym.agents.demonstrator",
     "Noise": "agentgym.agents.players",
+    "consult": "agentgym.agents.base",
 }
 
 

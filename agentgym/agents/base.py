@@ -1,12 +1,31 @@
 """What stands between a world's text and a model: an agent is configuration, a conversation the state of one episode."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self, TypeVar
+
+import gymnasium
 
 from agentgym.actions import Tool
 from agentgym.core import Task, TextEnv
 from agentgym.engines import ChatEngine, Completion, Sampling, TokenEngine
 from agentgym.episode import Turn
+
+T = TypeVar("T")
+
+
+class Elsewhere(Protocol):
+    """An environment in another process."""
+
+    async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return `function(env, *arguments)`, computed in the environment's own process; all of it must pickle."""
+        ...
+
+
+async def consult(env: TextEnv | Elsewhere, function: Callable[..., T], *arguments: Any) -> T:
+    """Return `function(env, *arguments)`, computed where the environment lives: here, or in a worker process."""
+    if isinstance(env, gymnasium.Env):  # a user's wrapper is one too
+        return function(env, *arguments)
+    return await env.consult(function, *arguments)
 
 
 class Conversation(Protocol):
@@ -16,10 +35,11 @@ class Conversation(Protocol):
         """Answer an observation: a Turn with what the agent acted on and what it does.
 
         `seed` is a function of (run seed, task, attempt, turn) and all randomness comes from it; `session` names the
-        episode to the engine. `env` is for agents that are part of the world (oracle, expert): a model's agent never
-        touches it. `turn.action` goes to the world; the rollout fills in what that brought. When the prompt no longer
-        fits the model's context the turn has `finish == "context"`, where a player knows nothing to do it has
-        `finish == "silent"`; no action is carried out then.
+        episode to the engine. `env` is for agents that are part of the environment (oracle, expert), which ask it through
+        `consult`: it may be in another process. A model's agent never touches it. `turn.action` goes to the environment;
+        the rollout fills in what that brought. When the prompt no longer fits the model's context the turn has
+        `finish == "context"`; where a policy knows nothing to do it has `finish == "silent"`. No action is carried out
+        then.
         """
         ...
 

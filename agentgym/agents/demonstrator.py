@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.actions import Tool
+from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
-from agentgym.agents.players import ExpertAgent, ExpertTalk, Noise, silent
+from agentgym.agents.players import ExpertTalk, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Completion
@@ -22,7 +23,6 @@ class Demonstrator:
     """
 
     engine = None
-    asks = ExpertAgent.asks
 
     def __init__(self, agent: TokenAgent, noise: Noise | None = None, *, thought: str = "") -> None:
         if not agent.demonstrable:
@@ -60,9 +60,11 @@ class DemonstrationTalk:
     def __init__(self, demonstrator: Demonstrator, talk: TokenTalk, expert: ExpertTalk) -> None:
         self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(
+        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+    ) -> Turn:
         """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
-        choice = self._expert.choose(env, info, seed)
+        choice = await self._expert.choose(env, info, seed)
         if choice is None:
             return silent(observation)
         prompt = self.talk.prompt(observation, info)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from agentgym.actions import Tool, spell
+from agentgym.agents.base import Elsewhere, consult
 from agentgym.core import Task, TextEnv
 from agentgym.engines import Sampling
 from agentgym.episode import Turn
@@ -61,16 +62,16 @@ class _Player:
 
     engine = None
     sampling = Sampling()
-    asks: tuple[str, ...] = ()
-    """Whom of the world it asks: a world in another process answers for these alone."""
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
         """Start an episode."""
         return self
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(
+        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+    ) -> Turn:
         """Answer an observation; see `Conversation.take`."""
-        action = self.choose(env, info, generator("player", seed))
+        action = await consult(env, self.choose, info, generator("player", seed))
         return silent(observation) if action is None else Turn(observation, text=action, action=action)
 
     def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
@@ -85,11 +86,9 @@ class _Player:
 class OracleAgent(_Player):
     """Plays the world's own solution, asked for anew at every turn; it may know everything."""
 
-    asks = ("oracle",)
-
     def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
         """Return the next action of a correct solution; None where the world knows none any more."""
-        return next(iter(env.oracle()), None)
+        return _next_of_oracle(env)
 
 
 class RandomAgent(_Player):
@@ -110,8 +109,6 @@ class RandomAgent(_Player):
 class ExpertAgent(_Player):
     """Plays what the world's expert would do next given what was shown, with mistakes mixed in on request."""
 
-    asks = ("expert",)
-
     def __init__(self, noise: Noise | None = None) -> None:
         self.noise = noise or Noise()
 
@@ -127,9 +124,11 @@ class ExpertTalk:
     noise: Noise
     forgot: bool = False
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(
+        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+    ) -> Turn:
         """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
-        choice = self.choose(env, info, seed)
+        choice = await self.choose(env, info, seed)
         if choice is None:
             return silent(observation)
         return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
@@ -140,34 +139,44 @@ class ExpertTalk:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], seed: int) -> Choice | None:
-        """Return the next action, a function of what the world has shown, the noise and the seed; None where it has none."""
-        action = next(iter(env.expert()), None)
-        if action is None:
-            return None
-        noise = self.noise
-        if not (noise.random or noise.invalid or noise.forget):
-            return Choice(action)
-        rng = generator("noise", seed)
-        draw = float(rng.random())
-        commands: list[str] = info["admissible"] or []
-        if draw < noise.random:
-            other = commands[int(rng.integers(len(commands)))] if commands else env.mistake(rng)
-            if other is not None:
-                return Choice(other, None if other == action else "random")
-        elif draw < noise.random + noise.invalid:
-            wrong = action[:-1] if env.tools else scramble(commands or [action], rng)  # a call without its end is none
-            return Choice(wrong, "invalid")
-        elif draw < noise.random + noise.invalid + noise.forget and not self.forgot:
-            later = _step_after(env, action)
-            if later is not None and later != action and later in commands:
-                self.forgot = True
-                return Choice(later, "forget")
-        return Choice(action)
+    async def choose(self, env: TextEnv | Elsewhere, info: Mapping[str, Any], seed: int) -> Choice | None:
+        """Return the next action; None where the expert has none."""
+        choice = await consult(env, expert_choice, info["admissible"] or [], self.noise, seed, self.forgot)
+        self.forgot = self.forgot or (choice is not None and choice.mistake == "forget")
+        return choice
 
     def fork(self) -> "ExpertTalk":
         """Return an independent copy."""
         return replace(self)
+
+
+def expert_choice(env: TextEnv, commands: list[str], noise: Noise, seed: int, forgot: bool) -> Choice | None:
+    """Return the expert's next action, or a mistake instead of it; None where the expert has none.
+
+    A pure function of the environment's state, the admissible `commands` (empty where they are not finite), the noise, the
+    seed and whether a step was `forgot`ten before, so that it can be computed in whatever process holds the environment.
+    """
+    action = next(iter(env.expert()), None)
+    if action is None or not (noise.random or noise.invalid or noise.forget):
+        return None if action is None else Choice(action)
+    rng = generator("noise", seed)
+    draw = float(rng.random())
+    if draw < noise.random:
+        other = commands[int(rng.integers(len(commands)))] if commands else env.mistake(rng)
+        if other is not None:
+            return Choice(other, None if other == action else "random")
+    elif draw < noise.random + noise.invalid:
+        wrong = action[:-1] if env.tools else scramble(commands or [action], rng)  # a call without its end is none
+        return Choice(wrong, "invalid")
+    elif draw < noise.random + noise.invalid + noise.forget and commands and not forgot:
+        later = _step_after(env, action)
+        if later is not None and later != action and later in commands:
+            return Choice(later, "forget")
+    return Choice(action)
+
+
+def _next_of_oracle(env: TextEnv) -> str | None:
+    return next(iter(env.oracle()), None)
 
 
 def _step_after(env: TextEnv, action: str) -> str | None:
@@ -210,8 +219,6 @@ class HumanAgent(_Player):
     What the world wrote is shown without control characters, so that it cannot drive the terminal.
     """
 
-    asks = ("oracle",)
-
     def __init__(self, read: Callable[[str], str] = input, write: Callable[[str], object] = print) -> None:
         self._read, self._write = read, write
         self._oracle = False
@@ -220,13 +227,15 @@ class HumanAgent(_Player):
         """Start an episode."""
         return HumanAgent(self._read, self._write)
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(
+        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+    ) -> Turn:
         """Show the observation and wait for a line. Raises EOFError when the input ends."""
         self._write(printable(observation))
         if not self._oracle:
             action = await asyncio.to_thread(self._ask, info)
         if self._oracle:
-            action = next(iter(env.oracle()), None)
+            action = await consult(env, _next_of_oracle)
             if action is None:
                 self._write("the oracle knows no way from here")
                 return silent(observation)

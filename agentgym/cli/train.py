@@ -10,6 +10,7 @@ agentgym train household --model PATH --credit my_module:last_turn --credit.scal
 
 import dataclasses
 import importlib.util
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -156,7 +157,8 @@ class _Screen:
         self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks")
 
     def _warm(self, n: dict[str, Any]) -> None:
-        self._print(f"warm {n['step']:>5}  loss {n['nll']:.3f}  {_time(n['eta_seconds'])} left")
+        lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
+        self._print(f"warm {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {_time(n['eta_seconds'])} left")
 
     def _step(self, n: dict[str, Any]) -> None:
         valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"

@@ -88,7 +88,7 @@ class Session:
         """
         drifted = 0
         if base is not None:
-            drifted = base.length - common_prefix(self.ids(base), turn.prompt_ids)
+            drifted = base.length - common_prefix(self.ids(base), list(turn.prompt_ids))
             self.drifted += drifted
         if base is not None and not drifted and self._ends[base.row] is base:
             held.row = base.row

@@ -97,6 +97,10 @@ class TrainConfig:
     """Episodes per group."""
     concurrency: int = 128
     """Episodes in flight."""
+    workers: int = 2
+    """Worker processes (of each process) for an environment whose steps may wait for something outside, as a browser's."""
+    step_seconds: float = 60.0
+    """Seconds that one step or reset of the environment may take."""
     temperature: float = 1.0
     """Sampling temperature, in rollouts and in the loss."""
     turn_tokens: int = 24
@@ -244,7 +248,7 @@ class TrainConfig:
             return
         if ":" not in self.agent:
             raise unknown("value of agent", self.agent, (*AGENTS, "MODULE:NAME"))
-        own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon")
+        own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
         for name in ("warm_episodes", *own):
             if getattr(self, name) not in (getattr(type(self), name), "bare"):  # `bare` is every small recipe's prompt
                 has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
@@ -325,6 +329,8 @@ LEAST = {
     "tasks_per_step": 1,
     "group_size": 1,
     "concurrency": 1,
+    "workers": 1,
+    "step_seconds": 0.001,
     "turn_tokens": 1,
     "minibatches": 1,
     "epochs": 1,

@@ -16,6 +16,7 @@ from agentgym.episode import Episode
 from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
 from agentgym.gateway.server import serve
+from agentgym.rollout import group_of
 from agentgym.seeding import derive
 from agentgym.tasks import Task
 
@@ -60,6 +61,7 @@ class GatewayAgent:
         seed: int = 0,
         concurrency: int = 64,
         group_prefix: str = "",
+        repeats: Sequence[int] = (),
     ) -> list[Episode]:
         """Play `attempts` at every task, `concurrency` at a time, and return the episodes in order.
 
@@ -75,18 +77,23 @@ class GatewayAgent:
         )
         gate, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
 
-        async def attempt(place: int, task: Task, number: int) -> Episode:
-            name = str(derive("session", task.id, number, place))  # a task may come more than once
+        async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
+            name = str(derive("session", task.id, number, place, again))  # a task may come more than once
             async with gate:
                 access = Access(f"{address}/v1", f"{key}:{name}", gateway.name)
                 episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
-            episode.env, episode.task_id, episode.group_id = env.rpartition(":")[2], task.id, group_prefix + task.id
+            episode.env, episode.task_id, episode.group_id = (
+                env.rpartition(":")[2],
+                task.id,
+                group_of(group_prefix, task, again),
+            )
             episode.seed, episode.attempt = seed, number
             episode.instruction, episode.split = task.instruction, task.split
             return episode
 
         async with _serving(App(gateway, key=key)) as address:
-            jobs = [attempt(place, task, number) for place, task in enumerate(tasks) for number in range(attempts)]
+            pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
+            jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
             return list(await asyncio.gather(*jobs))
 
 

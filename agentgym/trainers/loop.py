@@ -5,8 +5,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from accelerate.utils import gather_object
 
 from agentgym import registry
 from agentgym.agents.spec import AGENTS
-from agentgym.core import Task
 from agentgym.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, EngineDead, unknown
 from agentgym.rollout import runner
@@ -26,7 +24,9 @@ from agentgym.trainers import fitting, lora, parts, precision, sync, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
-from agentgym.trainers.metrics import mean, merged, played, shares, uniform
+from agentgym.trainers.draws import Draw, Draws
+from agentgym.trainers.interrupt import uninterrupted
+from agentgym.trainers.metrics import first_fault, mean, merged, played, shares, uniform
 from agentgym.trainers.optimizers import optimizers
 from agentgym.trainers.policy import load_policy
 from agentgym.trainers.record import Record, config_of
@@ -34,6 +34,8 @@ from agentgym.trainers.step import CannotGoOn, imitate, reinforce
 
 WARM_TASKS = 1_000_000_000
 """Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
+LOST_STEPS = 3
+"""So many steps one after another in which every episode is a fault end the run."""
 
 Show = Callable[[str, dict[str, Any]], None]
 """Called with `start`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
@@ -99,7 +101,11 @@ class _Run:
         self.results: dict[str, Any] = {} if state is None else state["results"]
         self.seconds: float = 0.0 if state is None else state["seconds"]
         self.played: int = 0 if state is None else state["episodes"]
-        self.world = registry.make(config.env, **config.env_options)  # checks the options; draws tasks
+        self.lost: int = 0 if state is None else state.get("demonstrations_lost", 0)
+        self.lost_steps, self.fault = 0, ""  # one after another in this sitting, in which every episode was a fault
+        self.drawn: int = 0 if state is None else state.get("drawn", 0)
+        """How many tasks of a file's split were taken: where the next step goes on."""
+        self.draws = Draws(registry.make(config.env, **config.env_options), config.seed)  # checks the options
         self.credit = resolve(config.credit, **config.credit_options)
         folder = (
             parts.policy_folder(self.accelerator, config, self.record.folder) if state is None else Path(state["folder"])
@@ -183,15 +189,18 @@ class _Run:
     def _warm_step(self) -> None:
         """Imitate one batch of fresh demonstrations."""
         config, started = self.config, time.perf_counter()
-        tasks = self._tasks(WARM_TASKS + self.position * config.warm_batch, config.warm_batch)
-        episodes = self.loop.run(warm.demonstrate(self.agent, config, tasks, self.position))
-        with _uninterrupted():
+        first = self.position * config.warm_batch
+        draws = self._draws(first if self.draws.finite else WARM_TASKS + first, config.warm_batch, "demonstrations")
+        episodes = self.loop.run(warm.demonstrate(self.agent, config, draws, self.position))
+        episodes = self._demonstrations(episodes)
+        with uninterrupted():
             self.learner.set_lr(config.warm_lr * warm.schedule(self.position, self.warm_steps))
             metrics = imitate(self.learner, episodes, config)
             self.position += 1
             self.played += sum(self._gathered([len(episodes)]))
             if self.position % 20 == 0 or self.position == self.warm_steps:
                 row: dict[str, Any] = {"step": self.position, "phase": "warm", **metrics}
+                row["demonstrations_lost"] = self.lost
                 row["seconds"] = time.perf_counter() - started
                 row["eta_seconds"] = self.seconds / self.position * (self.warm_steps - self.position)
                 self.record.log(row)
@@ -200,16 +209,30 @@ class _Run:
                 self._optimizers(None)
                 self._sync()
 
+    def _demonstrations(self, episodes: list[Episode]) -> list[Episode]:
+        """Return the faultless ones; count the others over all processes. Raises CannotGoOn where they are too many."""
+        found = self._gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+        self.lost += sum(lost for _, lost, _ in found)
+        shown = self.played + self.lost + sum(count - lost for count, lost, _ in found)
+        if warm.too_many_lost(self.lost, shown, self.config):
+            raise CannotGoOn(
+                f"{self.lost} of {shown} demonstrations were lost to faults, more than {warm.MOST_LOST:.0%}; the last one: "
+                f"{[reason for _, _, reason in found if reason][-1]}"
+            )
+        return [episode for episode in episodes if not episode.fault]
+
     def _step(self) -> None:
         """Play groups of episodes, credit their turns, update the policy."""
         config, step, started = self.config, self.position - self.warm_steps, time.perf_counter()
         timings: dict[str, float] = {}
         found, episodes, dropped = self._groups(step, timings)
         rolled = time.perf_counter()
-        with _uninterrupted():
+        with uninterrupted():
             self.learner.set_lr(config.lr_at(step))
-            metrics = reinforce(self.learner, found, self.credit, config, step) if found else {}
+            together = any(self._gathered([bool(found)]))  # who has no group still takes part
+            metrics = reinforce(self.learner, found, self.credit, config, step) if together else {}
             self.position += 1
+            self._note_faults(episodes)
             self._sync()
             row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
             row |= shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
@@ -224,40 +247,48 @@ class _Run:
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
             self.record.log(row)
             self.show("step", row)
+        if self.lost_steps >= LOST_STEPS:
+            self._checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
+            raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {self.fault}")
+
+    def _note_faults(self, episodes: list[Episode]) -> None:
+        """Count the steps, one after another, in which the episodes of all processes are faults."""
+        found = self._gathered([(any(not e.fault for e in episodes), first_fault(episodes))])
+        self.lost_steps = 0 if any(good for good, _ in found) else self.lost_steps + 1
+        self.fault = next((reason for _, reason in found if reason), "")
 
     def _groups(self, step: int, timings: dict[str, float]) -> tuple[list[Group], list[Episode], int]:
         """Return the groups to train on, every episode played, and how many groups were dropped as uniform."""
         config = self.config
         rounds = config.refill_rounds if config.dynamic_sampling == "refill" else 1
-        first = step * config.tasks_per_step * rounds  # task numbers are a function of the step, so resuming is exact
+        # numbers of generated tasks are a function of the step; of a file none is left out, so the checkpoint holds them
+        first = self.drawn if self.draws.finite else step * config.tasks_per_step * rounds
         kept: list[Group] = []
         episodes: list[Episode] = []
         dropped = 0
-        spare: Group | None = None
         for _ in range(rounds):
             wanted = config.tasks_per_step - len({group.task_id for group in kept}) * self.accelerator.num_processes
             if wanted <= 0:
                 break
-            fresh = self.loop.run(self._play(self._tasks(first, wanted), step, timings))
-            _check(fresh)
+            fresh = self.loop.run(self._play(self._draws(first, wanted, "train"), step, timings))
             first += wanted
             episodes += fresh
             for group in groups(fresh):
                 if len(group) < 2 or (config.dynamic_sampling != "keep" and uniform(group)):
-                    dropped, spare = dropped + 1, group
+                    dropped += 1
                 else:
                     kept.append(group)
-        if not kept and spare and self.accelerator.num_processes > 1:
-            kept.append(spare)  # other processes wait for this one's part of the update, if only of zeros
+        self.drawn = max(self._gathered([first]))
         return kept, episodes, dropped
 
-    async def _play(self, tasks: list[Task], step: int, timings: dict[str, float]) -> list[Episode]:
+    async def _play(self, draws: list[Draw], step: int, timings: dict[str, float]) -> list[Episode]:
         config = self.config
         return await parts.episodes(
             self.agent,
             config,
             timings,
-            tasks=tasks,
+            tasks=[draw.task for draw in draws],
+            repeats=[draw.epoch for draw in draws],
             attempts=config.group_size,
             seed=derive("train", config.seed, step),
             horizon=config.horizon_at(step),
@@ -270,7 +301,7 @@ class _Run:
         """Measure success on the test split, once per run."""
         if name not in self.results:
             episodes = self._evaluate(self.config.test_split, self.config.test_tasks, f"{name}/")
-            with _uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
+            with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
                 self.results[name] = self._kept(episodes)
             where = {"split": self.config.test_split, "tasks": self.config.test_tasks}
             self.show("eval", {"name": name, "success": self.results[name], **where})
@@ -310,6 +341,7 @@ class _Run:
             "success_before": self.results["success_before"],
             "success_warm": self.results["success_warm"],
             "success_after": self.results["success_after"],
+            "demonstrations_lost": self.lost,
             "episodes": self.played,
             "train_seconds": round(self.seconds, 1),
             "credit": config.credit,
@@ -341,10 +373,11 @@ class _Run:
         if self.weights is not None:  # a server was proved to serve these very weights, and none may be updated
             self.loop.run(self.weights.push(self.position))
 
-    def _tasks(self, first: int, number: int) -> list[Task]:
-        """Return training tasks by number: of several processes, this one's share."""
-        rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
-        return [self.world.numbered(first + rank + ranks * i, "train") for i in range(number // ranks)]
+    def _draws(self, first: int, number: int, stream: str) -> list[Draw]:
+        """Return training tasks by place: of several processes, this one's share."""
+        return self.draws.at(
+            range(first, first + number)[self.accelerator.process_index :: self.accelerator.num_processes], stream
+        )
 
     def _checkpoint(self) -> None:
         state = {
@@ -352,36 +385,18 @@ class _Run:
             "results": self.results,
             "seconds": self.seconds,
             "episodes": self.played,
+            "demonstrations_lost": self.lost,
+            "drawn": self.drawn,
             "optimizers": [optimizer.state_dict() for optimizer in self.learner.optimizers],
             "masters": self.learner.masters.state_dict() if self.learner.masters else {},
         }
         self.record.checkpoint(self.model, self.tokenizer, state)
 
 
-@contextmanager
-def _uninterrupted() -> Generator[None]:
-    """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
-    held: list[bool] = []
-
-    def hold(*_: Any) -> None:
-        if held:
-            raise SystemExit(128 + signal.SIGINT)  # no checkpoint: the state is not whole; the last one stands
-        held.append(True)
-
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if held:
-        signal.raise_signal(signal.SIGINT)  # to whoever handles it: of several processes none may leave alone
-
-
 def _check(episodes: list[Episode]) -> None:
     """Raise CannotGoOn where there is nothing but faults."""
     if episodes and all(episode.fault for episode in episodes):
-        reason = (episodes[0].error or "").strip().split("\n")[-1]
-        raise CannotGoOn(f"every episode ended in a fault, the first with: {reason}")
+        raise CannotGoOn(f"every episode ended in a fault, the first with: {first_fault(episodes)}")
 
 
 def _silent(kind: str, numbers: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ def policy_loss(
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
     """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics."""
     loss = -(scores.logprobs * batch.weights).sum()
-    return loss, {"nll": _sum(-scores.logprobs.detach()), "entropy": _sum(scores.entropy)}
+    return loss, {"nll": _sum(-scores.logprobs.detach()), **entropy_sum(scores)}
 
 
 def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
@@ -136,6 +136,11 @@ def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
 def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
     """Return each metric as one number: a mean over tokens, and the loss as the total that was minimised."""
     return {name: float(pair[0] if name == "loss" else pair[0] / pair[1].clamp(min=1)) for name, pair in sums.items()}
+
+
+def entropy_sum(scores: Scores) -> Sums:
+    """Return the entropy of tokens that are only measured."""
+    return {"entropy": _sum(scores.entropy)}
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor, clipped: Tensor) -> Sums:

@@ -56,11 +56,20 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the metrics of all processes as one: sums of what is counted, means of the rest."""
+    """Return the metrics of all processes as one: sums of what is counted, means of the rest (nan: nothing to count)."""
     counted = ("groups_dropped", "episodes", "faults", "tokens_per_second")
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
-    return {name: sum(v) if name in counted else float(np.mean(v)) for name, v in values.items()}
+    return {name: sum(v) if name in counted else mean([x for x in v if x == x]) for name, v in values.items()}
+
+
+def first_fault(episodes: list[Episode]) -> str:
+    """Return the last line of the first fault's error; nothing without one."""
+    for episode in episodes:
+        if episode.fault:  # an environment says its reason in the turn
+            said = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
+            return said.strip().split("\n")[-1]
+    return ""
 
 
 def uniform(group: Group) -> bool:

@@ -52,26 +52,14 @@ class Batch:
         flat = (tensor.to(device) for tensor in self._flat())
         return Batch(self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments, counts=self.counts)
 
-    def idle(self) -> "Batch":
-        """Return its shortest row without weight: what a process computes when only the others have work left."""
-        row, chosen = len(self.lengths) - 1, self.rows == len(self.lengths) - 1
-        places, targets, advantages, logprobs, weights, turns, rows = (tensor[chosen] for tensor in self._flat())
-        return Batch(
-            self.ids[row:, : self.lengths[row]],
-            places - row * self.ids.shape[1],
-            targets,
-            advantages,
-            logprobs,
-            torch.zeros_like(weights),
-            turns - turns[:1],
-            rows - row,
-            self.lengths[row:],
-            self.segments[row:],
-            self.counts[row:],
-        )
-
     def _flat(self) -> tuple[Tensor, ...]:
         return (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
+
+
+def idle() -> Batch:
+    """Return a row of two tokens without weight, of no segment: what a process computes when only others have work."""
+    index, number = torch.zeros(1, dtype=torch.int64), torch.zeros(1)
+    return Batch(index.new_zeros((1, 2)), index, index, number, number, number, index, index, (2,))
 
 
 def pack(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int) -> list[Batch]:

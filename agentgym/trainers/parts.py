@@ -93,7 +93,8 @@ async def episodes(
     options["concurrency"] = config.concurrency
     if isinstance(agent, GatewayAgent):  # its world is wherever it plays: no options, no horizon, no timings
         return await agent.collect(config.env, **options)
-    return await acollect(agent, config.env, horizon=horizon, env_options=config.env_options, timings=timings, **options)
+    options |= {"env_options": config.env_options, "workers": config.workers, "step_seconds": config.step_seconds}
+    return await acollect(agent, config.env, horizon=horizon, timings=timings, **options)
 
 
 def reference(accelerator: Accelerator, record: Record, model: Any, tokenizer: Any, method: str) -> Scorer | None:

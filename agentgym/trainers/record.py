@@ -167,7 +167,7 @@ def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return torch.load(path, weights_only=True)
+        return torch.load(path, weights_only=True, map_location="cpu")  # not all onto GPU 0: who takes it in moves it
     except Exception as error:  # torch raises many types for a damaged file
         raise BadData(
             f"{path}: damaged checkpoint ({type(error).__name__}: {error}); remove its folder to use an earlier one"

@@ -72,7 +72,7 @@ def build(
                 rows.append(_row(index, episode, current, held))
                 current = []
             current.append(Call(number, k, call, per_turn[k].mean() if note else per_turn[k]))
-            held = call.prompt_ids + call.output_ids
+            held = [*call.prompt_ids, *call.output_ids]
         if current:
             rows.append(_row(index, episode, current, held))
     return [row for row in rows if row.mask.any()]

@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from agentgym.episode import Episode, Group
 from agentgym.seeding import generator
-from agentgym.trainers import layers
+from agentgym.trainers import layers, needs
 from agentgym.trainers.attention import choose
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.logprobs import Scores, policy_logprobs
-from agentgym.trainers.losses import Sums, add_sums, imitation_loss, means, policy_loss
+from agentgym.trainers.losses import Sums, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.optimizers import set_lr
-from agentgym.trainers.packing import Batch, count, pack, token_weights, unpack
+from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, unpack
 from agentgym.trainers.precision import Masters
 from agentgym.trainers.segments import Segment, build
 
@@ -103,52 +103,63 @@ def credited(groups: Sequence[Group], credit: Credit, negative: float = 1.0) -> 
 
 
 def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config: TrainConfig, step: int) -> dict[str, float]:
-    """Update the policy on groups of episodes and return the mean metrics of all updates.
+    """Update the policy on groups of episodes and return the mean metrics of all updates, over all processes.
+
+    Of several processes all must call it, those without groups too.
 
     The mismatch of engine and trainer is measured before the first update, while both hold the same weights: over every
     token where the correction needs the trainer's scores ahead of several updates (a pass of its own), else over the first
-    mini-batch, whose scores are at hand. It is over the tokens of all processes.
+    mini-batch, whose scores are at hand.
     """
+    if credit.needs:
+        played = [episode for group in groups for episode in group]
+        needs.fill(played, credit.needs, lambda rows: _scored(learner, rows, config))
     segments = build(*credited(groups, credit, config.negative))
-    before = _scored(learner, segments, config) if config.differs and config.updates > 1 else None
+    before = _scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
     parts: list[Sums] = []
     norms: list[float] = []
     apart: Gaps = np.empty(0, dtype=np.float32)
-    if before is not None:
+    if before:
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
         for rows in _minibatches(segments, config, step, epoch):
-            if rows or learner.accelerator.num_processes > 1:
-                sums, norm, gaps = _update(learner, segments, rows, before, config)
+            total = _everywhere(learner, count([segments[row] for row in rows], config.weighing))
+            if total:
+                sums, norm, gaps = _update(learner, segments, rows, total, before, config)
                 apart = gaps if before is None and not parts else apart
                 parts.append(sums)
                 norms.append(norm)
     if not parts:
         return {}
-    found = means(add_sums(parts))
-    found["loss"] /= len(parts)
-    return {**found, **mismatch(_all(learner, apart)), "grad_norm": float(np.mean(norms))}
+    sums, apart = _together(learner, add_sums(parts), apart)
+    found = means(sums)
+    found["loss"] = found.get("loss", 0.0) / len(parts)  # none where no row has an advantage
+    return {**found, **mismatch(apart), "grad_norm": float(np.mean(norms))}
 
 
-def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> list[npt.NDArray[np.float32]]:
-    """Return the trainer's own log-probabilities before the update, to correct for an engine that differs from it."""
+def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
+    """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens)
     with torch.no_grad():
-        scores = [learner.scorer(batch.to(learner.accelerator.device)).logprobs for batch in batches]
-    return unpack(batches, scores, segments)
+        scores = [learner.scorer(batch) for batch in _even(learner, batches)][: len(batches)]
+    return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
 
 
 def imitate(learner: Learner, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
-    """Update the policy on demonstrations and return the metrics."""
+    """Update the policy on demonstrations and return the metrics over all processes; {} where nobody has any."""
     segments = build(episodes)
-    weights = token_weights(segments, total=_everywhere(learner, count(segments, "token")))
+    total = _everywhere(learner, count(segments, "token"))
+    if not total:
+        return {}
+    weights = token_weights(segments, total=total)
     parts: list[Sums] = []
     for batch in _even(learner, pack(segments, weights, config.batch_tokens)):
         loss, sums = imitation_loss(learner.scorer(batch), batch)
         _backward(learner, loss)
-        parts.append(sums)
+        if batch.segments:
+            parts.append(sums)
     norm = _apply(learner, config.grad_clip)
-    return {**means(add_sums(parts)), "grad_norm": norm}
+    return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
 def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
@@ -166,23 +177,26 @@ def _update(
     learner: Learner,
     segments: list[Segment],
     rows: list[int],
+    total: int,
     before: list[npt.NDArray[np.float32]] | None,
     config: TrainConfig,
 ) -> tuple[Sums, float, Gaps]:
-    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
-    rows, spare = (rows, 1.0) if rows else ([0], 0.0)  # a process without rows of its own waits with an empty weight
+    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said.
+
+    `total`: `count` of these rows over all processes.
+    """
     chosen = [segments[row] for row in rows]
     constant = config.constant if config.weighing == "constant" else None
-    total = _everywhere(learner, count(chosen, config.weighing) if spare else 0)
-    weights = [spare * w for w in token_weights(chosen, config.weighing, total=total, constant=constant)]
-    if not config.kl:  # a row without advantage has no gradient; the first one stays, so that no process is without
-        keep = [i for i, segment in enumerate(chosen) if segment.advantages.any()] or [0]
-        chosen, weights, rows = [chosen[i] for i in keep], [weights[i] for i in keep], [rows[i] for i in keep]
+    weights = token_weights(chosen, config.weighing, total=total, constant=constant)
     parts: list[Sums] = []
     gaps: list[Tensor] = []
-    for batch in _even(learner, pack(chosen, weights, config.batch_tokens)):
+    if not config.kl:  # a row without advantage has no gradient: it is only measured
+        parts, gaps = _measured(learner, [segment for segment in chosen if not segment.advantages.any()], config)
+        keep = [i for i, segment in enumerate(chosen) if segment.advantages.any()]
+        chosen, weights, rows = [chosen[i] for i in keep], [weights[i] for i in keep], [rows[i] for i in keep]
+    for batch in _even(learner, pack(chosen, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
         old = None
-        if before is not None:
+        if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[rows[i]][chosen[i].mask] for i in batch.segments]))
             old = old.to(learner.accelerator.device)
         reference: Tensor | None = None
@@ -205,8 +219,18 @@ def _update(
             kl_weight=config.kl,
         )
         _backward(learner, loss)
-        parts.append(sums)
+        if batch.segments:
+            parts.append(sums)
     return add_sums(parts), _apply(learner, config.grad_clip), torch.cat(gaps).float().cpu().numpy()
+
+
+def _measured(learner: Learner, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
+    """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
+    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens))
+    with torch.no_grad():
+        scored = [(batch, learner.scorer(batch)) for batch in batches]
+    found = [(batch, scores) for batch, scores in scored if batch.segments]
+    return [entropy_sum(scores) for _, scores in found], [scores.logprobs - batch.logprobs for batch, scores in found]
 
 
 def _everywhere(learner: Learner, number: int) -> int:
@@ -217,11 +241,13 @@ def _everywhere(learner: Learner, number: int) -> int:
     return int(accelerator.reduce(torch.tensor(number, device=accelerator.device)))
 
 
-def _all(learner: Learner, gaps: Gaps) -> Gaps:
-    """Return the gaps of all processes: a quantile cannot be put together from quantiles."""
+def _together(learner: Learner, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps]:
+    """Return the sums and the gaps of all processes: no mean can be put together from means, no quantile from quantiles."""
     if learner.accelerator.num_processes == 1:
-        return gaps
-    return np.concatenate(cast("list[Gaps]", gather_object([gaps])))
+        return sums, gaps
+    own = {name: pair.cpu() for name, pair in sums.items()}
+    found = cast("list[tuple[Sums, Gaps]]", gather_object([(own, gaps)]))
+    return add_sums(one for one, _ in found), np.concatenate([some for _, some in found])
 
 
 def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
@@ -229,7 +255,7 @@ def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
-        batches = batches + [batches[-1].idle()] * (most - len(batches))
+        batches = batches + [idle()] * (most - len(batches))
     return [batch.to(accelerator.device) for batch in batches]
 
 

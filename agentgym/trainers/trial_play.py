@@ -124,7 +124,7 @@ def _measured(expert: Sequence[Episode], chance: Sequence[Episode], horizon: int
     pairs = [(a, b) for e in played for a, b in zip(e.turns, e.turns[1:], strict=False)]
     added = [len(b.prompt_ids) - len(a.prompt_ids) - len(a.output_ids) for a, b in pairs] or [0]
     growth = max(sum(added) / len(added), 0.0)
-    fresh = [len(b.prompt_ids) - common_prefix(a.prompt_ids + a.output_ids, b.prompt_ids) for a, b in pairs] or [0]
+    fresh = [len(b.prompt_ids) - common_prefix([*a.prompt_ids, *a.output_ids], list(b.prompt_ids)) for a, b in pairs] or [0]
     longest, most, rows = 0, 1, 0
     for episode in played:
         segments = build([episode])

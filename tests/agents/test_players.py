@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ class Corridor(agentgym.TextEnv):
     """Take the key, open the door, walk out: three steps in order."""
 
     horizon = 12
+    settings = ("blocking",)
 
     def begin(self, task: agentgym.Task) -> str:
         self.place = 0
@@ -116,6 +118,62 @@ def test_random_calls_tools() -> None:
     actions = [turn.action for played in turns(RandomAgent(), "rlvr/Search-v0", tasks=5) for turn in played]
     names = {action.partition("[")[0] for action in actions}
     assert {"search", "open", "answer"} >= names and len(names) > 1
+
+
+class Keypad(Corridor):
+    """A tool, no list of commands, and mistakes of its own."""
+
+    horizon = 8
+
+    def begin(self, task: agentgym.Task) -> str:
+        self.place = 0
+        return f"The code is {task.data['number'] % 1000:03d}: press its digits in order."
+
+    def admissible(self) -> None:
+        return None
+
+    @agentgym.tool
+    def press(self, digit: str) -> Any:
+        """Press a digit."""
+        if digit != self.code[self.place]:
+            return "Wrong digit."
+        self.place += 1
+        return self.win("Open.") if self.place == 3 else "Click."
+
+    @property
+    def code(self) -> str:
+        return f"{self.task.data['number'] % 1000:03d}"
+
+    def oracle(self) -> Iterator[str]:
+        yield from (f"press[{digit}]" for digit in self.code[self.place :])
+
+    expert = oracle
+
+    def mistake(self, rng: np.random.Generator) -> str:
+        return f"press[{int(rng.integers(10))}]"
+
+
+@pytest.mark.parametrize("env", [Corridor, Keypad])
+@pytest.mark.parametrize("kind", [ExpertAgent, lambda noise: Demonstrator(ChatAgent(ScriptedEngine([])), noise)])
+def test_noise_is_the_same_in_this_process_and_in_workers(env: Any, kind: Any) -> None:
+    def bytes_of(blocking: bool) -> list[str]:
+        noise = Noise(random=0.2, invalid=0.2, forget=0.3)
+        made = agentgym.collect(kind(noise), partial(env, blocking=blocking), tasks=12, seed=4)
+        for episode in made:
+            for turn in episode.turns:
+                turn.seconds = 0.0
+        return [episode.to_json() for episode in made]
+
+    played = bytes_of(False)
+    assert played == bytes_of(True)
+    kinds = {turn.extra.get("mistake") for line in played for turn in agentgym.Episode.from_json(line).turns}
+    assert {"random", "invalid"} <= kinds and ("forget" in kinds) == (env is Corridor)
+
+
+@pytest.mark.parametrize("env", [Corridor, Keypad])
+def test_chance_plays_the_same_in_this_process_and_in_workers(env: Any) -> None:
+    here, there = (turns(RandomAgent(), partial(env, blocking=blocking), tasks=6) for blocking in (False, True))
+    assert [[turn.action for turn in played] for played in here] == [[turn.action for turn in played] for played in there]
 
 
 def share(kind: str, **noise: float) -> float:
@@ -273,7 +331,7 @@ def test_forks() -> None:
     other = talk.fork()
     env = Corridor()
     _, info = env.reset(seed=0)
-    assert talk.choose(env, info, 0).mistake == "forget" and talk.choose(env, info, 0).mistake is None
-    assert other.choose(env, info, 0).mistake == "forget"
+    mistakes = [asyncio.run(one.choose(env, info, 0)).mistake for one in (talk, talk, other)]
+    assert mistakes == ["forget", None, "forget"]
     for agent in (OracleAgent(), RandomAgent(), HumanAgent()):
         assert type(agent.begin(agentgym.Task(), {}).fork()) is type(agent)

@@ -49,7 +49,7 @@ def punished_pair():
 
 def test_where_penalties_enter():
     # before: returns 1 and 0 - 0.2; mean 0.4 -> 0.6, -0.6 for every turn
-    assert flat(dr_grpo(punished_pair(), penalty=0.2)) == pytest.approx([0.6, 0.6, -0.6, -0.6])
+    assert flat(dr_grpo(punished_pair(), penalty=0.2, penalty_order="before")) == pytest.approx([0.6, 0.6, -0.6, -0.6])
     # after: row scores (1, 1) and (0, -0.2); trajectory means 1 and -0.1, mean 0.45
     assert flat(dr_grpo(punished_pair(), penalty=0.2, penalty_order="after")) == pytest.approx([0.55, 0.55, -0.45, -0.65])
     # advantage: 0.5, 0.5, -0.5, -0.5 and the invalid turn pays on top
@@ -57,6 +57,7 @@ def test_where_penalties_enter():
     # rloo doubles the centred part (n/(n-1) = 2), not a penalty on the advantage
     assert flat(rloo(punished_pair(), penalty=0.2, penalty_order="advantage")) == pytest.approx([1, 1, -1, -1.2])
     # all turns parse, so punishing `parsed` costs nothing
+    assert flat(dr_grpo(punished_pair(), penalty=0.2)) == pytest.approx([0.5, 0.5, -0.5, -0.7]), "the default"
     assert flat(dr_grpo(punished_pair(), penalty=0.2, punish="parsed")) == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
@@ -118,7 +119,9 @@ def test_gigpo_penalty_order():
     # one group, both fail from s; the second turn of the first is invalid, penalty 0.2, gamma 0.5
     both = group(episode(("s", 0), ("t", 0, False)), episode(("s", 0), ("t", 0)))
     # before: R = -0.2, 0 -> A_E = -0.1, 0.1; G at s = -0.1, 0 -> -0.05, 0.05; G at t = -0.2, 0 -> -0.1, 0.1
-    assert flat(gigpo(both, gamma=0.5, norm="mean", penalty=0.2)) == pytest.approx([-0.15, -0.2, 0.15, 0.2])
+    assert flat(gigpo(both, gamma=0.5, norm="mean", penalty=0.2, penalty_order="before")) == pytest.approx(
+        [-0.15, -0.2, 0.15, 0.2]
+    )
     # after: scores (0, -0.2), (0, 0), means -0.1, 0, mean -0.05; G at s all 0; at t -0.2, 0 -> -0.1, 0.1
     after = gigpo(both, gamma=0.5, norm="mean", penalty=0.2, penalty_order="after")
     assert flat(after) == pytest.approx([0.05, -0.15 - 0.1, 0.05, 0.05 + 0.1])

@@ -1,5 +1,6 @@
 """Laws that credit functions obey whatever the episodes are, and how credits are found and configured."""
 
+import re
 import sys
 import types
 
@@ -169,6 +170,51 @@ def test_strings_are_read_as_the_type_of_the_default():
 def test_values_that_mean_nothing_are_refused(name, options):
     with pytest.raises(BadConfig):
         run(name, group(episode(("a", 1)), episode(("a", 0))), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("gigpo", {"anchor": "obs"}, "anchor of credit 'gigpo' is 'obs'; expected one of 'observation', 'state'"),
+        ("gigpo", {"gamma": "1.5"}, "gamma of credit 'gigpo' is 1.5; expected a number from 0 to 1"),
+        ("gigpo", {"anchor": "state", "keep_errors": "true"}, "keep_errors does nothing"),
+        ("gigpo_reference", {"norm": "none"}, "expected one of 'std', 'mean'"),
+        ("grpo", {"ddof": "2"}, "ddof of credit 'grpo' is 2; expected one of 0, 1"),
+        ("grpo", {"eps": "nan"}, "eps of credit 'grpo' is nan; expected a number from 0"),
+        ("dr_grpo", {"penalty": "-0.1"}, "penalty of credit 'dr_grpo' is -0.1"),
+        ("rloo", {"penalty": "inf"}, "penalty of credit 'rloo' is inf"),
+    ],
+)
+def test_bad_values_are_refused_when_the_credit_is_looked_up(name, options, said):
+    with pytest.raises(BadConfig, match=re.escape(said)):
+        resolve(name, **options)
+
+
+def test_a_credit_of_ones_own_may_refuse_its_values_when_it_is_looked_up():
+    @agentgym.credit("picky", needs=["entropy"])
+    def picky(group, *, power: float = 1.0):
+        if power == 2:
+            raise BadConfig("power is 2, and squares are not wanted")
+        return [np.concatenate([t.extra["entropy"] ** power for t in e.turns]) for e in group]
+
+    assert resolve("picky", power=3).needs == ("entropy",)
+    with pytest.raises(BadConfig, match="squares"):
+        resolve("picky", power=2)
+
+
+@pytest.mark.parametrize("need", ["values", "probe", "branches"])
+def test_needs_that_nothing_computes_are_refused_when_the_credit_is_looked_up(need):
+    agentgym.credit(f"with_{need}", needs=[need])(lambda group: [])
+    with pytest.raises(BadConfig, match=f"needs '{need}', which nothing computes yet; computed are entropy, logprobs"):
+        resolve(f"with_{need}")
+
+
+def test_a_penalty_leaves_a_group_that_failed_alike_without_an_advantage_of_one():
+    # all four failed, one of them with an invalid action: by default it costs that turn 0.01, and nobody gains
+    failed = group(*[episode(("a", 0)) for _ in range(4)])
+    failed[0].turns[0].valid = False
+    assert [float(row[0]) for row in run("grpo", failed, penalty=0.01)] == [-0.01, 0, 0, 0]
+    assert run("grpo", failed, penalty=0.01, penalty_order="before")[0][0] == pytest.approx(-1.5, abs=0.01)  # 3/4 / std 1/2
 
 
 def test_names_of_the_package_cannot_be_taken():

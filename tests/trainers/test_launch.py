@@ -1,10 +1,12 @@
 """Runs of several processes: they learn together, stop together, resume exactly, and fail in words."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,13 +31,17 @@ checkpoint_every = 1
 """
 
 
+HERE = Path(__file__).parent
+
+
 def start(tmp_path, steps, **changes):
     text = RUN.format(out=tmp_path / "run", steps=steps)
     for key, value in changes.items():
-        text = text.replace(f"{key} = ", f"{key} = {value} #")
+        text = text.replace(f"\n{key} = ", f"\n{key} = {value} #")
     (tmp_path / "run.toml").write_text(text)
     command = [sys.executable, "-m", "agentgym", "train", str(tmp_path / "run.toml")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def rows(tmp_path):
@@ -63,6 +69,16 @@ def test_control_c_stops_both_with_a_checkpoint_and_resume_goes_on(tmp_path):
     done = [row["step"] for row in rows(tmp_path) if row["phase"] == "rl"]
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     assert int(newest.name.removeprefix("step-")) == 2 + done[-1]
+
+
+def test_a_process_whose_prompts_do_not_fit_takes_part_in_the_step_of_the_other(tmp_path):
+    changes = {"env": '"long_prompts:me/LongPrompts-v0"', "warm_episodes": 0, "test_tasks": "0\ncontext_tokens = 200"}
+    process = start(tmp_path, 2, **changes)
+    text, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, text
+    assert [row["step"] for row in rows(tmp_path)] == [1, 2]
+    assert all("loss" in row for row in rows(tmp_path))
+    assert rows(tmp_path)[0]["turns"] < 2  # the half of them that could be played
 
 
 def test_python_says_how_to_start_several_processes(tmp_path):

@@ -15,7 +15,7 @@ from agentgym.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
-from agentgym.trainers.loop import _uninterrupted
+from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.muon import orthogonal
 from agentgym.trainers.policy import load_policy
 from agentgym.trainers.segments import build
@@ -133,12 +133,12 @@ def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
 
 def test_control_c_within_an_update_goes_to_whoever_handles_it():
     seen = []
-    with pytest.raises(KeyboardInterrupt), _uninterrupted():
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
         signal.raise_signal(signal.SIGINT)
         seen.append("whole")
     before = signal.signal(signal.SIGINT, lambda *_: seen.append("noted"))
     try:
-        with _uninterrupted():
+        with uninterrupted():
             signal.raise_signal(signal.SIGINT)
             seen.append("whole")
     finally:

@@ -11,7 +11,7 @@ from agentgym.trainers.attention import choose
 from agentgym.trainers.logprobs import policy_logprobs as scores
 from agentgym.trainers.logprobs import token_logprobs
 from agentgym.trainers.losses import imitation_loss, policy_loss
-from agentgym.trainers.packing import count, pack, spread, token_weights, unpack
+from agentgym.trainers.packing import count, idle, pack, spread, token_weights, unpack
 from agentgym.trainers.segments import build
 
 
@@ -221,10 +221,11 @@ def test_rows_are_spread_by_squared_length():
     assert max(loads) < 1.2 * min(loads)
 
 
-def test_a_process_that_waits_for_others_computes_one_short_row_without_weight(model):
-    segments = build(*token_episodes())
-    batch = pack(segments, token_weights(segments), 64)[0]
-    idle, last = batch.idle(), batch.rows == len(batch.lengths) - 1
-    assert idle.ids.shape == (1, batch.lengths[-1]) and idle.lengths == batch.lengths[-1:]
-    assert not idle.weights.any() and idle.trained == int(last.sum()) > 0
-    torch.testing.assert_close(policy_logprobs(model, idle).logprobs, policy_logprobs(model, batch).logprobs[last])
+def test_a_process_that_waits_for_others_computes_two_tokens_without_weight(model):
+    batch = idle()
+    assert batch.ids.shape == (1, 2) and batch.segments == () and batch.counts == (1,)
+    model.zero_grad()
+    loss, _ = policy_loss(policy_logprobs(model, batch), batch)
+    loss.backward()
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    assert float(loss.detach()) == 0 and grads and not any(grad.any() for grad in grads)

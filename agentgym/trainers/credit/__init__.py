@@ -1,14 +1,15 @@
 """Credit: pure NumPy functions from a group of episodes to one advantage per turn (or per output token)."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episode import Episode, Group
+from agentgym.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig, bad_option
 from agentgym.registry import load
 
@@ -22,8 +23,18 @@ CREDITS = {
     "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
     "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
 }
-NEEDS = ("values", "entropy", "probe", "branches")
+COMPUTED = ("entropy", "logprobs")
+"""What the trainer computes of each output token before the update, under its own weights."""
+NEEDS = (*COMPUTED, "values", "probe", "branches")
 _declared: dict[str, CreditFunction] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Bounds of a number, both allowed: `gamma: Annotated[float, Within(0, 1)] = 0.95`."""
+
+    least: float
+    most: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +105,25 @@ def resolve(name: str, /, **hyperparameters: Any) -> Credit:
     """Return the credit of a short name (the package's, or declared by `@credit`) or MODULE:NAME, ready to be called.
 
     Hyper-parameters are the function's keyword-only parameters. Strings, as they come from a command line, are read as
-    the type of the default. Raises UnknownName or BadConfig with the closest name.
+    the type of the default. Raises UnknownName or BadConfig with the closest name, and BadConfig for a value that the
+    function's annotations (`Literal`, `Annotated[float, Within(0, 1)]`) or the function itself refuses, and for a need
+    that nothing computes.
     """
     table = {**{key: f"{f.__module__}:{f.__qualname__}" for key, f in _declared.items()}, **CREDITS}
     function = _declared.get(name) or cast("CreditFunction", load(name, "credit", table))
     declared = cast("Credit | None", getattr(function, "__credit__", None))
     if declared is None:
         raise BadConfig(f"{name} is not a credit function; put @agentgym.credit({name.rpartition(':')[2]!r}) above it")
+    for need in declared.needs:
+        if need not in COMPUTED:
+            raise BadConfig(
+                f"credit {declared.name!r} needs {need!r}, which nothing computes yet; computed are {', '.join(COMPUTED)}"
+            )
     values = _bind(declared.name, parameters(function), hyperparameters)
-    return Credit(declared.name, function, declared.scope, declared.needs, values)
+    _check_values(declared.name, function, values)
+    found = Credit(declared.name, function, declared.scope, declared.needs, values)
+    _try(found)
+    return found
 
 
 def parameters(function: CreditFunction) -> dict[str, inspect.Parameter]:
@@ -119,6 +140,47 @@ def _bind(credit: str, known: dict[str, inspect.Parameter], given: dict[str, Any
     if missing:
         raise BadConfig(f"credit {credit!r} needs {', '.join(missing)}; give --credit.{missing[0]} VALUE")
     return {name: _convert(credit, name, value, known[name].default) for name, value in given.items()}
+
+
+def _check_values(credit: str, function: CreditFunction, values: Mapping[str, Any]) -> None:
+    """Raise BadConfig for a value that the annotation of its hyper-parameter does not allow."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):  # annotations that cannot be read declare nothing
+        return
+    for name, value in values.items():
+        where = f"{name} of credit {credit!r} is {value!r}; expected"
+        if get_origin(hints.get(name)) is Literal and value not in get_args(hints[name]):
+            raise BadConfig(f"{where} one of {', '.join(map(repr, get_args(hints[name])))}")
+        bounds = get_args(hints[name])[1:] if get_origin(hints.get(name)) is Annotated else ()
+        for bound in bounds:
+            if isinstance(bound, Within) and not (math.isfinite(value) and bound.least <= value <= bound.most):
+                most = f" to {bound.most:g}" if bound.most < math.inf else ""
+                raise BadConfig(f"{where} a number from {bound.least:g}{most}")
+
+
+def _try(credit: Credit) -> None:
+    """Raise the BadConfig that a credit raises for its hyper-parameters, such as two of them that do not go together.
+
+    It is called on a group that is made up. Any other error says more about that group than about the credit.
+    """
+    episodes = [
+        Episode("", "task", "task", 0, turns=[_made_up(credit.needs), _made_up(credit.needs, reward)], reward=reward)
+        for reward in (0.0, 1.0)
+    ]
+    with np.errstate(all="ignore"):
+        try:
+            credit([Group("task", "agent", episodes)])
+        except BadConfig:
+            raise
+        except Exception:
+            return
+
+
+def _made_up(needs: Sequence[str], reward: float = 0.0) -> Turn:
+    turn = Turn("", state_key="", prompt_ids=[0], output_ids=[0, 0], logprobs=[-1.0, -1.0], reward=reward)
+    turn.extra = {need: np.ones(2, dtype=np.float32) for need in needs}
+    return turn
 
 
 def _convert(credit: str, name: str, value: Any, default: Any) -> Any:

@@ -1,6 +1,7 @@
 """GiGPO: episodes of a group compared as wholes, and turns compared wherever episodes meet in the same state."""
 
 from collections.abc import Hashable, Iterable
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -8,28 +9,40 @@ from agentgym.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.group import episode_advantages
-from agentgym.trainers.credit.scores import centred, choice, discounted, punished, turn_rewards
+from agentgym.trainers.credit.scores import (
+    Norm,
+    NotNegative,
+    Order,
+    Punish,
+    Share,
+    centred,
+    choice,
+    discounted,
+    punished,
+    turn_rewards,
+)
 
-ANCHORS = ("observation", "state")
+Anchor = Literal["observation", "state"]
+ANCHORS = get_args(Anchor)
 
 
 @credit("gigpo")
 def gigpo(
     group: Group,
     *,
-    anchor: str = "observation",
-    gamma: float = 0.95,
-    step_weight: float = 1.0,
-    norm: str = "std",
-    step_norm: str = "mean",
-    ddof: int = 1,
-    eps: float = 1e-6,
+    anchor: Anchor = "observation",
+    gamma: Share = 0.95,
+    step_weight: NotNegative = 1.0,
+    norm: Norm = "std",
+    step_norm: Norm = "mean",
+    ddof: Literal[0, 1] = 1,
+    eps: NotNegative = 1e-6,
     revisits: bool = True,
     keep_errors: bool = False,
     keep_invalid: bool = True,
-    penalty: float = 0.0,
-    punish: str = "valid",
-    penalty_order: str = "before",
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
+    penalty_order: Order = "advantage",
 ) -> list[Floats]:
     """Each turn is credited with A_E + step_weight * A_S: its episode against the group, and itself against its anchor.
 

@@ -7,19 +7,19 @@ import numpy as np
 from agentgym.episode import Group
 from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.gigpo import anchor_groups, step_returns
-from agentgym.trainers.credit.scores import NORMS, choice, punished, turn_rewards
+from agentgym.trainers.credit.scores import NORMS, Norm, NotNegative, Punish, Share, choice, punished, turn_rewards
 
 
 @credit("gigpo_reference")
 def gigpo_reference(
     group: Group,
     *,
-    gamma: float = 0.95,
-    step_weight: float = 1.0,
-    norm: str = "mean",
-    eps: float = 1e-6,
-    penalty: float = 0.0,
-    punish: str = "valid",
+    gamma: Share = 0.95,
+    step_weight: NotNegative = 1.0,
+    norm: Norm = "mean",
+    eps: NotNegative = 1e-6,
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
     copies: Sequence[tuple[int, int]] = (),
 ) -> list[Floats]:
     """A_E + step_weight * A_S as the authors' code has it: for comparison with published numbers, not for use.

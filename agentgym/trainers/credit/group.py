@@ -1,20 +1,32 @@
 """Credit by comparing whole episodes of a group: GRPO, Dr.GRPO, RLOO."""
 
+from typing import Literal
+
 from agentgym.episode import Group
 from agentgym.trainers.credit import Floats, credit
-from agentgym.trainers.credit.scores import ORDERS, choice, punished, rows_against_trajectories, turn_rewards
+from agentgym.trainers.credit.scores import (
+    ORDERS,
+    Norm,
+    NotNegative,
+    Order,
+    Punish,
+    choice,
+    punished,
+    rows_against_trajectories,
+    turn_rewards,
+)
 
 
 @credit("grpo")
 def grpo(
     group: Group,
     *,
-    norm: str = "std",
-    ddof: int = 1,
-    eps: float = 1e-6,
-    penalty: float = 0.0,
-    punish: str = "valid",
-    penalty_order: str = "before",
+    norm: Norm = "std",
+    ddof: Literal[0, 1] = 1,
+    eps: NotNegative = 1e-6,
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
+    penalty_order: Order = "advantage",
 ) -> list[Floats]:
     """Every turn of an episode is credited with (R - mean) / (std + eps) over the returns R of its group.
 
@@ -32,7 +44,9 @@ def grpo(
 
 
 @credit("dr_grpo")
-def dr_grpo(group: Group, *, penalty: float = 0.0, punish: str = "valid", penalty_order: str = "before") -> list[Floats]:
+def dr_grpo(
+    group: Group, *, penalty: NotNegative = 0.0, punish: Punish = "valid", penalty_order: Order = "advantage"
+) -> list[Floats]:
     """Every turn of an episode is credited with R - mean over the returns R of its group; nothing is divided.
 
     Source: Dr.GRPO, arXiv 2503.20783, section 3.2; it goes with the loss aggregation `constant`, which divides by a
@@ -45,7 +59,9 @@ def dr_grpo(group: Group, *, penalty: float = 0.0, punish: str = "valid", penalt
 
 
 @credit("rloo")
-def rloo(group: Group, *, penalty: float = 0.0, punish: str = "valid", penalty_order: str = "before") -> list[Floats]:
+def rloo(
+    group: Group, *, penalty: NotNegative = 0.0, punish: Punish = "valid", penalty_order: Order = "advantage"
+) -> list[Floats]:
     """Every turn of an episode is credited with R minus the mean return of the other episodes: n/(n-1) * (R - mean).
 
     Source: RLOO, arXiv 2402.14740, section 3.2 (leave-one-out baseline of Kool et al., 2019). Statistics over trajectories;

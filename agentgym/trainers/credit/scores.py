@@ -1,16 +1,20 @@
 """What credit functions are made of: turn rewards, penalties, discounting, and centring within a group."""
 
 from collections.abc import Sequence
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 
 from agentgym.episode import Episode, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.credit import Floats
+from agentgym.trainers.credit import Floats, Within
 
-PUNISH = ("valid", "parsed")
-ORDERS = ("before", "after", "advantage")
-NORMS = ("std", "mean")
+Punish = Literal["valid", "parsed"]
+Order = Literal["before", "after", "advantage"]
+Norm = Literal["std", "mean"]
+NotNegative = Annotated[float, Within(0)]
+Share = Annotated[float, Within(0, 1)]
+PUNISH, ORDERS, NORMS = get_args(Punish), get_args(Order), get_args(Norm)
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> None:

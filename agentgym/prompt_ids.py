@@ -1,0 +1,60 @@
+"""The tokens of a prompt, kept as the beginning of a list that the prompts of one episode share."""
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+
+class Prompt(Sequence[int]):
+    """The first tokens of a list that only grows: a prompt that goes on from another costs what it adds.
+
+    It behaves as a list that nobody changes: slices, sums and iteration give plain ints, and it equals the list of them.
+    """
+
+    __slots__ = ("_length", "_tokens")
+
+    def __init__(self, tokens: list[int], length: int) -> None:
+        self._tokens, self._length = tokens, length
+
+    def extended(self, ids: list[int]) -> "Prompt":
+        """Return a prompt of some tokens, which shares this one's list where it goes on from it."""
+        tokens, length = self._tokens, self._length
+        if len(tokens) == length and ids[:length] == tokens:
+            tokens.extend(ids[length:])
+            return Prompt(tokens, len(ids))
+        return Prompt(ids, len(ids))
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            return self._tokens[start:stop:step] if step > 0 else list(self)[index]
+        return self._tokens[range(self._length)[index]]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._tokens[: self._length])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | Prompt) and list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # as a list's
+
+    def __add__(self, other: list[int]) -> list[int]:
+        return [*self, *other]
+
+    def __radd__(self, other: list[int]) -> list[int]:
+        return [*other, *self]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+def shared(before: Sequence[int], ids: Sequence[int]) -> Prompt:
+    """Return a prompt that shares what it has in common with the prompt of the call before it."""
+    plain = list(ids)  # a list of its own, which will grow
+    return before.extended(plain) if isinstance(before, Prompt) else Prompt(plain, len(plain))

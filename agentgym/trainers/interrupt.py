@@ -1,0 +1,25 @@
+"""Ctrl-C held back while weights and files stand half updated."""
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def uninterrupted() -> Generator[None]:
+    """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
+    held: list[bool] = []
+
+    def hold(*_: Any) -> None:
+        if held:
+            raise SystemExit(128 + signal.SIGINT)  # no checkpoint: the state is not whole; the last one stands
+        held.append(True)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        signal.raise_signal(signal.SIGINT)  # to whoever handles it: of several processes none may leave alone

@@ -1,0 +1,81 @@
+"""Which tasks a step plays: those of a file in a new order every epoch, none twice in the same way."""
+
+from collections import Counter
+
+import agentgym
+from agentgym import ChatAgent, Task
+from agentgym.engines.scripted import ScriptedEngine
+from agentgym.envs.guess_number import GuessNumber
+from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.draws import Draws
+
+
+class File(GuessNumber):
+    """Five tasks, as of a file."""
+
+    def numbered(self, number, split=None, difficulty=None):
+        number %= 5
+        return Task("guess", {"secret": 10 + number, "limit": 100}, f"file-{number}", split or self.split)
+
+    def size(self, split=None):
+        return 5
+
+    def find(self, task_id):
+        return self.numbered(int(task_id.removeprefix("file-")))
+
+
+agentgym.register("me/File-v0", File, horizon=3)
+
+
+def ids(draws):
+    return [draw.task.id for draw in draws]
+
+
+def test_every_epoch_is_a_permutation_of_the_file_that_seed_and_epoch_decide():
+    found = Draws(File(), seed=4).at(range(500), "train")
+    epochs = [ids(found[start : start + 5]) for start in range(0, 500, 5)]
+    assert all(sorted(epoch) == [f"file-{n}" for n in range(5)] for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) > 40  # of 120 orders
+    assert [draw.epoch for draw in found] == [place // 5 for place in range(500)]
+    assert ids(Draws(File(), seed=4).at(range(7, 20), "train")) == ids(found[7:20])
+    assert ids(Draws(File(), seed=5).at(range(20), "train")) != ids(found[:20])
+    assert ids(Draws(File(), seed=4).at(range(20), "demonstrations")) != ids(found[:20])
+
+
+def test_generated_tasks_go_by_their_number():
+    draws = Draws(GuessNumber(), seed=4)
+    assert not draws.finite and ids(draws.at([3, 17], "train")) == ["train/0/3", "train/0/17"]
+
+
+def test_a_task_that_comes_twice_has_its_own_seed_group_and_session():
+    sessions = []
+
+    class Engine(ScriptedEngine):
+        async def generate(self, prompt_ids, sampling, session, **options):
+            sessions.append((session, sampling.seed))
+            return await super().generate(prompt_ids, sampling, session, **options)
+
+    agent = ChatAgent(Engine(["7"] * 100))
+    chosen = [File().numbered(n) for n in (0, 1, 0)]
+    for repeats in ((), (0, 0, 1)):
+        sessions.clear()
+        played = agentgym.collect(agent, File, tasks=chosen, attempts=2, horizon=1, repeats=repeats)
+        assert [episode.group_id for episode in played] == ["file-0"] * 2 + ["file-1"] * 2 + ["file-0~1"] * 2
+        assert len({episode.seed for episode in played}) == len(set(sessions)) == 6
+    alone = agentgym.collect(agent, File, tasks=chosen[:1], attempts=2, horizon=1)
+    assert [episode.seed for episode in alone] == [episode.seed for episode in played[:2]]
+
+
+def test_steps_that_ask_for_more_than_the_file_has_go_through_it_evenly_also_with_refill(tmp_path):
+    config = TrainConfig(
+        env=f"{__name__}:me/File-v0", out=str(tmp_path / "run"), steps=2, tasks_per_step=8, group_size=2, turn_tokens=4,
+        eval_every=0, test_tasks=0, dynamic_sampling="refill", refill_rounds=2, keep_episodes=1000, threads=1, horizon=(1,),
+    )  # fmt: skip
+    train(config)
+    played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
+    # a policy made from nothing never wins: both rounds of both steps play, 8 tasks each, where the last one stopped
+    assert len(played) == 2 * 2 * 8 * 2
+    tasks = Counter(episode.task_id for episode in played)
+    assert max(tasks.values()) - min(tasks.values()) <= 2
+    assert len({(episode.group_id, episode.attempt) for episode in played}) == len(played)
+    assert len({episode.seed for episode in played}) == len(played)

@@ -1,0 +1,72 @@
+"""One update on stored episodes, by as many processes as were started; run by test_several_processes.
+
+Each process takes the groups of its rank: `python two_processes.py OUT CASE`, with RANK and WORLD_SIZE set.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from tiny_rows import tiny_model, token_episode
+
+from agentgym.episode import groups
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import credit, resolve
+from agentgym.trainers.metrics import uniform
+from agentgym.trainers.step import Learner, Scorer, reinforce
+
+CASES = {
+    "token": {},
+    "constant": {"weighing": "constant", "constant": 20.0},
+    "kept": {"dynamic_sampling": "keep", "weighing": "turn"},
+    "kl": {"kl": 0.1},
+    "entropy": {"credit": "by_entropy"},
+    "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
+}
+
+
+@credit("by_entropy", needs=("entropy", "logprobs"))
+def by_entropy(group):
+    """Each token is credited with its entropy, less the trainer's own log-probability, where the episode succeeded."""
+    return [
+        np.concatenate([t.extra["entropy"] - t.extra["logprobs"] for t in episode.turns]) * episode.reward
+        for episode in group
+    ]
+
+
+def stored():
+    """Four groups of four: of each pair the second is uniform, so that one of two processes has nothing to train."""
+    rng, found = np.random.default_rng(3), []
+    for number in range(4):
+        for attempt in range(4):
+            episode = token_episode(rng, int(rng.integers(1, 5)), task=f"t{number}")
+            episode.attempt, episode.success = attempt, number % 2 == 0 and attempt % 2 == 0
+            episode.reward = episode.turns[-1].reward = float(episode.success)
+            found.append(episode)
+    return found
+
+
+def update(case):
+    """Take one step and return the metrics and the weights after it."""
+    accelerator = Accelerator(cpu=True)
+    config = TrainConfig(**{"minibatches": 1, "credit": "grpo", "grad_clip": 1e9, "batch_tokens": 40, **CASES[case]})
+    model, reference = tiny_model().double(), tiny_model(seed=1).double()
+    learner = Learner(accelerator, accelerator.prepare(Scorer(model, 0.7, "rows")), [], Scorer(reference, 0.7, "rows"))
+    learner.optimizers = [torch.optim.SGD(model.parameters(), lr=1.0)]
+    mine = groups(stored())[accelerator.process_index :: accelerator.num_processes]
+    if config.dynamic_sampling == "drop":
+        mine = [group for group in mine if not uniform(group)]
+    metrics = reinforce(learner, mine, resolve(config.credit), config, 0)
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])
+
+
+if __name__ == "__main__":
+    out, *cases = sys.argv[1:]
+    found = {case: update(case) for case in cases or CASES}
+    if Accelerator(cpu=True).is_main_process:
+        torch.save({case: weights for case, (_, weights, _) in found.items()}, f"{out}.pt")
+        Path(out).write_text(json.dumps({case: metrics for case, (metrics, _, _) in found.items()}))
