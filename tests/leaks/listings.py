@@ -364,5 +364,5 @@ FAMILIES: dict[str, Draw] = {
     "shop": shop,
     "twenty questions": creatures,
     "swe": swe,
-    **{name: partial(web, family) for name, family in web_families().items()},
+    **{name: partial(web, family) for name, family in web_families().items() if name != "forum-profile"},  # "my profile"
 }
