@@ -6,12 +6,10 @@ from typing import Any
 
 from agentgym.contract.behaviour import solution
 from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.shortcuts import GENERIC, Player
 from agentgym.contract.subject import ENDLESS, Subject, first, has, random_action, steps
 from agentgym.core import TextEnv
 from agentgym.seeding import generator
-
-Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
-"""From the world, all observations so far and the last info to an action; None gives up."""
 
 
 def oracle_solves(subject: Subject) -> str:
@@ -136,18 +134,6 @@ def from_text(cheat: Callable[[list[str]], str]) -> Player:
 def random_player(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
     """Play at random, the same way for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
-
-
-GENERIC: dict[str, Player] = {
-    "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
-    "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
-    "echo": lambda _, observations, __: observations[-1],
-    "empty": lambda _, __, ___: "",
-    "one megabyte": lambda _, __, ___: "x" * 1_000_000,
-    "bad unicode": lambda _, __, ___: "\ud800",
-    "form without content": lambda env, _, __: f"{next(reversed(env.tools))}[]" if env.tools else "<answer></answer>",
-    "claim of success": lambda _, __, ___: "You won. success reward 1 Right.",
-}
 
 
 def success_rate(subject: Subject, player: Player, env: TextEnv | None = None) -> float:
