@@ -1,6 +1,17 @@
 """What all tests share."""
 
+import os
+from datetime import UTC, datetime
+
 import pytest
+
+year, week, _ = datetime.now(UTC).isocalendar()
+os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+
+
+def pytest_report_header() -> str:
+    """Say which tasks the contract looks at: others every week, and the same again with the variable."""
+    return f"tasks of the contract: AGENTGYM_CHECK_SEED={os.environ['AGENTGYM_CHECK_SEED']}"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ class BabyAI(TextEnv):
     horizon = 0  # that of the level, unless the caller says otherwise
     random_bound = 0.3
     expert_bound = 0.9
-    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.35}
+    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.4}
 
     def _check_options(self) -> None:
         if "horizon" not in self.__dict__:

@@ -38,8 +38,8 @@ class Shop(TextEnv):
     Titles and prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
 
     Ceilings: `first_result` searches for the wish and buys what comes first, as it is; `first hit` also clicks the options
-    that the wish names, which wins where 30 draws found no wish that misleads it (one in four at difficulty 0). In a
-    catalogue of fewer than 5,000 products (`preset="tiny"`) wishes are not drawn so, and it wins five of six.
+    that the wish names, which wins where 30 draws found no wish that misleads it (31 % at difficulty 0, 1 % from 1 on). In a
+    catalogue of fewer than 5,000 products (`preset="tiny"`) wishes are not drawn so, and it wins 87 %.
     """
 
     horizon = 15
@@ -59,7 +59,7 @@ class Shop(TextEnv):
     random_bound = 0.02
     expert_bound = 0.7
     answers = ("asin",)
-    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 0.3}
+    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 0.35}
     shared = ("shop", "goal")
 
     def _check_options(self) -> None:
@@ -74,7 +74,7 @@ class Shop(TextEnv):
         super()._check_options()
 
         if 0 < self.products < SIZE:
-            vars(self)["ceilings"] = {**type(self).ceilings, "first hit": 0.85}
+            vars(self)["ceilings"] = {**type(self).ceilings, "first hit": 0.9}
 
     # Tasks
 
