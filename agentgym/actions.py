@@ -76,12 +76,17 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 def tool(method: _Method) -> _Method:
     """Mark a method of a world as a tool; its name, first docstring paragraph and annotations become the schema."""
-    hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
+    where = f"tool {method.__qualname__} ({method.__code__.co_filename}:{method.__code__.co_firstlineno})"
+    try:
+        hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
+    except NameError as error:
+        raise TypeError(f"{where}: an annotation names what is not defined: {error}") from None
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if hints.get(name) not in _JSON_TYPES:
-            raise TypeError(f"tool {method.__name__}: parameter {name!r} must be annotated str, int, float or bool")
+            given = f"is annotated {parameter.annotation!r:.40}" if name in hints else "has no annotation"
+            raise TypeError(f"{where}: parameter {name!r} {given}; expected str, int, float or bool. Write {name}: str")
         properties[name] = {"type": _JSON_TYPES[hints[name]]}
         if parameter.default is parameter.empty:
             required.append(name)

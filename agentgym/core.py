@@ -11,7 +11,7 @@ import numpy as np
 
 from agentgym.actions import Call, Tool, parse_call
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
-from agentgym.outcome import Outcome, Snapshot
+from agentgym.outcome import Outcome, Snapshot, copied, returned
 from agentgym.seeding import generator
 from agentgym.spaces import Unicode
 from agentgym.tasks import Task, TaskSpace
@@ -187,7 +187,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     def save(self) -> Any:
         """Return a payload from which `load` recreates the state; by default a copy of what `begin` and `act` set."""
         mine = {k: v for k, v in self.__dict__.items() if k not in self._own and k not in self.shared}
-        return copy.deepcopy(mine), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
+        return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
     def load(self, payload: Any) -> None:
         """Recreate the state from what `save` returned, leaving the payload as it was."""
@@ -241,7 +241,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         self._levels, self.totals = {}, dict.fromkeys(self.roles, 0.0)
         self._np_random = generator(self.task.id, self.seed)
         held = [self.__dict__[name] for name in OURS]
-        self.observation = self.begin(task)
+        self.observation = returned(self.begin(task), self.begin, f"begin of {type(self).__name__}").text
         for name, value in zip(OURS, held, strict=True):
             if self.__dict__[name] is not value:
                 raise TypeError(f"{type(self).__name__}.begin set self.{name}, which the base class uses: rename it")
@@ -320,10 +320,9 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
             call = parse_call(action, self.tools)
             if not isinstance(call, Call):
                 return self.malformed(call)
-            outcome = getattr(self, call.name)(**call.arguments)
-        else:
-            outcome = self.act(action)
-        return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+            method = getattr(self, call.name)
+            return returned(method(**call.arguments), method, f"tool {call.name} of {type(self).__name__}")
+        return returned(self.act(action), self.act, f"act of {type(self).__name__}")
 
     def _pay(self, outcome: Outcome) -> dict[str, float]:
         """Return the named parts of the reward: the outcome, and the weighted change of each shaped measure."""

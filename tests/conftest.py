@@ -1,10 +1,20 @@
 """What all tests share, and what pytest says at its end: why tests were skipped, and what `./dev full` has besides."""
 
+import os
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
 
 import pytest
 
 LEFT = pytest.StashKey[list[str]]()
+
+year, week, _ = datetime.now(UTC).isocalendar()
+os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+
+
+def pytest_report_header() -> str:
+    """Say which tasks the contract looks at: others every week, and the same again with the variable."""
+    return f"tasks of the contract: AGENTGYM_CHECK_SEED={os.environ['AGENTGYM_CHECK_SEED']}"
 
 
 @pytest.fixture(scope="session", autouse=True)

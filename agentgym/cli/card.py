@@ -9,7 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.contract.solutions import GENERIC, Player, from_text, random_player, success_rate
+from agentgym.contract.shortcuts import GENERIC, Player
+from agentgym.contract.solutions import from_text, random_player, success_rate
 from agentgym.contract.subject import Subject, first, has
 from agentgym.core import TextEnv
 from agentgym.screen import printable

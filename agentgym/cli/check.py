@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.contract import LAWS, Report, Result, examine, look
+from agentgym.contract import LAWS, Report, Result, examine, looks
 from agentgym.contract.report import show
 from agentgym.errors import unknown
 from agentgym.options import Options
@@ -29,6 +29,8 @@ class Config:
     """The world: a registered id, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
     thorough: bool = False
     """Spend minutes instead of seconds."""
+    seed: int = 0
+    """Draw other tasks: 0 looks at the fixed first ones, any other number at tasks of its own."""
     law: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Look at this law only; may be given several times."""
     env_options: Options = field(default_factory=dict[str, Any])
@@ -41,11 +43,11 @@ def run(config: Config) -> int:
         if name not in LAWS:
             raise unknown("law", name, LAWS)
     console = Console(highlight=False)
-    subject = examine(config.id, thorough=config.thorough, **config.env_options)
+    subject = examine(config.id, thorough=config.thorough, seed=config.seed, **config.env_options)
     results: list[Result] = []
-    for name in config.law or LAWS:
-        results.append(look(subject, name))
-        console.print(_lines(results[-1]))
+    for result in looks(subject, config.law or LAWS):
+        results.append(result)
+        console.print(_lines(result))
     report = Report(subject.id, results)
     console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
     return 0 if report.ok else 1

@@ -259,10 +259,13 @@ def _total(env: Any, task: Task, seed: int, actions: Sequence[Any]) -> tuple[flo
     return sum(step[1] for step in done), bool(done and done[-1][4]["success"])
 
 
-def solution(subject: Subject, task: Task, seed: int) -> list[str]:
-    """Return the actions of the oracle from the start, asked anew each turn; [] where there is none."""
+def solution(subject: Subject, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
+    """Return the actions of the oracle from the start, asked again each turn; [] where there is none.
+
+    None for the horizon is the environment's own.
+    """
     env, actions = subject.env, list[str]()
-    env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+    env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))
     for _ in range(2000):
         action = first(env.oracle)
         if action is None:

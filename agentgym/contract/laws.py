@@ -35,3 +35,22 @@ LAWS: dict[str, tuple[int, Law]] = {
     "faults end one episode": (11, tasks.faults_end_one_episode),
     "made bare": (11, tasks.made_bare),
 }
+
+_REPEATED = ("same again",)
+RESTS_ON: dict[str, tuple[str, ...]] = {
+    "same elsewhere": _REPEATED,
+    "splits are disjoint": _REPEATED,
+    "equal keys": _REPEATED,
+    "looking changes nothing": _REPEATED,
+    "failure never wins": _REPEATED,
+    "snapshots here": (*_REPEATED, "looking changes nothing"),
+    "snapshots elsewhere": (*_REPEATED, "same elsewhere", "snapshots here"),
+    "chance afresh": ("snapshots here",),
+    "oracle solves": _REPEATED,
+    "oracle recovers": (*_REPEATED, "oracle solves"),
+    "expert is fair": _REPEATED,
+    "expert is good": _REPEATED,
+    "faults end one episode": _REPEATED,
+    "made bare": ("snapshots here",),
+}
+"""Checks that say nothing new about an environment that breaks another one: what breaks that breaks them too."""

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.subject import ENDLESS, Subject, difference, first, go_on, line, play, steps
@@ -23,14 +24,40 @@ def same_again(subject: Subject) -> str:
                 play(other, stranger, seed + 1, actions[:3])
             return difference(once, play(other, task, seed, actions)) or difference(once, play(other, task, seed, actions))
 
-        subject.hold(task, seed, subject.wander(task, seed), breaks)
+        actions = subject.wander(task, seed)
+        try:
+            if repr(subject.env.find(task.id)) != repr(task):
+                raise Broken(f"the task {task.id} is another when it is made again", task=task.id, seed=seed)
+            subject.hold(task, seed, actions, breaks)
+        except Broken as found:
+            raise _explained(found, own_chance(subject.kind, lambda: _from_start(subject, task, seed, actions))) from found  # noqa: B023
     return f"{len(subject.tasks)} plays, three times each"
+
+
+def _from_start(subject: Subject, task: Task, seed: int, actions: Sequence[Any]) -> None:
+    """Make an environment and a task, and play it."""
+    env = subject.make()
+    play(env, env.find(task.id), seed, actions)
+
+
+def _explained(found: Broken, why: str) -> Broken:
+    """Return the same finding with its cause, where one was seen."""
+    text = f"{found}. {why}" if why and not found.cause else str(found)
+    return Broken(text, task=found.task, seed=found.seed, actions=found.actions, cause=found.cause)
 
 
 def same_elsewhere(subject: Subject) -> str:
     """Another process with another hash seed makes the same tasks and answers alike."""
     subject.repeatable()
     plays = [(task.id, seed, subject.wander(task, seed)) for seed, task in enumerate(subject.tasks)]
+    try:
+        return _same_elsewhere(subject, plays)
+    except Broken as found:
+        task = subject.env.find(plays[0][0])
+        raise _explained(found, own_chance(subject.kind, lambda: _from_start(subject, task, 0, plays[0][2]))) from found
+
+
+def _same_elsewhere(subject: Subject, plays: list[tuple[str, int, list[Any]]]) -> str:
     for (task_id, seed, actions), there in zip(plays, play_elsewhere(subject, plays), strict=True):
         task = subject.env.find(task_id)
         if repr(task) != there[0]:
@@ -79,7 +106,8 @@ def snapshots_elsewhere(subject: Subject) -> str:
         try:
             pickle.dumps(state)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise Broken(f"the snapshot cannot be written: {error}", task=task.id, seed=seed) from error
+            what = _unwritten(state.payload)
+            raise Broken(f"the snapshot cannot be written{what}: {error}", task=task.id, seed=seed) from error
         branches.append((state, rest))
         here.append(go_on(env, state, rest))
     for (state, rest), one, two in zip(branches, here, go_on_elsewhere(subject, branches), strict=True):
@@ -87,6 +115,17 @@ def snapshots_elsewhere(subject: Subject) -> str:
         if where:
             raise Broken(f"restored in another process: {where}", task=state.task.id, seed=state.seed, actions=rest)
     return f"{len(branches)} snapshots"
+
+
+def _unwritten(payload: Any) -> str:
+    """Return which attribute of a snapshot cannot be pickled."""
+    parts: list[Any] = list(payload) if isinstance(payload, tuple) else [payload]  # pyright: ignore[reportUnknownArgumentType]
+    for name, value in (pair for part in parts if isinstance(part, dict) for pair in part.items()):  # pyright: ignore
+        try:
+            pickle.dumps(value)
+        except Exception:
+            return f": self.{name} is a {type(value).__name__}"  # pyright: ignore[reportUnknownArgumentType]
+    return ""
 
 
 def chance_afresh(subject: Subject) -> str:

@@ -7,11 +7,13 @@ SHOWN = 60  # characters of an action in a report
 
 
 class Broken(Exception):
-    """A law does not hold; `actions` is the shortest sequence found that shows it."""
+    """A law does not hold; `actions` is the shortest sequence found that shows it, `cause` the same for one defect."""
 
-    def __init__(self, message: str, *, task: str = "", seed: int | None = None, actions: Sequence[object] = ()) -> None:
+    def __init__(
+        self, message: str, *, task: str = "", seed: int | None = None, actions: Sequence[object] = (), cause: str = ""
+    ) -> None:
         super().__init__(message)
-        self.task, self.seed, self.actions = task, seed, list(actions)
+        self.task, self.seed, self.actions, self.cause = task, seed, list(actions), cause
 
 
 class NotChecked(Exception):
@@ -33,6 +35,8 @@ class Result:
     seed: int | None = None
     actions: list[object] = field(default_factory=list[object])
     """The shortest sequence of actions found that breaks the law, from the reset of `task` with `seed`."""
+    cause: str = ""
+    """What was raised and where: equal for two laws that one defect breaks. Empty where nothing was raised."""
 
     def __str__(self) -> str:
         text = f"{self.status:<8}{self.law:<28}{self.note}"

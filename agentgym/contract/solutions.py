@@ -6,36 +6,42 @@ from typing import Any
 
 from agentgym.contract.behaviour import solution
 from agentgym.contract.report import Broken, NotChecked
+from agentgym.contract.shortcuts import CHANCY, GENERIC, Player
 from agentgym.contract.subject import ENDLESS, Subject, first, has, random_action, steps
 from agentgym.core import TextEnv
 from agentgym.seeding import generator
-
-Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
-"""From the world, all observations so far and the last info to an action; None gives up."""
+from agentgym.tasks import Task
 
 
 def oracle_solves(subject: Subject) -> str:
-    """The oracle solves every task, as one iterator and asked anew each turn."""
+    """The oracle solves every task within the environment's own horizon, as one iterator and asked again each turn."""
     if not has(subject.env, "oracle"):
         raise NotChecked("it defines no oracle")
-    env, turns = subject.env, list[int]()
-    for seed, task in enumerate(subject.many):
-        actions = solution(subject, task, seed)
-        if env.success is not True:
-            raise Broken(
-                "asked anew each turn, the oracle does not solve the task", task=task.id, seed=seed, actions=actions
-            )
-        turns.append(len(actions))
-        env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-        played = list[str]()
-        for action in env.oracle():
-            played.append(action)
-            step = env.step(action)
-            if step[2] or step[3] or len(played) > 2000:
-                break
-        if env.success is not True:
-            raise Broken("the oracle's iterator does not solve the task", task=task.id, seed=seed, actions=played)
-    return f"{len(turns)} tasks, {sum(turns) / len(turns):.1f} turns"
+    notes: list[str] = []
+    for level in subject.levels:
+        turns = [_solved(level, task, seed) for seed, task in enumerate(level.many)]
+        notes.append(f"{len(turns)} tasks of difficulty {level.env.difficulty} in {sum(turns) / len(turns):.1f} turns")
+    return ", ".join(notes)
+
+
+def _solved(subject: Subject, task: Task, seed: int) -> int:
+    """Return the turns that the oracle takes; Broken where it does not solve the task."""
+    env, actions = subject.env, solution(subject, task, seed, horizon=None)
+    limit = f"in the {env.limit} turns of difficulty {env.difficulty}"
+    if env.success is not True:
+        text = f"asked again each turn, the oracle does not solve the task {limit}"
+        raise Broken(text, task=task.id, seed=seed, actions=actions)
+    env.reset(seed=seed, options={"task": task})
+    played = list[str]()
+    for action in env.oracle():
+        played.append(action)
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            break
+    if env.success is not True:
+        text = f"the oracle's iterator does not solve the task {limit}"
+        raise Broken(text, task=task.id, seed=seed, actions=played)
+    return len(actions)
 
 
 def oracle_recovers(subject: Subject) -> str:
@@ -94,10 +100,14 @@ def expert_is_good(subject: Subject) -> str:
     """The expert's success is at least what the world declares in `expert_bound`."""
     if not has(subject.env, "expert"):
         raise NotChecked("it defines no expert")
-    rate = success_rate(subject, lambda env, _, __: first(env.expert))
-    if rate < subject.env.expert_bound:
-        raise Broken(f"success {rate:.2f}; the world declares expert_bound {subject.env.expert_bound}")
-    return f"success {rate:.2f}"
+    notes, bound = list[str](), subject.env.expert_bound
+    for level in subject.levels:
+        rate, count = success_rate(level, lambda env, _, __: first(env.expert)), len(level.many)
+        if rate < bound - _slack(bound, count):
+            text = f"success {rate:.2f} over {count} tasks of difficulty {level.env.difficulty}"
+            raise Broken(f"{text}; expert_bound declares {bound}")
+        notes.append(f"{rate:.2f} at difficulty {level.env.difficulty}")
+    return f"success {', '.join(notes)}"
 
 
 def cheaters_fail(subject: Subject) -> str:
@@ -105,7 +115,8 @@ def cheaters_fail(subject: Subject) -> str:
     names = dict[str, float]()
     players = {**GENERIC, **{name: from_text(cheat) for name, cheat in subject.env.cheaters().items()}}
     for name, player in players.items():
-        rate, ceiling = success_rate(subject, player), subject.env.ceilings.get(name, 0.0)
+        least = subject.env.random_bound if name in CHANCY else 0.0
+        rate, ceiling = success_rate(subject, player), max(subject.env.ceilings.get(name, 0.0), least)
         if rate > ceiling + _slack(ceiling, len(subject.many)):
             raise Broken(f"the cheater {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
         names[name] = rate
@@ -136,18 +147,6 @@ def from_text(cheat: Callable[[list[str]], str]) -> Player:
 def random_player(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
     """Play at random, the same way for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
-
-
-GENERIC: dict[str, Player] = {
-    "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
-    "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
-    "echo": lambda _, observations, __: observations[-1],
-    "empty": lambda _, __, ___: "",
-    "one megabyte": lambda _, __, ___: "x" * 1_000_000,
-    "bad unicode": lambda _, __, ___: "\ud800",
-    "form without content": lambda env, _, __: f"{next(reversed(env.tools))}[]" if env.tools else "<answer></answer>",
-    "claim of success": lambda _, __, ___: "You won. success reward 1 Right.",
-}
 
 
 def success_rate(subject: Subject, player: Player, env: TextEnv | None = None) -> float:

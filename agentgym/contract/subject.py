@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from agentgym.actions import Tool, spell
+from agentgym.contract.causes import told
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core import Snapshot, TextEnv
 from agentgym.errors import BadConfig
@@ -33,6 +34,8 @@ class Subject:
     """Most turns of one play."""
     plays: int = 30
     """Episodes behind a success rate."""
+    seed: int = 0
+    """Which tasks are looked at: with 0 the fixed evaluation list, else others for every number."""
 
     def make(self, **options: Any) -> TextEnv:
         """Return a fresh world, bare."""
@@ -62,13 +65,43 @@ class Subject:
         """The tasks behind a success rate."""
         return self._tasks(self.plays)
 
+    @cached_property
+    def levels(self) -> Sequence["Subject"]:
+        """This environment, and the same one at the other difficulties from 0 to 3 where those have tasks of their own.
+
+        Where the caller names a difficulty, a horizon or a preset, that one is meant and no other.
+        """
+        if {"difficulty", "horizon", "preset"} & set(self.options):
+            return [self]
+        found = [self]
+        for difficulty in range(4):
+            other = replace(self.at(difficulty), plays=max(self.count, self.plays // 3))
+            try:
+                if difficulty != self.env.difficulty and other.tasks != self.tasks:
+                    found.append(other)
+            except BadConfig:  # no tasks so easy, or so hard
+                continue
+        return found
+
     def _tasks(self, n: int) -> list[Task]:
+        if self.seed:
+            return self.drawn(self.env, n)
         while n > 1:
             try:
                 return self.env.tasks(n)
             except BadConfig:
                 n //= 2
         return self.env.tasks(1)
+
+    def drawn(self, env: TextEnv, n: int) -> list[Task]:
+        """Return different tasks of the environment's split that the subject's seed draws; fewer where there are fewer."""
+        rng, found = generator("check", self.seed), dict[str, Task]()
+        for _ in range(20 * n):
+            task = env.draw(rng)
+            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+            if len(found) == n:
+                break
+        return list(found.values())
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
         """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
@@ -84,16 +117,21 @@ class Subject:
     def hold(self, task: Task, seed: int, actions: Sequence[Any], breaks: Breaks) -> None:
         """Raise Broken, with the shortest sequence found by deletion, where `breaks` says what is wrong."""
 
+        cause = ""
+
         def said(sequence: Sequence[Any]) -> str | None:
+            nonlocal cause
             try:
+                cause = ""
                 return breaks(sequence)
-            except Exception as error:  # an exception of the world under examination is what we look for
-                return f"{type(error).__name__}: {error}"
+            except Exception as error:  # an exception of the environment under test is what we look for
+                text, cause = told(error, self.kind)
+                return text
 
         if said(actions) is None:
             return
         shortest = shrink(list(actions), lambda sequence: said(sequence) is not None)
-        raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest)
+        raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
 
 
 def play(env: TextEnv, task: Task, seed: int, actions: Sequence[Any], horizon: int = ENDLESS) -> list[str]:

@@ -23,7 +23,10 @@ def splits_are_disjoint(subject: Subject) -> str:
             continue
         env = subject.make(split=split)
         try:
-            tasks = [*_some(env, max(subject.plays // 3, 10)), *(_drawn(env, seed) for seed in range(subject.count))]
+            tasks = [
+                *_some(env, max(subject.plays // 3, 10)),
+                *(_drawn(env, subject.seed + n) for n in range(subject.count)),
+            ]
         except BadConfig:  # refused, which is right where the space is too small
             counts[split] = 0
             continue

@@ -1,7 +1,8 @@
 """Things made of things: a goal at the root of a tree of recipes."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,7 +29,7 @@ FORMS = ("plank", "rod", "plate", "gear", "cord", "tile", "lens", "frame", "bolt
 RAW = ("ore", "log", "stone", "fibre", "sand", "shell", "resin", "seed", "powder", "shard")
 MOST = 10_000
 """Most of a thing that can be had or made at once."""
-_COMMAND = re.compile(r"(get|craft) (\d{1,5}) ([a-z ]+?)(?: using (.+))?")
+_COMMAND = re.compile(r"(get|drop|craft) (\d{1,5}) ([a-z ]+?)(?: using (.+))?")
 _PART = re.compile(r"(\d{1,5}) ([a-z ]+)")
 Recipe = tuple[int, dict[str, int]]
 
@@ -38,20 +39,29 @@ class TextCraft(TextEnv):
 
     The manner of TextCraft (ADaPT, arXiv 2311.05772, and AgentGym) over recipes of its own: all recipes are shown, those
     that lead nowhere too. The goal is two recipes deep at difficulty 0 and one more at each level. `craft` takes a recipe's
-    amounts or a multiple of them.
+    amounts or a multiple of them. What can be carried at once is what the goal needs and a quarter more, so that amounts
+    have to be worked out; `drop` makes room.
+
+    Ceiling: `everything` takes an equal share of each thing and crafts every line over and over; where few things are
+    needed, in similar amounts, that is enough (5 % at difficulty 0).
     """
 
     horizon = 40
-    shared = ("recipes", "goal")
+    shared = ("recipes", "goal", "capacity")
+    ceilings: ClassVar[Mapping[str, float]] = {"everything": 0.1}
 
     def begin(self, task: Task) -> str:
         self.recipes: dict[str, Recipe] = {name: (made, dict(parts)) for name, made, parts in task.data["recipes"]}
         self.goal: str = task.data["goal"]
         self.held: dict[str, int] = {}
+        self.capacity = 0
+        most = max(total for total, _ in self._plan({}))
+        self.capacity = most + most // 4 + 1
         lines = "\n".join(written(name, recipe) for name, recipe in self.recipes.items())
         return (
-            f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}.\n"
-            "Say get NUMBER THING (of what no command crafts), a crafting command or a multiple of it, or inventory."
+            f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}. You can carry {self.capacity} things at once.\n"
+            "Say get NUMBER THING (of what no command crafts), drop NUMBER THING, inventory, or a crafting command or a "
+            "multiple of it."
         )
 
     def act(self, action: str) -> str | Outcome:
@@ -61,18 +71,32 @@ class TextCraft(TextEnv):
         match = _COMMAND.fullmatch(words) if words.isascii() else None
         if match is None or (match[1] == "craft") != (match[4] is not None) or not 0 < int(match[2]) <= MOST:
             return self.invalid(
-                f"{words[:60]!r} is no command. Say get 2 oak log, craft 4 oak plank using 1 oak log, or inventory."
+                f"{words[:60]!r} is no command. Say get 2 oak log, craft 4 oak plank using 1 oak log, drop 1 oak log, or "
+                "inventory."
             )
         verb, number, name = match[1], int(match[2]), match[3]
-        return self._get(name, number) if verb == "get" else self._craft(name, number, match[4])
+        if verb == "craft":
+            return self._craft(name, number, match[4])
+        return self._get(name, number) if verb == "get" else self._drop(name, number)
 
     def _get(self, name: str, number: int) -> str | Outcome:
         if name in self.recipes:
             return self.invalid(f"There is no {name} to get: it is crafted.")
         if not any(name in parts for _, parts in self.recipes.values()):
             return self.invalid(f"There is no {name[:40]} here.")
-        self.held = {**self.held, name: min(self.held.get(name, 0) + number, MOST)}
+        total = sum(self.held.values())
+        if total + number > self.capacity:
+            return self.invalid(
+                f"You carry {total} of at most {self.capacity} things: get {self.capacity - total} or fewer, or drop some."
+            )
+        self.held = {**self.held, name: self.held.get(name, 0) + number}
         return f"Got {number} {name}."
+
+    def _drop(self, name: str, number: int) -> str | Outcome:
+        if self.held.get(name, 0) < number:
+            return self.invalid(f"You have {self.held.get(name, 0)} {name[:40]}, not {number}.")
+        self.held = {n: count for n, count in {**self.held, name: self.held[name] - number}.items() if count}
+        return f"Dropped {number} {name}."
 
     def _craft(self, name: str, number: int, using: str) -> str | Outcome:
         parts = [_PART.fullmatch(part.strip()) for part in using.split(",")]
@@ -89,7 +113,9 @@ class TextCraft(TextEnv):
         if short:
             return self.invalid(f"You have not enough {short[0]}: {self.held.get(short[0], 0)} of {given[short[0]]}.")
         held = {n: count - given.get(n, 0) for n, count in self.held.items()}
-        held[name] = min(held.get(name, 0) + number, MOST)
+        held[name] = held.get(name, 0) + number
+        if sum(held.values()) > self.capacity:
+            return self.invalid(f"With that you would carry {sum(held.values())} things; you can carry {self.capacity}.")
         self.held = {n: count for n, count in held.items() if count}
         text = f"Crafted {number} {name}."
         return self.win(text) if name == self.goal else text
@@ -101,22 +127,43 @@ class TextCraft(TextEnv):
         return sorted(self.held.items())
 
     def oracle(self) -> Iterator[str]:
-        raw: dict[str, int] = {}
-        crafts: list[tuple[str, int]] = []
-        for name, number in self._missing():
-            if name in self.recipes:
-                crafts.append((name, number))
-            else:
-                raw[name] = number
-        yield from (f"get {number} {name}" for name, number in raw.items())
-        yield from (written(name, self.recipes[name], times) for name, times in crafts)
+        """Drop what is of no use, or everything where the rest would still be too much, then get all and craft."""
+        useful = self._useful()
+        spare = {name: count - useful.get(name, 0) for name, count in self.held.items()}
+        if max((total for total, _ in self._plan(self.held)), default=0) <= self.capacity:
+            spare = {}
+        elif max(total for total, _ in self._plan(useful)) > self.capacity:
+            spare, useful = self.held, {}
+        yield from (f"drop {count} {name}" for name, count in spare.items() if count)
+        yield from (command for _, command in self._plan(useful if spare else self.held))
 
-    def _missing(self) -> list[tuple[str, int]]:
-        """Return what is still to be got (number) and crafted (times), in an order that works."""
+    def _useful(self) -> dict[str, int]:
+        """Return what of the things that are held goes into the goal."""
+        needed = self._missing(self.held)[1]
+        return {name: min(count, needed[name]) for name, count in self.held.items() if needed.get(name)}
+
+    def _plan(self, held: Mapping[str, int]) -> list[tuple[int, str]]:
+        """Return the commands that make the goal out of what is held, each with how much is carried after it."""
+        missing, held = self._missing(held)[0], dict(held)
+        found: list[tuple[int, str]] = []
+        for name, number in missing:
+            if name not in self.recipes:
+                held[name] = held.get(name, 0) + number
+                found.append((sum(held.values()), f"get {number} {name}"))
+        for name, times in missing:
+            if name in self.recipes:
+                made, parts = self.recipes[name]
+                held = {n: count - times * parts.get(n, 0) for n, count in held.items()}
+                held[name] = held.get(name, 0) + made * times
+                found.append((sum(held.values()), written(name, self.recipes[name], times)))
+        return found
+
+    def _missing(self, held: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
+        """Return what is still to be got (number) and crafted (times), in an order that works; and what is needed in all."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
         found: list[tuple[str, int]] = []
         for name in order:  # a thing comes after all that it goes into
-            lacking = needed.get(name, 0) - (0 if name == self.goal else self.held.get(name, 0))
+            lacking = needed.get(name, 0) - (0 if name == self.goal else held.get(name, 0))
             if lacking <= 0:
                 continue
             if name not in self.recipes:
@@ -127,10 +174,13 @@ class TextCraft(TextEnv):
             found.append((name, times))
             for part, count in parts.items():
                 needed[part] = needed.get(part, 0) + count * times
-        return found[::-1]
+        return found[::-1], needed
 
     def expert(self) -> Iterator[str]:
         return self.oracle()  # every recipe is shown
+
+    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return {"everything": lambda seen: everything(seen, None), "twenty of everything": lambda seen: everything(seen, 20)}
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         depth = 2 + difficulty
@@ -159,6 +209,19 @@ def written(name: str, recipe: Recipe, times: int = 1) -> str:
     """Return the command that crafts a thing so many times over."""
     made, parts = recipe
     return f"craft {made * times} {name} using " + ", ".join(f"{count * times} {part}" for part, count in parts.items())
+
+
+def everything(seen: list[str], number: int | None) -> str:
+    """Take so many (or an equal share) of each thing that no line crafts, then craft all lines in turn, over and over."""
+    lines = [line for line in seen[0].split("\n") if line.startswith("craft ")]
+    made = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
+    parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
+    raw = [part for part in dict.fromkeys(parts) if part not in made]
+    capacity = int(re.findall(r"carry (\d+) things", seen[0])[0])
+    turn = len(seen) - 1
+    if turn < len(raw):
+        return f"get {number or max(capacity // len(raw), 1)} {raw[turn]}"
+    return lines[(turn - len(raw)) % len(lines)]
 
 
 def _above(recipes: Mapping[str, Recipe], goal: str) -> list[str]:

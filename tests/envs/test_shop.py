@@ -8,7 +8,7 @@ import pytest
 from shop_files import product
 
 import agentgym
-from agentgym import BadConfig, BadData
+from agentgym import BadConfig, BadData, Task
 from agentgym.envs.shop.buyer import read_wish
 from agentgym.envs.shop.catalogue import Catalogue, terms
 from agentgym.envs.shop.generate import SIZE, catalogue
@@ -363,3 +363,35 @@ def test_the_score_can_be_paid():
         _, reward, _, _, info = env.step(action)
     assert 0 < env.score["score"] < 1 and info["metrics"]["type"] == 1.0
     assert info["rewards"] == {"score": pytest.approx(0.5 * env.score["score"])} and reward == info["rewards"]["score"]
+
+
+@pytest.mark.parametrize("difficulty", [0, 1, 2, 3])
+def test_the_first_result_of_a_wish_is_usually_wrong(difficulty):
+    from agentgym.contract import examine
+    from agentgym.contract.shortcuts import GENERIC
+    from agentgym.contract.solutions import success_rate
+
+    subject = examine("rlvr/Shop-v0", difficulty=difficulty)
+    assert success_rate(subject, GENERIC["first hit"]) <= (0.4 if difficulty == 0 else 0.1)
+
+
+def test_each_difficulty_has_ten_more_turns_unless_the_caller_says():
+    env = agentgym.make("rlvr/Shop-v0", difficulty=2, products=200)
+    assert [env.limit_of(Task(difficulty=difficulty)) for difficulty in (0, 1, 3)] == [15, 25, 45]
+    assert agentgym.make("rlvr/Shop-v0", preset="tiny").limit_of(Task(difficulty=2)) == 8
+    assert agentgym.make("rlvr/Shop-v0", horizon=20).limit_of(Task(difficulty=2)) == 20
+
+
+def test_the_expert_opens_the_title_with_most_of_the_wish():
+    env = agentgym.make("rlvr/Shop-v0")
+    env.reset(seed=0, options={"task": env.tasks(1)[0]})
+    env.step(next(env.expert()))
+    opened = env.shop.by_asin[next(env.expert())[6:-1].lower()]
+    *attributes, last = read_wish(env.task.instruction)[0].split(", ")
+    words = [*attributes, *last.split()]
+    shown = [env.shop.by_asin[asin] for asin in env.results()]
+    cheap = [one for one in shown if float(one.price_tag.split()[0][1:]) <= env.goal.price_cap]
+    assert opened in cheap
+    assert sum(word in opened.title.lower() for word in words) == max(
+        sum(word in one.title.lower() for word in words) for one in cheap
+    )

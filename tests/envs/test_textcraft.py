@@ -50,6 +50,44 @@ def test_what_is_wrong_is_said():
     assert env.step("inventory")[0] == "You have nothing."
 
 
+def test_no_more_can_be_carried_than_the_goal_needs_and_a_quarter():
+    env = begun()  # 2 logs and 1 sand, then 4 rods and 1 sand: 5 at most, 1 for the quarter, 1 more
+    assert "You can carry 7 things at once." in env.observation
+    assert env.step("get 8 sand")[4]["error"] == "You carry 0 of at most 7 things: get 7 or fewer, or drop some."
+    assert env.step("get 6 sand")[4]["valid"] and env.step("get 1 oak log")[4]["valid"]
+    text, *_, info = env.step("craft 2 oak rod using 1 oak log")
+    assert text == "With that you would carry 8 things; you can carry 7." and not info["valid"]
+    assert (
+        env.step("drop 9 sand")[0] == "You have 6 sand, not 9." and env.step("drop 1 gold")[0] == "You have 0 gold, not 1."
+    )
+    assert env.step("drop 4 sand")[0] == "Dropped 4 sand."
+    assert env.step("inventory")[0] == "You have 1 oak log, 2 sand."
+    assert next(env.oracle()) == "get 1 oak log"
+
+
+def test_the_oracle_drops_what_is_in_the_way():
+    env = begun()
+    env.step("get 7 sand")
+    plan = list(env.oracle())
+    assert plan[:2] == ["drop 6 sand", "get 2 oak log"]
+    assert [env.step(action)[1] for action in plan][-1] == 1.0
+
+
+def test_taking_everything_and_crafting_every_line_is_not_enough():
+    env = agentgym.make("rlvr/TextCraft-v0")
+    for name, policy in env.cheaters().items():
+        solved = 0
+        for task in env.tasks(60):
+            seen = [env.reset(seed=0, options={"task": task})[0]]
+            over = False
+            while not over:
+                observation, _, terminated, truncated, _ = env.step(policy(seen))
+                seen.append(observation)
+                over = terminated or truncated
+            solved += env.success
+        assert solved <= 60 * env.ceilings.get(name, 0.0), name
+
+
 def test_multiples_are_written_out():
     assert written("oak rod", (2, {"oak log": 1, "sand": 3}), 3) == "craft 6 oak rod using 3 oak log, 9 sand"
 

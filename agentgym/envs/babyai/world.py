@@ -1,6 +1,6 @@
 """The world: a level of BabyAI, seen as text, acted in by seven commands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -20,6 +20,9 @@ class BabyAI(TextEnv):
     The levels of the `minigrid` package (BabyAI, arXiv 1810.08272) in text. `level` names one of them; without it,
     difficulty does. Reward: 1 when the package's verifier says that the instruction is carried out. A box that is
     toggled is gone; where the instruction needed it, that is the end of the episode.
+
+    Ceiling: `word overlap` says `go forward` where the mission says "go", and turns where something is in the way. The
+    levels of difficulty 0 are one room of 8 by 8 in which that meets the goal now and then; the levels are the package's.
     """
 
     settings: ClassVar[tuple[str, ...]] = ("level",)
@@ -28,6 +31,7 @@ class BabyAI(TextEnv):
     horizon = 0  # that of the level, unless the caller says otherwise
     random_bound = 0.3
     expert_bound = 0.9
+    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.4}
 
     def requires(self) -> None:
         super().requires()

@@ -105,7 +105,7 @@ class Domain:
     def find_customer(self, name: str) -> str:
         """Find customers by their full name. Shows their ids; verify_customer says which one is on the line."""
         rows = self.db.base["customers"]
-        found = [key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name)]
+        found = sorted(key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name))
         if not found:
             raise Refused(f"There is no customer of the name {name[:40]!r}. Ask for the full name.")
         self.db.seen.add(("names", people.plain(name)))

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from agentgym.envs.shop.catalogue import Product
+from agentgym.envs.shop.generate import plain
+
 if TYPE_CHECKING:
     from agentgym.envs.shop.world import Shop
 
@@ -18,7 +21,7 @@ def oracle(shop: "Shop") -> Iterator[str]:
     """Yield what buys the wanted product, from wherever the episode stands."""
     wanted = shop.shop.by_asin[shop.goal.asin.lower()]
     if shop.product is not wanted:
-        asin, title, number = wanted.asin.lower(), _plain(wanted.title), shop.number
+        asin, title, number = wanted.asin.lower(), plain(wanted.title), shop.number
         found = shop.shop.search(shop.keywords) if shop.page == "results" else ()
         if asin not in found:
             yield f"search[{title}]"
@@ -47,9 +50,9 @@ def next_action(shop: "Shop") -> str:
     if shop.page == "search":
         # The kind of product once more, and the options with their names: else other kinds with these attributes come first.
         words = (what.replace(",", ""), what.split()[-1], *(word for pair in options.items() for word in pair))
-        return f"search[{_plain(' '.join(words))}]"
+        return f"search[{plain(' '.join(words))}]"
     if shop.page == "results":
-        return _choose(shop, cap)
+        return _choose(shop, what, cap)
     if shop.page == "sub":
         return "click[< prev]"
     assert shop.product is not None
@@ -67,16 +70,24 @@ def next_action(shop: "Shop") -> str:
     return "click[buy now]"
 
 
-def _choose(shop: "Shop", cap: float) -> str:
-    """Open the first product of the page that was not opened and is cheap enough; else turn the page, or search anew."""
+def _choose(shop: "Shop", what: str, cap: float) -> str:
+    """Open what was not opened and is cheap enough, the title with most of the wish first; else turn the page."""
     found = [shop.shop.by_asin[asin] for asin in shop.results()]
-    for product in found:
-        price = _PRICE.search(product.price_tag)
-        if product.asin not in shop.seen and (price is None or float(price[1]) <= cap):
-            return f"click[{product.asin}]"
+    left = [product for product in found if product.asin not in shop.seen and _price(product) <= cap]
+    if left:
+        *attributes, last = what.split(", ")
+        words = [*attributes, *last.split()]
+        best = max(left, key=lambda product: sum(word in product.title.lower() for word in words))
+        return f"click[{best.asin}]"
     if shop.number < PAGES and found:
         return "click[next >]"
     return f"click[{found[0].asin}]" if found else "click[back to search]"
+
+
+def _price(product: Product) -> float:
+    """Return the price that is shown, of a range the lowest; 0 where none is."""
+    shown = _PRICE.search(product.price_tag)
+    return float(shown[1]) if shown else 0.0
 
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:
@@ -94,10 +105,6 @@ def first_result(seen: list[str]) -> str:
     """Search for the wish, open what comes first, buy it."""
     page = seen[-1].split(" [SEP] ")
     if page[0] == "WebShop":
-        return f"search[{_plain(page[2])}]"
+        return f"search[{plain(page[2])}]"
     asin = next((part for part in page if re.fullmatch(r"[A-Z0-9]{10}", part)), "")
     return f"click[{asin}]" if asin else "click[buy now]"
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"[\[\]]", " ", text).split())

@@ -1,18 +1,23 @@
 """A catalogue of the shop's own, and what customers ask for."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.lexicon import Kind, lexicon
+from agentgym.envs.shop.score import Goal, score
 from agentgym.seeding import generator
 
 SIZE = 5000
 """Products of the smallest catalogue."""
 NO_CAP = 1_000_000.0
+DRAWS = 30
+"""Wishes that are drawn until one is found that cannot be had by taking the first result."""
 ASKED = (
     "i am looking for {what}",
     "i need {what}",
@@ -77,7 +82,19 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
 
 
 def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
-    """Return a wish that one product of the catalogue fulfils: more attributes and options the harder it is."""
+    """Return a wish that one product of the catalogue fulfils: more attributes and options the harder it is.
+
+    In a catalogue of the usual size, what a search for the wish finds first matches its words and is not what is wanted.
+    """
+    wish = _wish(rng, shop, difficulty)
+    for _ in range(DRAWS if len(shop.products) >= SIZE else 0):
+        if _misleads(shop, wish):
+            break
+        wish = _wish(rng, shop, difficulty)
+    return wish
+
+
+def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, Any]:
     product = shop.products[int(rng.integers(len(shop.products)))]
     attributes = _pick(rng, list(product.attributes), min(1 + difficulty, len(product.attributes)))
     names = sorted(_pick(rng, list(product.options), min(1 + difficulty, len(product.options))))
@@ -87,6 +104,24 @@ def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     chosen = ", and ".join(f"{name}: {value}" for name, value in options)
     text = f"{wish}{f' with {chosen}' if options else ''}{price_sentence(cap)}"
     return {"asin": product.asin, "text": text, "attributes": attributes, "options": options, "cap": cap}
+
+
+def _misleads(shop: Catalogue, wish: dict[str, Any]) -> bool:
+    """Return whether the first result of a search for the wish is wrong, and few of the next right; titles tell which."""
+    wanted = shop.by_asin[wish["asin"].lower()]
+    goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
+    found = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
+    right: list[bool] = []
+    for product in found:
+        chosen = {name: value for name, value in wish["options"] if value in product.options.get(name, ())}
+        right.append(score(product, wanted, goal, chosen)["score"] == 1)
+    told = any(attribute in wanted.title.lower() for attribute in wish["attributes"])
+    return told and not right[0] and sum(right) <= 2
+
+
+def plain(text: str) -> str:
+    """Return a text that can be searched for: without brackets, which end a command."""
+    return " ".join(re.sub(r"[\[\]]", " ", text).split())
 
 
 def price_cap(rng: np.random.Generator, price: float) -> float:

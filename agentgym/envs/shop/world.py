@@ -16,6 +16,8 @@ from agentgym.errors import BadConfig, unknown
 
 PAGES = ("webshop", "verl-agent")
 SEPARATOR = " [SEP] "
+MORE_TURNS = 10
+"""How many more turns each step of difficulty gives."""
 SUB_PAGES = ("description", "features", "reviews")
 
 
@@ -32,8 +34,12 @@ class Shop(TextEnv):
     `feedback="helpful"`. `pages="verl-agent"` shows pages and commands as verl-agent does: the parts after the wish, each in
     quotes, and `search[<your query>]` and `click[search]` (which does nothing) where there is a search bar.
 
-    Ceiling: `first_result` searches for the wish and buys what comes first, as it is; where a wish names no option that is
-    now and then right.
+    What a search for the wish finds first is not what is wanted: it has the words, and another attribute, option or price.
+    Titles and prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
+
+    Ceilings: `first_result` searches for the wish and buys what comes first, as it is; `first hit` also clicks the options
+    that the wish names, which wins where 30 draws found no wish that misleads it (31 % at difficulty 0, 1 % from 1 on). In a
+    catalogue of fewer than 5,000 products (`preset="tiny"`) wishes are not drawn so, and it wins 87 %.
     """
 
     horizon = 15
@@ -53,7 +59,7 @@ class Shop(TextEnv):
     random_bound = 0.02
     expert_bound = 0.7
     answers = ("asin",)
-    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15}
+    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 0.35}
     shared = ("shop", "goal")
 
     def _check_options(self) -> None:
@@ -67,7 +73,14 @@ class Shop(TextEnv):
             raise BadConfig(f"show_attrs of {type(self).__name__} is {self.show_attrs!r}; expected True or False")
         super()._check_options()
 
+        if 0 < self.products < SIZE:
+            vars(self)["ceilings"] = {**type(self).ceilings, "first hit": 0.9}
+
     # Tasks
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more of them the more a wish names."""
+        return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a wish that a product of the catalogue fulfils."""

@@ -3,7 +3,7 @@
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -39,6 +39,9 @@ class TextWorld(TextEnv):
     Games are made by the `textworld` package (arXiv 1806.11532) and played in its interpreter. `challenge` names one of
     its challenges or several; difficulty is translated into their settings. Reward: 1 when the game is won; the share of
     its score is the measure `score`. Only possible commands reach the game: a model's text does not.
+
+    Ceiling: the package's instructions tell the way ("go to the west; once you manage that, go to the south"), so `word
+    overlap`, which says the command that has most of their words, wins two of three of the easiest games, and 94 % of those of `treasure_hunter`.
     """
 
     horizon = 300
@@ -50,6 +53,7 @@ class TextWorld(TextEnv):
     """Challenges of the package that games are made from."""
     random_bound = 0.3
     expert_bound = 0.9
+    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.95}
 
     def requires(self) -> None:
         super().requires()

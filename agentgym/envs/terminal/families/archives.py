@@ -5,12 +5,14 @@ import io
 import tarfile
 import zipfile
 
-from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample
+from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample, shuffled
 from agentgym.envs.terminal.stored import gzipped
 from agentgym.envs.terminal.tree import LONG_AGO, Entry, file
 from agentgym.envs.terminal.words import lines, names, number, numbered, path
 
 KINDS = ("tar.gz", "zip", "tar")
+LARGEST = 200_000
+"""Bytes of the largest archive that is there to mislead."""
 
 
 def _packed(kind: str, files: dict[str, bytes]) -> bytes:
@@ -31,6 +33,19 @@ def _packed(kind: str, files: dict[str, bytes]) -> bytes:
     return gzipped(made.getvalue()) if kind == "tar.gz" else made.getvalue()
 
 
+def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
+    """Return an archive that holds nothing of interest, as large as one of that size may be, and how its name ends."""
+    wanted = min(round(size * 2 ** float(fill.uniform(-1, 1))), LARGEST)
+    text = lines(fill, 1)
+    kind = pick(fill, KINDS)
+    return _packed(kind, {name: (text * max(1, (wanted - 600) // len(text))).encode()}), kind
+
+
+def _aside(fill: Rng) -> str:
+    """Return a folder's name with a slash, or nothing."""
+    return path(fill, number(fill, 0, 1))
+
+
 @family("unpack")
 def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Take one file out of archives within archives, among others of the same name."""
@@ -41,23 +56,20 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     inner = {f"{one}/{target}": lines(fill, 3).encode() for one in ("draft", "old", f"{place}-not")}
     inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
     for step in range(depth):
-        kind = KINDS[(step + number(fill, 0, 2)) % 3]
+        kind = pick(fill, KINDS)
         packed = _packed(kind, inner)
-        other = _packed(pick(fill, KINDS), {f"{numbered(fill)}.txt": lines(fill, 1).encode()})
-        names_here = names(fill, 2)
-        inner = {
-            f"{path(fill, 1)}{names_here[0]}.{kind}": packed,
-            f"{names_here[1]}.zip"
-            if other[:2] == b"PK"
-            else f"{names_here[1]}.tar.gz"
-            if other[:2] == b"\x1f\x8b"
-            else f"{names_here[1]}.tar": other,
-            f"draft/{target}": lines(fill, 2).encode(),
-        }
+        size = len(packed) if step >= depth - 3 else 0  # further in, archives would double in size at every step
+        other, ending = _decoy(fill, f"{numbered(fill)}.txt", size)
+        one, two = names(fill, 2)
+        inner = {f"{_aside(fill)}{one}.{kind}": packed, f"{_aside(fill)}{two}.{ending}": other}
+        inner = {name: inner[name] for name in shuffled(fill, list(inner))}
+        inner[f"draft/{target}"] = lines(fill, 2).encode()
     top = numbered(ask)
     tree: dict[str, Entry] = {f"{top}/{name}": file(content) for name, content in inner.items()}
+    size = max(len(content) for content in inner.values())
     for name in names(fill, level):  # as many more that hold the name, and not in that folder
-        tree[f"{top}/{path(fill, 1)}{name}.zip"] = file(_packed("zip", {f"old/{target}": lines(fill, 2).encode()}))
+        content, ending = _decoy(fill, f"old/{target}", size)
+        tree[f"{top}/{_aside(fill)}{name}.{ending}"] = file(content)
 
     def check(final: Final) -> Checks:
         yield f"{out} holds what was packed", final.content(out) == wanted

@@ -18,16 +18,19 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Filter, choose columns and sort a table with quoted fields; from level 1 sums by group."""
     source, out = f"{numbered(ask)}.csv", f"{numbered(ask, 'report')}.csv"
     least, grouped = 10 * number(ask, 5, 20), level >= 1
-    rows: list[dict[str, str]] = []
     cities = sample(fill, CITIES, 4 + min(level, 8))
+    bills = [(f"{least * 10}.50", "paid")]
     for place in range(14 + 10 * level):
         amount = least - 40 + 15 * place % 97 if place % 3 else least * (1 + place % 4)
-        state = STATES[place % 2] if place < 8 else pick(fill, STATES)
-        name = f"{pick(fill, SURNAMES)}, {pick(fill, PEOPLE)}" if place % 2 else pick(fill, PEOPLE)
-        cents = number(fill, 0, 99)
-        row = {"id": str(100 + place), "customer": name, "city": cities[place % len(cities)]}
-        rows.append({**row, "amount": f"{amount}.{cents:02}", "status": state})
-    rows.append({"id": "99", "customer": 'Novak, "Nina"', "city": cities[0], "amount": f"{least * 10}.50", "status": "paid"})
+        bills.append((f"{amount}.{number(fill, 0, 99):02}", STATES[place % 2] if place < 8 else pick(fill, STATES)))
+    rows: list[dict[str, str]] = []
+    for place, (amount, state) in enumerate(shuffled(fill, bills)):  # so that neither id nor name tells what is due
+        first, last = pick(fill, PEOPLE), pick(fill, SURNAMES)
+        name = pick(fill, (first, f"{last}, {first}", f'{last}, "{first}"'))
+        row = {"id": str(99 + place), "customer": name, "city": pick(fill, cities), "amount": amount, "status": state}
+        rows.append(row)
+    if not any("," in row["customer"] for row in rows if row["status"] == "paid" and float(row["amount"]) >= least):
+        next(row for row in rows if row["amount"] == bills[0][0])["customer"] = 'Novak, "Nina"'
     rows = shuffled(fill, rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")

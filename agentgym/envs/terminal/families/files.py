@@ -3,7 +3,7 @@
 import hashlib
 import posixpath
 
-from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick
+from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, shuffled
 from agentgym.envs.terminal.tree import Entry, file
 from agentgym.envs.terminal.words import lines, names, number, numbered, path, sentence
 
@@ -109,17 +109,15 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
     top = numbered(ask)
     keep = pick(ask, ("first", "last"))
     tree = dict[str, Entry]()
-    for stem in names(fill, 4 + 3 * level):
-        content = lines(fill, number(fill, 1, 4))
-        copies = number(fill, 1, 3)
-        for copy in range(copies):
-            place = path(fill, copy % (2 + level))
-            tree[f"{top}/{place}{stem if copy < 2 else numbered(fill)}.dat"] = file(content)
-        swapped = content[::-1] if content != content[::-1] else content + "x"  # as long, and something else
-        tree[f"{top}/{numbered(fill)}-{stem}.dat"] = file(swapped)
-    shared = lines(fill, 2)
-    for place in ("zulu/", "alpha/", ""):
-        tree[f"{top}/{place}{numbered(fill, 'same')}.dat"] = file(shared)
+    stems = names(fill, 6 + 4 * level)  # the same for copies and for what is no copy
+    contents = [lines(fill, number(fill, 1, 4)) for _ in range(4 + 3 * level)]
+    contents += [text[::-1] if text != text[::-1] else text + "x" for text in contents]  # as long, and something else
+    for copies, content in [(3, lines(fill, 2)), *((number(fill, 1, 2), content) for content in contents)]:
+        for _ in range(copies):
+            place = ""
+            while not place or place in tree:
+                place = f"{top}/{path(fill, number(fill, 0, 1 + level))}{pick(fill, stems)}.dat"
+            tree[place] = file(content)
     by_content: dict[bytes, list[str]] = {}
     for name in sorted(tree, reverse=keep == "last"):
         by_content.setdefault(tree[name].content, []).append(name)
@@ -157,22 +155,33 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
+def _sized(fill: Rng, top: str, folders: list[str], count: int, level: int) -> tuple[dict[str, Entry], set[str]]:
+    """Return files of different sizes in folders, and the paths of the hidden ones: one of them among the largest."""
+    sizes = sorted((int(size) for size in fill.choice(6000, size=8 + 4 * level + count * 2, replace=False)), reverse=True)
+    veiled = {number(fill, 0, count - 1), *(number(fill, count, len(sizes) - 1) for _ in range(3))}
+    tree, hidden = dict[str, Entry](), set[str]()
+    for place, rank in enumerate(shuffled(fill, range(len(sizes)))):
+        where = f"{top}/{folders[place % len(folders)]}{path(fill, number(fill, 0, level))}"
+        name = f"{where}{'.' if rank in veiled else ''}{numbered(fill)}.bin"
+        tree[name] = file(b"x" * (sizes[rank] + 1))
+        hidden |= {name} if rank in veiled else set()
+    return tree, hidden
+
+
 @family("largest")
 def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Name the largest files, hidden ones too; from level 2 the largest folders by what they hold."""
     top, out, count = numbered(ask), f"{numbered(ask)}.txt", number(ask, 3, 4 + level)
-    tree, folders = dict[str, Entry](), [f"{name}/" for name in names(fill, count + 2)]
-    sizes = [int(size) for size in fill.choice(6000, size=8 + 4 * level + count * 2, replace=False)]
-    for place, size in enumerate(sizes):
-        where = folders[place % len(folders)] + path(fill, number(fill, 0, level))
-        tree[f"{top}/{where}{numbered(fill)}.bin"] = file(b"x" * (size + 1))
-    tree[f"{top}/{folders[0]}.{numbered(fill, 'cache')}"] = file(b"y" * (6500 + number(fill, 0, 400)))
-    by_folder = level >= 2
-    totals: dict[str, int] = {}
-    for name, entry in tree.items():
-        key = posixpath.dirname(name).split("/")[1] if by_folder else name
-        totals[key] = totals.get(key, 0) + len(entry.content)
-    order = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:count]
+    by_folder, folders = level >= 2, [f"{name}/" for name in names(fill, count + 2)]
+    tree, order, hidden = dict[str, Entry](), list[tuple[str, int]](), set[str]()
+    while not any(name in hidden for name, _ in order):  # else whoever leaves hidden files out would be right
+        tree, hidden = _sized(fill, top, folders, count, level)
+        totals: dict[str, int] = {}
+        for name, entry in tree.items():
+            key = posixpath.dirname(name).split("/")[1] if by_folder else name
+            totals[key] = totals.get(key, 0) + len(entry.content)
+        order = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:count]
+        hidden = {posixpath.dirname(name).split("/")[1] for name in hidden} if by_folder else hidden
     answer = "".join(f"{size} {name}\n" for name, size in order)
 
     def check(final: Final) -> Checks:

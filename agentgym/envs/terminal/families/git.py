@@ -14,12 +14,25 @@ def _files(fill: Rng, count: int) -> dict[str, bytes]:
     return {f"{pick(fill, ('', 'src/', 'docs/'))}{name}.txt": lines(fill, 4).encode() for name in names(fill, count)}
 
 
+SUBJECTS = ("Work on", "Update", "Revise", "Change", "Edit", "Tune", "Extend", "Correct")
+"""How subjects begin, whatever a commit does: only its changes tell one from another."""
+
+
+def _subject(fill: Rng, path: str) -> str:
+    return f"{pick(fill, SUBJECTS)} {path}"
+
+
+def _worked(repository: Repository, fill: Rng, files: dict[str, bytes], path: str) -> dict[str, bytes]:
+    """Add a commit that adds a line to a file, and return what the files hold then."""
+    files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
+    repository.commit(files, _subject(fill, path))
+    return files
+
+
 def _history(repository: Repository, fill: Rng, files: dict[str, bytes], count: int) -> dict[str, bytes]:
     """Add commits that change one of the files each, and return what the files hold then."""
     for _ in range(count):
-        path = pick(fill, sorted(files))
-        files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
-        repository.commit(files, f"Work on {path}")
+        files = _worked(repository, fill, files, pick(fill, sorted(files)))
     return files
 
 
@@ -35,20 +48,23 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
     repository, files = Repository(), _files(fill, 3 + level)
     files[target] = f"# settings\nmode = {number(fill, 1, 9)}\n".encode()
     repository.commit(files, "Begin")
-    files = _history(repository, fill, files, 2 + 2 * level)
-    other = next(path for path in sorted(files) if path != target)
-    files = {**files, other: files[other] + f"{line}\n".encode()}
-    repository.commit(files, f"Note on {target}")
-    without = files[target]
-    files = {**files, target: without + f"{line}\n".encode()}
-    answer = repository.commit(files, "Tune")
-    files = _history(repository, fill, files, 1 + level)
-    files = {**files, target: without + b"x = 1\n"}
-    repository.commit(files, f"Remove {line.split()[0]}")
-    files = _history(repository, fill, files, 1 + level)
-    files = {**files, target: without + f"x = 1\n{line}\n".encode()}
-    repository.commit(files, f"Add {line.split()[0]} again")
-    _history(repository, fill, files, 1 + level)
+    count, added = 16 + 4 * level, f"{line}\n".encode()
+    first = number(fill, 2, count - 3)  # any place in the history, as for every other commit
+    gone, back = sorted(sample(fill, range(first + 1, count), 2))
+    noted, answer = number(fill, 1, first - 1), ""
+    for place in range(1, count):
+        path = target if place in (first, gone, back) else pick(fill, sorted(files))
+        if place == noted:
+            path = pick(fill, sorted(set(files) - {target}))
+            files = {**files, path: files[path] + added}
+        elif place == gone:
+            files = {**files, path: files[path].replace(added, b"")}
+        elif place in (first, back):
+            files = {**files, path: files[path] + added}
+        else:
+            files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
+        made = repository.commit(files, _subject(fill, path))
+        answer = made if place == first else answer
 
     def check(final: Final) -> Checks:
         yield f"{out} holds the commit", final.text(out) == answer
@@ -80,14 +96,16 @@ def restore(ask: Rng, fill: Rng, level: int) -> Scenario:
     repository, files = Repository(), _files(fill, 3 + level)
     files[target] = lines(fill, 3).encode()
     repository.commit(files, "Begin")
-    for _ in range(2 + level):
-        files = {**files, target: files[target] + f"{sentence(fill)}\n".encode()}
-        repository.commit(files, f"More in {target}")
-        files = _history(repository, fill, files, 1)
+    count = 10 + 4 * level
+    deleted = number(fill, 3, count - 2)
+    changed = number(fill, 1, deleted - 1)
     last = files[target]
-    files = {path: content for path, content in files.items() if path != target}
-    repository.commit(files, "Tidy up")
-    files = _history(repository, fill, files, 1 + 2 * level)
+    for place in range(1, count):
+        if place == deleted:
+            last = files.pop(target)
+            repository.commit(files, _subject(fill, target))
+        else:
+            files = _worked(repository, fill, files, target if place == changed else pick(fill, sorted(files)))
     before = repository.refs["refs/heads/main"]
     wanted = repository.tree_of({**files, target: last})
 

@@ -17,15 +17,20 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
         tree[f"{top}/{name}"] = file(content, pick(fill, (0o666, 0o777, 0o664, 0o775, 0o606)))
         expected[f"{top}/{name}"] = int(mode, 8)
 
-    for place, name in enumerate(names(fill, 6 + 4 * level)):
-        put(f"{path(fill, place % (2 + level))}{name}.txt", sentence(fill), of_rest)
+    def put_any(content: str, mode: str, ending: str | None = None) -> None:
+        """Put a file somewhere, with an ending that says nothing of what it holds."""
+        ending = pick(fill, ("", ".sh", ".txt")) if ending is None else ending
+        put(f"{path(fill, number(fill, 0, 1 + level))}{numbered(fill)}{ending}", content, mode)
+
+    program, later = "#!/bin/sh\nexit 0\n", f"# {sentence(fill)}\n#!/bin/sh\n"
+    for _ in range(6 + 4 * level):
+        put_any(sentence(fill), of_rest)
     for place in range(2 + level):
-        where = path(fill, place % 2)
-        put(f"{where}{numbered(fill)}", "#!/bin/sh\nexit 0\n", of_programs)
-        put(f"{where}{numbered(fill)}.sh", f"# {sentence(fill)}\n#!/bin/sh\n", of_rest)
-        put(f"{where}{numbered(fill)}.key", sentence(fill), of_keys)
+        put_any(program, of_programs)
+        put_any(later, of_rest, None if place else ".sh")
+        put_any(sentence(fill), of_keys, ".key")
     put(f"{numbered(fill)}.key.txt", sentence(fill), of_rest)
-    put(f".{numbered(fill)}", sentence(fill), of_rest)
+    put(f".{numbered(fill)}", *pick(fill, ((program, of_programs), (sentence(fill), of_rest), (later, of_rest))))
     for name in [name for name in tree]:
         place = name.rpartition("/")[0]
         while place:

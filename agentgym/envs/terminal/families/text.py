@@ -221,12 +221,12 @@ def crontab(ask: Rng, fill: Rng, level: int) -> Scenario:
         rows.append(f"{' '.join(fields)} * /opt/jobs/{name} --{pick(fill, VERBS)}\n")
         if all(_fits(text, bound[0]) for text, bound in zip(fields, bounds, strict=True)):
             due_names.append(name)
+    stepped, never, off = names(fill, 3, tuple(row.split("/opt/jobs/")[1].split()[0] for row in rows))
+    step = next(n for n in (7, 11, 13) if minute % n)
+    extra = {f"*/5 {hour} {day} {month}": stepped, f"*/{step} {hour} {day} {month}": never}
+    extra[f"#{minute} {hour} {day} {month}"] = off
+    rows += [f"{fields} * /opt/jobs/{name} --{pick(fill, VERBS)}\n" for fields, name in extra.items()]
     rows = [f"# {numbered(fill)}\n", *shuffled(fill, rows)]
-    off = f"{minute} {hour} {day} {month} * /opt/jobs/{numbered(fill, 'off')} --never\n"
-    rows.insert(number(fill, 1, len(rows)), f"#{off}")
-    stepped, step = numbered(fill, "stepped"), next(n for n in (7, 11, 13) if minute % n)
-    rows.append(f"*/5 {hour} {day} {month} * /opt/jobs/{stepped} --often\n")
-    rows.append(f"*/{step} {hour} {day} {month} * /opt/jobs/{numbered(fill, 'never')} --now\n")
     answer = sorted([*due_names, stepped])
 
     def check(final: Final) -> Checks:

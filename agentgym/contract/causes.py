@@ -1,0 +1,95 @@
+"""Where a defect of an environment comes from: the line that raised, and the line that draws chance of its own."""
+
+import builtins
+import os
+import random
+import secrets
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from agentgym.core import TextEnv
+
+_GLOBAL = random.random.__self__  # type: ignore[attr-defined]  # what the functions of the module share
+_RAND = np.random.mtrand._rand  # pyright: ignore[reportPrivateUsage]
+_CHANCE = frozenset(str(module.__file__) for module in (random, secrets, uuid))
+_CLOCKS = (time.time, time.time_ns, time.monotonic, time.perf_counter)
+
+
+def files_of(kind: type[TextEnv]) -> frozenset[str]:
+    """Return the files that define an environment, without the base class's."""
+    modules = {one.__module__ for one in kind.__mro__ if issubclass(one, TextEnv) and one is not TextEnv}
+    return frozenset(str(getattr(sys.modules.get(name), "__file__", "")) for name in modules)
+
+
+def told(error: Exception, kind: type[TextEnv]) -> tuple[str, str]:
+    """Return what an exception says, with the line of the environment it came from; and what tells its cause from others."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files_of(kind)]
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    text = f"{type(error).__name__}: {error}"
+    return (f"{text} ({where}, in {frames[-1].name})" if frames else text), f"{type(error).__name__} {where or error}"
+
+
+def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
+    """Return what in the environment's own code draws chance, or looks at the clock, while `work` runs; else nothing."""
+    found: dict[str, None] = {}
+    files = files_of(kind)
+
+    def watch(frame: FrameType, event: str, arg: Any) -> None:
+        at, what = frame, ""
+        if event == "call" and frame.f_code.co_filename == random.__file__ and frame.f_locals.get("self") is _GLOBAL:
+            what = f"random.{frame.f_code.co_name}"
+        elif event == "c_call":
+            what = _source(arg)
+        elif event == "numpy":
+            what = f"numpy.random.{arg}"
+        while at.f_code.co_filename in _CHANCE and at.f_back is not None:
+            at = at.f_back
+        if what and at.f_code.co_filename in files:
+            advice = _ADVICE.get(what.partition(".")[0], "draw from self.np_random, which is seeded")
+            found[f"{what} is called at {at.f_code.co_filename}:{at.f_lineno}: {advice}"] = None
+
+    def noting(name: str, function: Any) -> Any:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            watch(sys._getframe(1), "numpy", name)  # pyright: ignore[reportPrivateUsage]
+            return function(*arguments, **options)
+
+        return noted
+
+    shared = {name: function for name, function in vars(np.random).items() if getattr(function, "__self__", None) is _RAND}
+    for name, function in shared.items():  # methods of compiled code, which no profile shows
+        setattr(np.random, name, noting(name, function))
+    sys.setprofile(watch)
+    try:
+        work()
+    except Exception as error:
+        found.setdefault(f"raised {told(error, kind)[0]}")
+    finally:
+        sys.setprofile(None)
+        for name, function in shared.items():
+            setattr(np.random, name, function)
+    return next(iter(found), "")
+
+
+_ADVICE = {
+    "time": "leave the clock out of what is decided and shown",
+    "hash": "it differs from process to process; use hashlib, or sort",
+}
+
+
+def _source(function: Any) -> str:
+    """Return what a function of C draws from, where it is not the environment's own generator; else nothing."""
+    name = getattr(function, "__name__", "")
+    if getattr(function, "__self__", None) is _GLOBAL:
+        return f"random.{name}"
+    if any(function is clock for clock in _CLOCKS):
+        return f"time.{name}"
+    if function is os.urandom:
+        return "an unseeded generator (os.urandom)"
+    return "hash" if function is builtins.hash else ""

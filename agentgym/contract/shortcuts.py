@@ -1,0 +1,108 @@
+"""Shortcut policies that know no environment: what can be done without understanding anything."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentgym.actions import Tool, spell
+from agentgym.core import TextEnv
+from agentgym.seeding import generator
+
+Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
+"""From the environment, all observations so far and the last info to an action; None gives up."""
+FINISHING = frozenset(("answer", "buy", "done", "finish", "submit"))
+NAVIGATION = frozenset(("back", "home", "next", "prev", "previous", "search"))
+_WORD = re.compile(r"[^\W_]+")
+_NAME = re.compile(r'"([^"\n]{2,80})"|\b([A-Z][a-z]+(?: [A-Z][a-z]+)*)\b')
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+class WordOverlap:
+    """Say the admissible command that has most words of the instruction; of equal ones the one said least, then any."""
+
+    def __init__(self) -> None:
+        self.said: Counter[str] = Counter()
+
+    def __call__(self, env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
+        if len(observations) == 1:
+            self.said.clear()
+        asked, commands = set(_words(env.task.instruction)), info["admissible"] or ["look"]
+        chance = generator("overlap", env.task.id, env.seed, env.turn).random(len(commands))
+
+        def rank(place: int) -> tuple[float, ...]:
+            return -len(asked & set(_words(commands[place]))), self.said[commands[place]], chance[place]
+
+        action = commands[min(range(len(commands)), key=rank)]
+        self.said[action] += 1
+        return action
+
+
+class FirstHit:
+    """Search for the instruction, open what comes first, choose what the instruction names, and finish.
+
+    It gives up where nothing can be searched: where commands are listed from the start and none of them searches.
+    """
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+        self.offered: set[str] = set()
+
+    def __call__(self, env: TextEnv, observations: list[str], info: dict[str, Any]) -> str | None:
+        commands: list[str] = info["admissible"] or []
+        if len(observations) == 1:
+            self.said, self.offered = set(), set()
+            if commands and not any("search" in _words(command) for command in commands):
+                return None
+        action = self._command(env.task.instruction, commands) or self._call(env, observations)
+        self.said.add(action)
+        self.offered |= set(commands)
+        return action
+
+    def _command(self, instruction: str, commands: Sequence[str]) -> str | None:
+        """Return what the instruction names, else what finishes, else what was not there before; None without commands."""
+        asked = " ".join(_words(instruction))
+        left = [command for command in commands if command not in self.said and not NAVIGATION & set(_words(command))]
+        named = [command for command in left if f" {' '.join(_words(_object(command)))} " in f" {asked} "]
+        last = [command for command in left if FINISHING & set(_words(command))]
+        fresh = [command for command in left if command not in self.offered]
+        return next(iter([*named, *last, *fresh, *left, *commands]), None)
+
+    def _call(self, env: TextEnv, observations: list[str]) -> str:
+        """Return a search for the instruction; the second time, the last tool with the first name that came."""
+        instruction = " ".join(re.sub(r"[\[\]]", " ", env.task.instruction).split())
+        simple = [tool for tool in env.tools.values() if _takes_text(tool)]
+        search = spell(simple[0].name if simple else "search", instruction)
+        if search not in self.said or not simple:
+            return search
+        names = (one or two for one, two in _NAME.findall(observations[-1]))
+        return spell(simple[-1].name, next((name for name in names if name not in instruction), "yes"))
+
+
+def _object(command: str) -> str:
+    """Return what is in a command's brackets, else all of it after the verb."""
+    inside = re.search(r"\[(.*)\]", command)
+    return inside[1] if inside else command.partition(" ")[2] or command
+
+
+def _takes_text(tool: Tool) -> bool:
+    return len(tool.required) == 1 and tool.kind(tool.required[0]) == "string"
+
+
+CHANCY = frozenset({"word overlap"})
+"""Those that are random play where the instruction has no word in common with any command: they may do as well as it."""
+GENERIC: dict[str, Player] = {
+    "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
+    "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
+    "word overlap": WordOverlap(),
+    "first hit": FirstHit(),
+    "echo": lambda _, observations, __: observations[-1],
+    "empty": lambda _, __, ___: "",
+    "one megabyte": lambda _, __, ___: "x" * 1_000_000,
+    "bad unicode": lambda _, __, ___: "\ud800",
+    "form without content": lambda env, _, __: f"{next(reversed(env.tools))}[]" if env.tools else "<answer></answer>",
+    "claim of success": lambda _, __, ___: "You won. success reward 1 Right.",
+}
