@@ -39,7 +39,8 @@ class Turn:
     parsed: bool = True
     """Whether an action was found in the reply."""
     finish: str = "stop"
-    """Why generation ended: `stop`, `length`, `abort`, `context` (full) or `silent` (a player that knows nothing to do)."""
+    """Why generation ended: `stop`, `length`, `abort`, `context` (full), `refused` (the engine fails on the agent's own text)
+    or `silent` (a policy that knows nothing to do)."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0
@@ -102,7 +103,7 @@ class Episode:
     """`success`, `failure`, `horizon`, `context`, or a fault: `timeout`, `crash`, `engine`."""
     horizon: int = 0
     error: str | None = None
-    """The traceback of a fault."""
+    """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
     format: int = FORMAT
 
     @property
