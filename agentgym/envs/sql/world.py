@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -167,6 +167,14 @@ class SQL(TextEnv):
         for content in contents:
             with closing(_opened(content)) as database:
                 yield database
+
+    def health_check(self) -> None:
+        """Raise a Fault where a database is damaged, or the gold query fails on one."""
+        for database in (self._database, *self._others()):
+            gold_result(database, self.task.data["gold"])
+            for name in show.tables(database):
+                with suppress(QueryError):  # of a view or a virtual table, or too large
+                    database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
 
     def _close(self) -> None:
         if self._open is not None:
