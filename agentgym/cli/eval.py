@@ -30,6 +30,7 @@ from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
+from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
@@ -104,7 +105,8 @@ class Config:
 def run(config: Config) -> int:
     """Play what is missing, print the table.
 
-    Returns 1 when every episode was a fault or an environment was skipped, 130 when interrupted.
+    Returns 1 when more than 1 % of an environment's episodes were faults or an environment was skipped, 130 when
+    interrupted.
     """
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
@@ -162,7 +164,7 @@ def run(config: Config) -> int:
         )
     for note in notes:
         console.print(Text(note), soft_wrap=True)
-    return int(failed)
+    return int(failed or bool(too_many_faults(episodes)))
 
 
 def _named(suite: Suite) -> dict[str, Any]:

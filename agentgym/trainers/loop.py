@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 
 from agentgym import registry
 from agentgym.core import Task
-from agentgym.episode import Episode, Group, groups
+from agentgym.episode import MOST_FAULTS, Episode, Group, fault_share, groups
 from agentgym.errors import BadConfig, EngineDead, unknown
 from agentgym.rollout import runner
 from agentgym.seeding import derive
@@ -95,6 +95,7 @@ class _Run:
         self.results: dict[str, Any] = {} if state is None else state["results"]
         self.seconds: float = 0.0 if state is None else state["seconds"]
         self.played: int = 0 if state is None else state["episodes"]
+        self.faults: int = 0 if state is None else state.get("faults", 0)
         self.world = registry.make(config.env, **config.env_options)  # checks the options; draws tasks
         self.credit = resolve(config.credit, **config.credit_options)
         folder = (
@@ -211,7 +212,9 @@ class _Run:
             row |= shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
             row |= anchor_statistics(found, config.credit_options.get("anchor", "observation")) | metrics
             row = {"step": step + 1, "phase": "rl", **merged(self._gathered([row]))}
-            self.played += row.pop("episodes")
+            number = row.pop("episodes")
+            self.played, self.faults = self.played + number, self.faults + row["faults"]
+            row["fault_share"] = row["faults"] / max(number, 1)
             self.record.keep(episodes[: config.keep_episodes])
             if config.eval_every and (step + 1) % config.eval_every == 0:
                 found_valid = self._evaluate(config.valid_split, config.eval_tasks, f"eval/{step + 1}/")
@@ -267,9 +270,11 @@ class _Run:
         if name not in self.results:
             episodes = self._evaluate(self.config.test_split, self.config.test_tasks, f"{name}/")
             with _uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
-                self.results[name] = self._kept(episodes)
+                self.results |= {name: self._kept(episodes), f"{name}_faults": fault_share(episodes)}
             where = {"split": self.config.test_split, "tasks": self.config.test_tasks}
-            self.show("eval", {"name": name, "success": self.results[name], **where})
+            self.show(
+                "eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where}
+            )
 
     def _evaluate(self, split: str, tasks: int, prefix: str) -> list[Episode]:
         """Play the first tasks of a split and return the episodes of all processes."""
@@ -307,6 +312,8 @@ class _Run:
             "success_warm": self.results["success_warm"],
             "success_after": self.results["success_after"],
             "episodes": self.played,
+            "fault_share": self.faults / max(self.played, 1),
+            "comparable": max(self.faults / max(self.played, 1), *self._fault_shares()) <= MOST_FAULTS,
             "train_seconds": round(self.seconds, 1),
             "credit": config.credit,
             "seed": config.seed,
@@ -318,6 +325,10 @@ class _Run:
         self.show("end", summary)
         self.record.close()
         return summary
+
+    def _fault_shares(self) -> list[float]:
+        """Return the shares of faults in the measurements so far."""
+        return [0.0, *(value for name, value in self.results.items() if name.endswith("_faults"))]
 
     # Parts
 
@@ -348,6 +359,7 @@ class _Run:
             "results": self.results,
             "seconds": self.seconds,
             "episodes": self.played,
+            "faults": self.faults,
             "optimizers": [optimizer.state_dict() for optimizer in self.learner.optimizers],
             "masters": self.learner.masters.state_dict() if self.learner.masters else {},
         }
