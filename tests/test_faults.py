@@ -1,4 +1,4 @@
-"""Whose a fault is: what an agent's text or program brings about is its failure; only the rest is an infrastructure error."""
+"""Whose a fault is: what an agent's text or program brings about is its failure; the rest is an infrastructure error."""
 
 import asyncio
 import os

@@ -363,3 +363,10 @@ def test_the_score_can_be_paid():
         _, reward, _, _, info = env.step(action)
     assert 0 < env.score["score"] < 1 and info["metrics"]["type"] == 1.0
     assert info["rewards"] == {"score": pytest.approx(0.5 * env.score["score"])} and reward == info["rewards"]["score"]
+
+
+@pytest.mark.parametrize("words", ["s", "%s", "'s", "the", "\u0301", ""])
+def test_words_that_have_no_stem_are_found_nowhere(words):
+    env = agentgym.make("rlvr/Shop-v0")
+    env.reset(seed=0)
+    assert "Total results: 0" in env.step(f"search[{words}]")[0] or not words
