@@ -138,13 +138,16 @@ def run(config: Config) -> int:
             agent.engine.close()
     summary = read_object(folder / "summary.json")
     faults = [episode for episode in episodes if episode.fault]
-    failed = len(faults) == len(episodes) or bool(summary["skipped"])
+    too_many = too_many_faults(episodes)
+    failed = bool(too_many) or bool(summary["skipped"])
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return int(failed)
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
         write_report(folder)
+        if too_many:
+            print(printable(summary["comparable"]), file=sys.stderr)
         return int(failed)
     console.print()
     console.print(effort(summary), soft_wrap=True)
@@ -164,7 +167,7 @@ def run(config: Config) -> int:
         )
     for note in notes:
         console.print(Text(note), soft_wrap=True)
-    return int(failed or bool(too_many_faults(episodes)))
+    return int(failed)
 
 
 def _named(suite: Suite) -> dict[str, Any]:
