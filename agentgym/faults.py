@@ -84,7 +84,7 @@ class Repeating:
                 return self._failed(again)
             self._repeated += 1
             self.world = self._make()
-            result, fault = await _tried(self._replay(self.world, self._actions, seconds))
+            result, fault = await self._repeated_in(self.world, seconds)
         assert result is not None
         self._take_over(self.world, result[4])
         return result
@@ -104,9 +104,16 @@ class Repeating:
         """Return the fault that the agent's actions lead to, if they do so again."""
         async with self._alone() as world:
             try:
-                return (await _tried(self._replay(world, self._actions, seconds)))[1]
+                return (await self._repeated_in(world, seconds))[1]
             finally:
                 world.close()
+
+    async def _repeated_in(self, world: World, seconds: float) -> tuple[StepResult | None, Exception | None]:
+        """Return what the agent's actions lead to; another course is its programs' doing, for all else repeats itself."""
+        result, fault = await _tried(self._replay(world, self._actions, seconds))
+        if result is None and fault is None:
+            fault = Fault("the episode was over earlier when the same actions were repeated")
+        return result, fault
 
     async def _replay(self, world: World, actions: list[str], seconds: float) -> StepResult | None:
         """Play actions from the start; None where the episode is over before the last of them."""
@@ -223,6 +230,8 @@ async def _answers(agent: Agent, first: Callable[[], list[int]] | None, session:
             done = await engine.generate(first(), sampling, f"{session}#check")
     except Exception:  # whatever it is, it does not answer
         return False
+    finally:
+        engine.abort(f"{session}#check")
     return done.finish != "abort"
 
 
