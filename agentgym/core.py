@@ -157,6 +157,12 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         """Return the commands that are valid now, or None where they are not a finite list."""
         return None
 
+    def health_check(self) -> None:
+        """Raise a Fault where what the environment leans on fails with nothing of the agent's in it.
+
+        A rollout asks after a step has faulted, in a fresh episode of the same task: by default nothing needs a check.
+        """
+
     def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
         """Return the world's own shortcuts by name: from all observations so far to an action.
 

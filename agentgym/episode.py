@@ -13,6 +13,8 @@ from agentgym.prompt_ids import shared
 
 FORMAT = 1
 FAULTS = ("timeout", "crash", "engine")
+MOST_FAULTS = 0.01
+"""Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
 
 
 @dataclass(slots=True)
@@ -40,7 +42,8 @@ class Turn:
     parsed: bool = True
     """Whether an action was found in the reply."""
     finish: str = "stop"
-    """Why generation ended: `stop`, `length`, `abort`, `context` (full) or `silent` (a player that knows nothing to do)."""
+    """Why generation ended: `stop`, `length`, `abort`, `context` (full), `refused` (the engine fails on the agent's own
+    text) or `silent` (a policy that knows nothing to do)."""
     policy_version: int = 0
     """The version of the weights that sampled the tokens."""
     reward: float = 0.0
@@ -103,7 +106,7 @@ class Episode:
     """`success`, `failure`, `horizon`, `context`, or a fault: `timeout`, `crash`, `engine`."""
     horizon: int = 0
     error: str | None = None
-    """The traceback of a fault."""
+    """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
     format: int = FORMAT
 
     @property
@@ -181,6 +184,11 @@ class Group:
 
     def __getitem__(self, index: int) -> Episode:
         return self.episodes[index]
+
+
+def fault_share(episodes: Sequence[Episode]) -> float:
+    """Return which share of episodes ended as faults; 0 of none."""
+    return sum(episode.fault for episode in episodes) / len(episodes) if episodes else 0.0
 
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:

@@ -3,23 +3,26 @@
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from agentgym import registry
+from agentgym.actions import Tool
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core import Task, TextEnv
-from agentgym.episode import Episode, append_episodes
+from agentgym.episode import FAULTS, Episode, append_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.faults import Asked, Repeating, taken
 from agentgym.seeding import derive
 from agentgym.workers import LocalWorld, Workers, World
 
 Factory = Callable[[], TextEnv]
-ENDS = {"context": "context", "silent": "failure"}
+ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""
 T = TypeVar("T")
 
@@ -58,6 +61,14 @@ class _Run:
     timings: dict[str, float]
     file: IO[str] | None = None
     done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
+
+    def fresh(self) -> World:
+        """Return a fresh environment: in this process, or in one of the workers."""
+        return self.workers.world() if self.workers else LocalWorld(self.make(), self.timings)
+
+    def alone(self) -> AbstractAsyncContextManager[World]:
+        """Give an environment to judge a fault in, out of reach of all others."""
+        return self.workers.alone() if self.workers else nullcontext(LocalWorld(self.make(), self.timings))
 
 
 def collect(agent: Agent, env: str | Factory, **options: Any) -> list[Episode]:
@@ -202,13 +213,12 @@ async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], world: World | Non
     """Play one job after another in one world of one's own."""
     if run.gate:
         run.gate.join()
+    env = Repeating(run.fresh, run.alone, world)
     try:
         for index, job in queue:
-            world = world or (run.workers.world() if run.workers else LocalWorld(run.make(), run.timings))
-            episode = await _attempt(run, world, job, run.gate)
+            episode = await _attempt(run, env, job, run.gate)
             if episode.fault:  # what faulted once is not trusted again
-                world.close()
-                world = None
+                env.close()
                 episode = await _retry(run, job)
             if run.file:
                 _write(run.file, episode)
@@ -219,8 +229,7 @@ async def _serve(run: _Run, queue: Iterator[tuple[int, Job]], world: World | Non
     finally:
         if run.gate:
             run.gate.leave()
-        if world:
-            world.close()
+        env.close()
 
 
 def _write(file: IO[str], episode: Episode) -> None:
@@ -237,11 +246,12 @@ async def _retry(run: _Run, job: Job) -> Episode:
     if run.gate:
         run.gate.leave()
     try:
-        async with run.workers.alone() if run.workers else nullcontext(LocalWorld(run.make(), run.timings)) as world:
+        async with run.workers.retries if run.workers else nullcontext():
+            env = Repeating(run.workers.single if run.workers else run.fresh, run.alone)
             try:
-                return await _attempt(run, world, job, None)
+                return await _attempt(run, env, job, None)
             finally:
-                world.close()
+                env.close()
     finally:
         if run.gate:
             run.gate.join()
@@ -279,18 +289,17 @@ async def _play(
     step_seconds: float,
     gate: "_Gate | None",
 ) -> None:
-    over = False
+    over, opening = False, partial(_opening, agent, job.task, world.tools, observation, info)
     while not over:
         started = time.perf_counter()
         role = world.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        turn = await talk.take(observation, info, env=world.env, seed=seed, session=session)
+        asked = Asked(observation, info, world.env, seed, session)
+        turn, talks[role] = await taken(agent, talk, asked, opening if episode.turns else None)
         if turn.finish in ENDS:
-            episode.reason, episode.success = ENDS[turn.finish], False
+            episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break
-        if turn.finish == "abort":
-            raise Fault("the engine aborted the request", reason="engine")
         if gate:
             await gate.wait()
         turn.observation, turn.state_key, turn.role = observation, info["state_key"], role
@@ -302,9 +311,16 @@ async def _play(
         over = terminated or truncated
         if over:
             episode.reason, episode.success = info["reason"], info["success"]
+            episode.error = info["error"] if info["reason"] in (*FAULTS, "failure") else None
         if gate:
             await gate.wait()
     _finish(episode, observation, info, world)
+
+
+def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> list[int]:
+    """Return the first prompt of an episode, of an agent over tokens."""
+    talk: Any = agent.begin(task, tools)
+    return talk.prompt(observation, info)
 
 
 def _session(job: Job, role: str) -> str:

@@ -28,6 +28,11 @@ class World(Protocol):
         """What agents that are part of the environment ask: the environment, or its stand-in for another process."""
 
     @property
+    def usable(self) -> bool:
+        """Whether another episode may be played here."""
+        ...
+
+    @property
     def limit(self) -> int:
         """The horizon of the running episode."""
         ...
@@ -55,12 +60,17 @@ class World(Protocol):
         """Carry out one action within so many seconds."""
         ...
 
+    async def check(self, seconds: float) -> None:
+        """Check what the environment leans on (`TextEnv.health_check`); a Fault where it fails."""
+
     def close(self) -> None:
         """Free what the world holds."""
 
 
 class LocalWorld:
     """A world in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
+
+    usable = True
 
     def __init__(self, env: TextEnv, timings: dict[str, float] | None = None) -> None:
         self.env = env
@@ -85,6 +95,11 @@ class LocalWorld:
         self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
         self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
         return result
+
+    async def check(self, seconds: float) -> None:
+        """Check what the environment leans on."""
+        with time_limit(seconds, "health check"):
+            self.env.health_check()
 
     def close(self) -> None:
         """Free what the world holds."""
@@ -117,7 +132,8 @@ class Workers:
         self.make = make
         self.count = max(1, count)
         self.processes: list[_Process] = []
-        self._lonely = asyncio.Semaphore(self.count)
+        self.retries, self.trials = asyncio.Semaphore(self.count), asyncio.Semaphore(self.count)
+        """How many processes of their own there may be: for episodes played again, and to judge faults."""
 
     def world(self) -> "RemoteWorld":
         """Return a fresh world in the process that holds the fewest."""
@@ -127,13 +143,17 @@ class Workers:
         process = min(self.processes, key=lambda p: p.worlds)
         return RemoteWorld(process)
 
+    def single(self) -> "RemoteWorld":
+        """Return a world in a process of its own, which ends with the world."""
+        process = _Process(self.make)
+        process.condemned = True
+        return RemoteWorld(process)
+
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator["RemoteWorld"]:
-        """Give a world in a process of its own, which ends with the world; `count` of them at a time."""
-        async with self._lonely:
-            process = _Process(self.make)
-            process.condemned = True
-            yield RemoteWorld(process)
+        """Give a world in a process of its own to judge a fault in, `count` of them at a time."""
+        async with self.trials:
+            yield self.single()
 
     def close(self) -> None:
         """End all processes."""
@@ -228,6 +248,11 @@ class RemoteWorld:
         self.totals: Mapping[str, float] = {}
         self.tools: Mapping[str, Tool] = {}
 
+    @property
+    def usable(self) -> bool:
+        """Whether another episode may be played here: not beside a step that hangs, whose process must end."""
+        return self.process.usable()
+
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
         self.seconds = seconds
@@ -244,6 +269,10 @@ class RemoteWorld:
     async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
         """Return `function(env, *arguments)`, computed in the environment's process."""
         return await self.process.ask(self.number, ("consult", function, arguments), self.seconds)
+
+    async def check(self, seconds: float) -> None:
+        """Check what the environment leans on."""
+        await self.process.ask(self.number, ("check",), seconds)
 
     def close(self) -> None:
         """Free the world."""
@@ -290,5 +319,7 @@ def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Call
 def _answer(env: TextEnv, request: list[Any]) -> Any:
     if request[0] == "consult":
         return request[1](env, *request[2])
+    if request[0] == "check":
+        return env.health_check()
     result = env.reset(seed=request[1], options=request[2]) if request[0] == "reset" else env.step(request[1])
     return result, (env.limit, env.role, dict(env.totals), dict(env.tools))

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.cli.rows import Rows
+from agentgym.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
 from agentgym.evaluate.compare import compare_evaluations
 from agentgym.evaluate.summary import divided
@@ -42,13 +43,13 @@ class Config:
 
 
 def run(config: Config) -> int:
-    """Print the comparison."""
+    """Print the comparison; 1 where faults are too many to say which is better."""
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
     found, sides = compare_evaluations(config.a, config.b)
     if config.json:
         print(json.dumps(found, indent=2, allow_nan=False))
-        return 0
+        return 1 if found["not_comparable"] else 0
     console = Console()
     console.print(Text(f"A {printable(found['a'])}\nB {printable(found['b'])}"), soft_wrap=True)
     for line in _made_with(found):
@@ -56,11 +57,11 @@ def run(config: Config) -> int:
     console.print()
     console.print(table(found), soft_wrap=True)
     console.print()
-    for line in [*_flips(found["all"], config.tasks), *verdict(found["all"])]:
+    for line in [*_flips(found["all"], config.tasks), *(_refusal(found) or verdict(found["all"]))]:
         console.print(Text(line), soft_wrap=True)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     console.print(Text(printable(str(write_comparison(found, sides, _made_with(found), page)))), soft_wrap=True)
-    return 0
+    return 1 if found["not_comparable"] else 0
 
 
 def table(found: Row) -> Rows:
@@ -74,6 +75,14 @@ def table(found: Row) -> Rows:
     if len(worlds) > 1:
         shown.add("all", _cells(found["all"]), "bold")
     return shown
+
+
+def _refusal(found: Row) -> list[str]:
+    """Return why nothing can be said, where faults are too many."""
+    if not found["not_comparable"]:
+        return []
+    why = [printable(said) for said in found["not_comparable"]]
+    return [*why, f"no verdict: more than {MOST_FAULTS:.0%} faults. Play them again: agentgym eval … --retry-faults"]
 
 
 def verdict(row: Row) -> Sequence[str]:
@@ -103,7 +112,8 @@ def _made_with(found: Row) -> list[str]:
     if left_out:
         lines.append(f"{counts['paired']} tasks are paired; left out: {', '.join(left_out)}")
     if any(found["faults"].values()):
-        lines.append(f"faults, left out: {found['faults']['a']} in A, {found['faults']['b']} in B")
+        each = [f"{found['faults'][side]} ({found['fault_share'][side]:.1%}) in {side.upper()}" for side in "ab"]
+        lines.append(f"faults, left out: {', '.join(each)}")
     return lines
 
 

@@ -34,6 +34,7 @@ from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
+from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
@@ -113,7 +114,8 @@ class Config:
 def run(config: Config) -> int:
     """Play what is missing, print the table.
 
-    Returns 1 when every episode was a fault or an environment was skipped, 130 when interrupted.
+    Returns 1 when more than 1 % of an environment's episodes were faults or an environment was skipped, 130 when
+    interrupted.
     """
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
@@ -145,13 +147,16 @@ def run(config: Config) -> int:
             agent.engine.close()
     summary = read_object(folder / "summary.json")
     faults = [episode for episode in episodes if episode.fault]
-    failed = len(faults) == len(episodes) or bool(summary["skipped"])
+    too_many = too_many_faults(episodes)
+    failed = bool(too_many) or bool(summary["skipped"])
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
         return int(failed)
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
         write_report(folder)
+        if too_many:
+            print(printable(summary["comparable"]), file=sys.stderr)
         return int(failed)
     console.print()
     console.print(effort(summary), soft_wrap=True)

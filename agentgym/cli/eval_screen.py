@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from agentgym.cli.rows import Rows
 from agentgym.episode import Episode
+from agentgym.evaluate.markdown import faults
 from agentgym.evaluate.summary import divided
 from agentgym.screen import printable
 
@@ -30,7 +31,7 @@ def table(summary: Row) -> Rows:
         "episodes": lambda row: str(row["success"]["episodes"]),
     }
     if summary["success"]["faults"]:
-        columns["faults"] = lambda row: str(row["success"]["faults"])
+        columns["faults"] = lambda row: faults(row["success"])
     if any(_number(row["reward"]) != _number(row["success"]["mean"]) for row in worlds.values()):
         columns["reward"] = lambda row: _number(row["reward"])
     if k != "1":

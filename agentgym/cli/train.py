@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.flags import read_flags
+from agentgym.episode import MOST_FAULTS
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers.config import TrainConfig, read_recipe, recipes
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
@@ -154,7 +155,7 @@ class _Screen:
 
     def _eval(self, n: dict[str, Any]) -> None:
         what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
-        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks")
+        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
 
     def _warm(self, n: dict[str, Any]) -> None:
         lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
@@ -168,11 +169,17 @@ class _Screen:
             f"step {n['step']:>5}  success {n['success_train']:4.0%} held out {valid:>4}  reward {n['reward']:.2f}  "
             f"turns {n['turns']:4.1f}  {n['tokens_per_second']:5.0f} tok/s  roll/train/env {shares} %  "
             f"kl {n.get('mismatch_kl', 0):.1e}{apart}  entropy {n.get('entropy', 0):.2f}  dropped {n['groups_dropped']:>2}  "
+            f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}  "
             f"{_time(n['eta_seconds'])} left"
         )
 
     def _end(self, n: dict[str, Any]) -> None:
         del n
+
+
+def _apart(share: float) -> str:
+    """Return what is said of the share of faults beside a rate."""
+    return f", {share:.1%} faults{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 
 
 def _time(seconds: float) -> str:
@@ -181,11 +188,12 @@ def _time(seconds: float) -> str:
 
 def _table(summary: dict[str, Any]) -> Table:
     table = Table(title=f"success on {summary['tasks']} {summary['split']} tasks", title_justify="left")
-    for column in ("untrained", "after warm start", f"after {summary['credit']}", "episodes", "seconds"):
+    for column in ("untrained", "after warm start", f"after {summary['credit']}", "episodes", "faults", "seconds"):
         table.add_column(column, justify="right")
     table.add_row(
         *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "warm", "after")),
         f"{summary['episodes']:,}",
+        f"{summary['fault_share']:.1%}" + ("" if summary["comparable"] else " (not comparable)"),
         f"{summary['train_seconds']:.0f}",
     )
     return table

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.episode import Episode, read_episodes
+from agentgym.episode import Episode, fault_share, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
+from agentgym.evaluate.protocol import too_many_faults
 from agentgym.evaluate.statistics import Interval, Outcomes, outcomes, paired_difference
 from agentgym.evaluate.summary import level
 
@@ -44,7 +45,8 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
     """Return the comparison of two folders of evaluations, or of training runs, as plain JSON.
 
     `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
-    finished, and those left out since their instructions differ; `faults` counts episodes; `all` and each of `worlds`
+    finished, and those left out since their instructions differ; `faults` counts episodes, and
+    `not_comparable` says on which side they are too many to call the rates comparable; `all` and each of `worlds`
     and their `by_type` and `by_difficulty` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or
     nothing pairs.
     """
@@ -72,6 +74,10 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
             "other_instruction": len(common) - len(paired),
         },
         "faults": {name: sum(e.fault for e in side[1]) for name, side in zip("ab", sides, strict=True)},
+        "fault_share": {name: fault_share(side[1]) for name, side in zip("ab", sides, strict=True)},
+        "not_comparable": [
+            f"{name.upper()}: {said}" for name, side in zip("ab", sides, strict=True) if (said := too_many_faults(side[1]))
+        ],
         "all": _json(compare(left, right, paired)),
         "worlds": {
             world: _world(left, right, {name: place[name] for name in paired if place[name].env == world})

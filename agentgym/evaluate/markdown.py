@@ -50,6 +50,11 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     return "\n".join(lines) + "\n"
 
 
+def faults(rate: Row) -> str:
+    """Return the number of faults and their share of all episodes."""
+    return f"{rate['faults']} ({100 * rate['faults'] / max(rate['faults'] + rate['episodes'], 1):.1f} %)"
+
+
 def plain(value: object) -> str:
     """Return a value as text in which nothing is Markdown or HTML."""
     return _MARKUP.sub(r"\\\1", html.escape(" ".join(printable(str(value)).split()), quote=False))
@@ -61,7 +66,7 @@ def _table(summary: Row) -> list[str]:
         "success [95 %]": lambda row: _rate(row["success"]),
         "tasks": lambda row: str(row["success"]["tasks"]),
         "episodes": lambda row: str(row["success"]["episodes"]),
-        "faults": lambda row: str(row["success"]["faults"]),
+        "faults": lambda row: faults(row["success"]),
     }
     if k != "1":
         columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.prompt import FOLDER, load_prompt
-from agentgym.episode import Episode
+from agentgym.episode import MOST_FAULTS, Episode, fault_share
 from agentgym.errors import BadConfig, bad_option
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")
@@ -75,11 +75,27 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
         raise bad_option(f"reward in {where}: [protocol]", protocol.reward, REWARDS)
 
 
+def too_many_faults(episodes: Sequence[Episode]) -> str:
+    """Return the sentence that says where more than `MOST_FAULTS` of the episodes were faults; empty where nowhere."""
+    found: list[str] = []
+    for env in dict.fromkeys(episode.env for episode in episodes):
+        mine = [episode for episode in episodes if episode.env == env]
+        if (share := fault_share(mine)) > MOST_FAULTS:
+            found.append(f"{share:.1%} of {len(mine)} episodes of {env}")
+    if not found:
+        return ""
+    return (
+        f"faults (infrastructure errors) ended {', '.join(found)}; the rates of the rest are not comparable with any number"
+    )
+
+
 def comparability(options: Mapping[str, Any], episodes: Sequence[Episode]) -> str:
     """Return the sentence that says with what the numbers of an evaluation may be compared.
 
     `options` are those of its manifest.
     """
+    if said := too_many_faults(episodes):
+        return f"{said}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
     protocol = options.get("protocol")
     if not isinstance(protocol, dict):
         return f"no protocol: {NOT_COMPARABLE}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentgym.episode import Episode, Turn
+from agentgym.episode import Episode, Turn, fault_share
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,
@@ -23,8 +23,8 @@ MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 def summarize(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Return the results of all episodes, by world, and within each world by task type and difficulty.
 
-    Every row has `success` (mean, low, high, tasks, episodes, faults), `reward`, `turns`, `tokens` (sampled) and
-    `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
+    Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
+    and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
     `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
     all episodes and of worlds have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only.
@@ -58,6 +58,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
     names = sorted({name for episode in counted for name in episode.metrics})
     return {
         "success": {name: _finite(value) for name, value in asdict(success(episodes)).items()},
+        "fault_share": fault_share(episodes),
         "reward": _mean(episode.reward for episode in counted),
         "turns": _mean(len(episode.turns) for episode in counted),
         "tokens": _mean(sum(map(_sampled, episode.turns)) for episode in counted),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.rewards import code_calls_inside, code_inside
-from agentgym.rewards.code_tests import PATIENCE, START, Tried, ended, program
+from agentgym.rewards.code_tests import PATIENCE, START, Tried, budget, ended, program
 from agentgym.sandbox.protocol import Kernel, Sandbox
 from agentgym.tasks.code import values
 from agentgym.tasks.code.values import NotData, pack, shown, unpack
@@ -51,7 +51,7 @@ class _Conversation:
 
     def __init__(self, theirs: Kernel, ours: Kernel, checks: Checks, room: int) -> None:
         self.theirs, self.ours, self.checks, self.room = theirs, ours, checks, room
-        self.slow = 0
+        self.slow, self.left = 0, budget(checks.seconds)
         self.last = ""
 
     def results(self, code: str) -> list[Tried]:
@@ -80,6 +80,8 @@ class _Conversation:
     def _call(self, asked: list[Any]) -> list[Any]:
         if self.slow >= PATIENCE:
             return [None, "RuntimeError: too many calls before ran out of time"]
+        if self.left <= 0:
+            return [None, "RuntimeError: the time for all calls ran out"]
         name, given, named = asked
         answer = self._theirs(_step(f"call({json.dumps(asked)!r})"), self.checks.seconds)
         self.slow += answer[1] is not None and answer[1].startswith("Slow")
@@ -95,6 +97,7 @@ class _Conversation:
         if not self.theirs.alive:
             return [None, "RuntimeError: the program has ended"]
         result = self.theirs.run(code, START + more)
+        self.left -= result.seconds
         try:
             value, error = json.loads(result.stdout)
             if error is not None and not isinstance(error, str):

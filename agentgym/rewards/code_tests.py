@@ -18,6 +18,8 @@ PATIENCE = 3
 """Cases of a solution that may run out of time before the others are left."""
 START = 5.0
 """Seconds beyond those of its cases that a run may take."""
+ALL = 40.0
+"""Seconds that all cases of an answer may take together, each within its own: less than a rollout gives a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +115,26 @@ def ended(result: Result) -> str:
     return f"no result: {why.get(result.reason, 'the program ended, or its answers are unreadable')}"
 
 
+def budget(seconds: float) -> float:
+    """Return the seconds for all cases of an answer, where one may take so many."""
+    return max(ALL, START + seconds * (1 + PATIENCE))
+
+
 def _programs(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     """Run a program once for each case, from an empty folder each time."""
     found: list[Tried] = []
-    slow, empty = 0, jail.snapshot()
+    slow, left, empty = 0, budget(tests.seconds), jail.snapshot()
     for number, (given, expected) in enumerate(tests.cases):
         if slow >= PATIENCE:
             found.append(Tried(False, "not run: too many cases before it ran out of time"))
             continue
+        if left <= 0:
+            found.append(Tried(False, "not run: the time for all cases ran out"))
+            continue
         if number:
             jail.restore(empty)
         result = jail.python(code, stdin=given.encode(), timeout=tests.seconds)
+        left -= result.seconds
         slow += result.reason == "timeout"
         said = result.stdout.decode("utf-8", "backslashreplace")
         right = result.ok and COMPARISONS[tests.compare](expected, said, tests.tolerance)

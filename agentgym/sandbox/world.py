@@ -195,6 +195,12 @@ class JailedEnv(TextEnv):
         if jail is not None:
             jail.close()
 
+    def health_check(self) -> None:
+        """Raise a Fault where a fresh sandbox does not run the simplest program."""
+        result = self.elsewhere(lambda jail: jail.run("echo works"))
+        if not result.ok or result.stdout.strip() != b"works":
+            raise SandboxFault(f"the sandbox does not run `echo works` ({result.reason}): {result.text[-300:]}")
+
     def _forget(self) -> None:
         self._drop()
         super()._forget()

@@ -16,7 +16,7 @@ from accelerate.utils import gather_object
 
 from agentgym import registry
 from agentgym.agents.spec import AGENTS
-from agentgym.episode import Episode, Group, groups
+from agentgym.episode import MOST_FAULTS, Episode, Group, fault_share, groups
 from agentgym.errors import BadConfig, EngineDead, unknown
 from agentgym.rollout import runner
 from agentgym.seeding import derive
@@ -105,6 +105,7 @@ class _Run:
         self.lost_steps, self.fault = 0, ""  # one after another in this sitting, in which every episode was a fault
         self.drawn: int = 0 if state is None else state.get("drawn", 0)
         """How many tasks of a file's split were taken: where the next step goes on."""
+        self.faults: int = 0 if state is None else state.get("faults", 0)
         self.draws = Draws(registry.make(config.env, **config.env_options), config.seed)  # checks the options
         self.credit = resolve(config.credit, **config.credit_options)
         folder = (
@@ -238,7 +239,9 @@ class _Run:
             row |= shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
             row |= anchor_statistics(found, config.credit_options.get("anchor", "observation")) | metrics
             row = {"step": step + 1, "phase": "rl", **merged(self._gathered([row]))}
-            self.played += row.pop("episodes")
+            number = row.pop("episodes")
+            self.played, self.faults = self.played + number, self.faults + row["faults"]
+            row["fault_share"] = row["faults"] / max(number, 1)
             self.record.keep(episodes[: config.keep_episodes])
             if config.eval_every and (step + 1) % config.eval_every == 0:
                 found_valid = self._evaluate(config.valid_split, config.eval_tasks, f"eval/{step + 1}/")
@@ -302,9 +305,11 @@ class _Run:
         if name not in self.results:
             episodes = self._evaluate(self.config.test_split, self.config.test_tasks, f"{name}/")
             with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
-                self.results[name] = self._kept(episodes)
+                self.results |= {name: self._kept(episodes), f"{name}_faults": fault_share(episodes)}
             where = {"split": self.config.test_split, "tasks": self.config.test_tasks}
-            self.show("eval", {"name": name, "success": self.results[name], **where})
+            self.show(
+                "eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where}
+            )
 
     def _evaluate(self, split: str, tasks: int, prefix: str) -> list[Episode]:
         """Play the first tasks of a split and return the episodes of all processes."""
@@ -343,6 +348,8 @@ class _Run:
             "success_after": self.results["success_after"],
             "demonstrations_lost": self.lost,
             "episodes": self.played,
+            "fault_share": self.faults / max(self.played, 1),
+            "comparable": max(self.faults / max(self.played, 1), *self._fault_shares()) <= MOST_FAULTS,
             "train_seconds": round(self.seconds, 1),
             "credit": config.credit,
             "seed": config.seed,
@@ -354,6 +361,10 @@ class _Run:
         self.show("end", summary)
         self.record.close()
         return summary
+
+    def _fault_shares(self) -> list[float]:
+        """Return the shares of faults in the measurements so far."""
+        return [0.0, *(value for name, value in self.results.items() if name.endswith("_faults"))]
 
     # Parts
 
@@ -387,6 +398,7 @@ class _Run:
             "episodes": self.played,
             "demonstrations_lost": self.lost,
             "drawn": self.drawn,
+            "faults": self.faults,
             "optimizers": [optimizer.state_dict() for optimizer in self.learner.optimizers],
             "masters": self.learner.masters.state_dict() if self.learner.masters else {},
         }

@@ -1,6 +1,7 @@
 """`agentgym compare` as a user calls it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,21 @@ def test_json_is_all_there_is(folders: tuple[str, str], capsys: pytest.CaptureFi
     assert found["all"]["b"] == 1
     assert found["all"]["difference"]["low"] > 0
     assert set(found["worlds"]) == {"rlvr/GuessNumber-v0", "rlvr/FrozenLake-v0"}
+
+
+def test_there_is_no_verdict_where_faults_are_too_many(
+    folders: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    worse = shutil.copytree(folders[1], tmp_path / "worse")
+    lines = [json.loads(line) for line in (worse / "episodes.jsonl").read_text().splitlines()]
+    lines[0] |= {"success": None, "reason": "timeout", "error": "no answer"}
+    (worse / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["compare", folders[0], str(worse)]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "B: faults (infrastructure errors) ended 12.5% of 8 episodes of rlvr/GuessNumber-v0" in shown
+    assert "no verdict" in shown and "is better" not in shown and "faults, left out: 0 (0.0%) in A, 1 (6.2%) in B" in shown
+    assert main(["compare", folders[0], str(worse), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["not_comparable"]) == 1
 
 
 def test_a_folder_without_an_evaluation_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -395,3 +395,10 @@ def test_the_expert_opens_the_title_with_most_of_the_wish():
     assert sum(word in opened.title.lower() for word in words) == max(
         sum(word in one.title.lower() for word in words) for one in cheap
     )
+
+
+@pytest.mark.parametrize("words", ["s", "%s", "'s", "the", "\u0301", ""])
+def test_words_that_have_no_stem_are_found_nowhere(words):
+    env = agentgym.make("rlvr/Shop-v0")
+    env.reset(seed=0)
+    assert "Total results: 0" in env.step(f"search[{words}]")[0] or not words

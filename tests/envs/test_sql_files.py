@@ -108,7 +108,8 @@ def test_alone_the_published_database_decides(tmp_path):
 
 def test_a_test_suite_beside_the_database_is_used(tmp_path):
     env = agentgym.make("rlvr/SQL-v0", data=str(spider(tmp_path / "spider", suite=2)), split="dev")
-    assert len(list(env.library.hidden(env.find("dev/0"), 2))) == 2
+    assert len(list(env.library.hidden(env.find("dev/1")))) == 2  # ages differ there
+    assert len(list(env.library.hidden(env.find("dev/0")))) == 4  # all have 30 singers: variants are tried besides
     env.reset(seed=0, options={"task": 1})
     shown = env.step("query[SELECT name, age FROM singer WHERE age > 40]")[0]
     assert shown.endswith("rows)")
@@ -264,3 +265,58 @@ def test_folders_without_questions_and_splits_that_are_not_there(tmp_path, monke
     assert agentgym.make("rlvr/SQL-v0", data="spider/dev.json", split="dev").size() == 4
     with pytest.raises((BadData, BadConfig)):
         agentgym.make("rlvr/SQL-v0", data="spider/none.json", split="dev")
+
+
+POINTS = [(f"How old is singer {i}?", f"SELECT age FROM singer WHERE singer_id = {i}") for i in range(1, 31)] + [
+    (f"When was concert {i}?", f"SELECT year FROM concert WHERE concert_id = {i}") for i in range(1, 31)
+]
+RARE = [
+    ("Who is older than 200?", "SELECT name FROM singer WHERE age > 200"),
+    ("Who is called Nobody?", "SELECT singer_id FROM singer WHERE name = 'Nobody'"),
+    ("Who was born like X?", "SELECT name FROM singer WHERE name LIKE '%Zork%'"),
+    ("How many singers are older than 200?", "SELECT count(*) FROM singer WHERE age > 200"),
+    ("How many concerts in 1901?", "SELECT count(*) FROM concert WHERE year = '1901'"),
+    (
+        "How many concerts in 1901 by singers above 90?",
+        "SELECT count(*) FROM concert AS T2 JOIN singer AS T1 ON T1.singer_id = T2.singer_id "
+        "WHERE T2.year = '1901' AND T1.age > 90",
+    ),
+    ("Average age of the old?", "SELECT avg(age) FROM singer WHERE age BETWEEN 150 AND 160"),
+]
+
+
+def constant(path, gold):
+    """Return a query that says the shown result without asking anything."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute(gold).fetchall()
+    literals = [", ".join("NULL" if v is None else repr(v) for v in row) for row in rows]
+    return " UNION ALL ".join(f"SELECT {row}" for row in literals) or "SELECT 1 WHERE 0"
+
+
+def test_no_constant_answers_a_question_of_a_file(tmp_path):
+    folder = spider(tmp_path / "spider", POINTS + RARE)
+    path = folder / "database" / "singers" / "singers.sqlite"
+    env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+    assert env.size() == len(POINTS + RARE)
+    won = {name: 0 for name in ("constant", "empty", "zero", "null")}
+    for number, (_, gold) in enumerate(POINTS + RARE):
+        won["constant"] += answer(env, number, constant(path, gold))[1]
+        won["empty"] += answer(env, number, "SELECT 1 WHERE 0")[1]
+        won["zero"] += answer(env, number, "SELECT 0")[1]
+        won["null"] += answer(env, number, "SELECT NULL")[1]
+        assert answer(env, number, gold)[1] == 1.0
+    assert won == {"constant": 0, "empty": 0, "zero": 0, "null": 0}
+
+
+def test_a_question_that_no_contents_change_is_not_played(tmp_path):
+    asked = [("What is one?", "SELECT 1 FROM singer WHERE age > 500 AND age < 400"), POINTS[0]]
+    folder = spider(tmp_path / "spider", asked)
+    with pytest.warns(UserWarning, match="1 of 2 questions of split 'dev' are not played"):
+        env = agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev")
+        assert env.size() == 1 and env.tasks(1)[0].id == "dev/1"
+    with pytest.raises(BadData, match="a constant would be as good"):
+        env.find("dev/0")
+    assert agentgym.make("rlvr/SQL-v0", data=str(folder), split="dev", variants=0).size() == 2
+    alone = spider(tmp_path / "alone", asked[:1])
+    with pytest.raises(BadData, match="none of 1 questions"), pytest.warns(UserWarning):
+        agentgym.make("rlvr/SQL-v0", data=str(alone), split="dev").tasks(1)

@@ -1,12 +1,16 @@
 """Queries of a stranger: each bounded, answered in words, and without a trace."""
 
+import contextlib
+import os
+import signal
 import sqlite3
 
 import pytest
 
 from agentgym.envs.sql.contents import content
-from agentgym.envs.sql.database import Database, QueryError, _calendar
-from agentgym.errors import BadData, Fault
+from agentgym.envs.sql.database import Database, QueryError, _idle
+from agentgym.envs.sql.inside import FUNCTIONS, HEAVY, Guarded, _calendar
+from agentgym.errors import BadData
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
 
@@ -111,15 +115,108 @@ def test_the_same_query_takes_the_same_steps(database):
     ticks = set()
     for _ in range(3):
         database.run(sql)
-        ticks.add(database._ticks)
+        ticks.add(database._here.ticks)
     assert len(ticks) == 1 and ticks.pop() > 0
 
 
-def test_a_query_that_hangs_is_a_fault():
+def children_and_own():
+    """Return the CPU time of this process and of those that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+LONG = "replace(substr(hex(replace(substr('" + "x" * 950 + "', 1, x % 2 + 949), 'x', 'a')), 1, 1890), '61', 'aa')"
+"""A value of 1,890 bytes that differs from row to row, made with no function that is refused."""
+
+TIMEWASTERS = {
+    "width": "SELECT printf('%.*c', 2147483647, 'x')",
+    "widths": "SELECT " + ", ".join(["printf('%.*c%.*c%.*c', 2147483647, 'x', 2147483647, 'x', 2147483647, 'x')"] * 90),
+    "format": "SELECT format('%2147483647d', 1)",
+    "glob": f"{ENDLESS} SELECT SUM({LONG} GLOB '*[" + "bcd" * 60 + "a]b') FROM t",
+    "like": f"{ENDLESS} SELECT SUM({LONG} LIKE '%" + "a_" * 95 + "b') FROM t",
+    "replace": f"{ENDLESS} SELECT SUM(LENGTH(REPLACE({LONG}, 'aaaaaaab', x))) FROM t",
+    "instr": f"{ENDLESS} SELECT SUM(INSTR({LONG}, SUBSTR({LONG}, 1, 900) || 'b')) FROM t",
+    "trim": f"{ENDLESS} SELECT SUM(LENGTH(TRIM({LONG}, SUBSTR({LONG}, 1, 900) || x))) FROM t",
+    "sorting": f"{ENDLESS}, u AS (SELECT {LONG} || x AS y FROM t LIMIT 100000) SELECT MAX(n) FROM "
+    "(SELECT ROW_NUMBER() OVER (ORDER BY y) AS n FROM u)",
+    "distinct": f"{ENDLESS} SELECT COUNT(*) FROM (SELECT DISTINCT {LONG} || x FROM t LIMIT 100000)",
+    "window": f"{ENDLESS}, u AS (SELECT {LONG} || x AS y, x FROM t LIMIT 5000) SELECT MAX(m) FROM "
+    "(SELECT MIN(y) OVER (ORDER BY x ROWS 1000 PRECEDING) AS m FROM u)",
+    "concatenation": f"{ENDLESS} SELECT SUM(LENGTH({LONG} || x)) FROM t",
+    "group_concat": f"{ENDLESS}, u AS (SELECT x FROM t LIMIT 5000) SELECT MAX(LENGTH(g)) FROM "
+    "(SELECT GROUP_CONCAT('a', '') OVER (ORDER BY x ROWS 1000 PRECEDING) AS g FROM u)",
+    "dates": f"{ENDLESS} SELECT SUM(LENGTH(strftime('%Y-%m-%d', '2020-01-01', '+' || x || ' days'))) FROM t",
+    "long dates": f"{ENDLESS} SELECT SUM(LENGTH(strftime('" + "%Y" * 400 + "', x))) FROM t",
+    "casts": f"{ENDLESS} SELECT SUM(CAST(REPLACE({LONG}, 'a', '9') AS REAL)) FROM t",
+    "blobs": "SELECT zeroblob(2147483647), hex(zeroblob(1000000000))",
+    "random blobs": "SELECT hex(randomblob(2147483647))",
+    "nested queries": bomb(60, "SELECT x FROM @ UNION SELECT x FROM @"),
+    "nested joins": bomb(60, "SELECT a.x FROM @ a, @ b"),
+    "nested IN": bomb(60, "SELECT x FROM @ WHERE x IN (SELECT x FROM @)"),
+    "nested EXISTS": bomb(60, "SELECT x FROM @ WHERE EXISTS (SELECT x FROM @)"),
+    "nested thrice": bomb(60, "SELECT x FROM @ UNION ALL SELECT x FROM @ UNION ALL SELECT x FROM @"),
+    "joins": "SELECT COUNT(*) FROM " + ", ".join(f"loans l{i}" for i in range(64)),
+    "json": "SELECT json_array_length('[" + "[" * 4000 + "]" * 4000 + "]')",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIMEWASTERS)
+def test_no_query_takes_long_whatever_it_calls(database, name):
+    before = children_and_own()
+    with contextlib.suppress(QueryError):
+        database.run(TIMEWASTERS[name])
+    for process in _idle:
+        process.close()  # its time is counted when it has ended
+    assert children_and_own() - before < 2.0  # CPU time, ten times the limit: nothing here hangs on the machine's load
+    assert database.run("SELECT 1").rows == [(1,)]
+
+
+def test_what_is_said_of_a_query_that_is_ended_is_the_same_in_both_ways_of_ending(database):
+    words = []
+    for sql in ("SELECT printf('%.*c', 2147483647, 'x')", TIMEWASTERS["glob"]):
+        with pytest.raises(QueryError) as caught:
+            database.run(sql)
+        words.append(str(caught.value))
+    assert words[0] == words[1] and "0.2 s of CPU time" in words[0]
+
+
+def test_heavy_functions_give_what_sqlite_gives(database):
+    assert HEAVY <= FUNCTIONS
+    printed = "printf('%05d|%.2f|%s|%q', 42, 1.005, 'é', 'it''s')"
+    expected = sqlite3.connect(":memory:").execute(f"SELECT {printed}").fetchone()[0]
+    sql = f"SELECT {printed}, format('%x', 255), x'00ff', 1e999, NULL FROM books LIMIT 2"
+    assert database.run(sql).rows == [(expected, "ff", b"\x00\xff", float("inf"), None)] * 2
+    with pytest.raises(QueryError, match="no such column: nowhere"):
+        database.run("SELECT printf('%d', nowhere) FROM books")
+    many = database.run(f"{ENDLESS} SELECT printf('%d', x) FROM t LIMIT 900", first=3)
+    assert many.rows == [("1",), ("2",), ("3",)] and many.more
+
+
+def test_a_process_that_is_killed_between_queries_is_replaced(database):
+    assert database.run("SELECT printf('%d', 1)").rows == [("1",)]
+    os.kill(_idle[-1]._running.pid, signal.SIGKILL)
+    _idle[-1]._running.wait()
+    assert database.run("SELECT printf('%d', 2)").rows == [("2",)]
+
+
+def test_a_query_on_a_file_is_ended_too(tmp_path):
+    path = tmp_path / "long.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE long (a)")
+        connection.execute("INSERT INTO long VALUES (?)", ("a" * 190_000,))
+    connection.close()
+    database = Database(path, seconds=0.2)
+    with pytest.raises(QueryError, match=r"0\.2 s of CPU time"):
+        database.run(f"{ENDLESS} SELECT SUM((SELECT a FROM long) GLOB '*[" + "bcd" * 60 + "a]b' || x) FROM t")
+    with pytest.raises(QueryError, match=r"0\.2 s of CPU time"):
+        database.run("SELECT printf('%.*c', 2147483647, 'x')")
+    assert database.run("SELECT LENGTH(a) FROM long").rows == [(190_000,)]
+
+
+def test_the_clock_stops_a_query_within_its_steps():
     slow = Database(content("library", 1, 24, "plain"), steps=10**12, seconds=0.05)
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(QueryError, match=r"0\.05 s of CPU time"):
         slow.run(f"{ENDLESS} SELECT COUNT(*) FROM t")
-    assert caught.value.reason == "timeout"
 
 
 def test_the_clock_stands_still(database):
@@ -167,11 +264,13 @@ def test_files_are_read_only_and_untouched(tmp_path):
     for sql in ("WITH x AS (SELECT 1) DELETE FROM t", "WITH x AS (SELECT 1) INSERT INTO t SELECT 2"):
         with pytest.raises(QueryError):
             database.run(sql)
-    assert database._connection.execute("SELECT 1").fetchone() == (1,)
-    database._connection.set_authorizer(None)  # what is open cannot be written to, whatever is asked
-    database._connection.execute("PRAGMA query_only = OFF")
+    guarded = Guarded(path)
+    assert guarded._connection.execute("SELECT 1").fetchone() == (1,)
+    guarded._connection.set_authorizer(None)  # what is open cannot be written to, whatever is asked
+    guarded._connection.execute("PRAGMA query_only = OFF")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        database._connection.execute("INSERT INTO t VALUES (1)")
+        guarded._connection.execute("INSERT INTO t VALUES (1)")
+    guarded.close()
     database.close()
     assert path.read_bytes() == before and sorted(tmp_path.iterdir()) == names
 

@@ -95,7 +95,11 @@ def test_folders_are_paired_by_task_and_say_what_differs(tmp_path: Path):
     found = compare_folders(a, b)
     assert found["options"] == {"model": ["small", "large"]}
     assert found["tasks"] == {"paired": 3, "only_a": 1, "only_b": 1, "other_instruction": 0}
-    assert found["faults"] == {"a": 1, "b": 0}
+    assert found["faults"] == {"a": 1, "b": 0} and found["fault_share"] == {"a": 0.2, "b": 0.0}
+    assert found["not_comparable"] == [
+        "A: faults (infrastructure errors) ended 20.0% of 5 episodes of me/A-v0; the rates of the rest are not comparable "
+        "with any number"
+    ]
     assert found["all"]["gained"] == ["me/A-v0 x1"]
     assert found["all"]["lost"] == ["me/A-v0 y1"]
     assert found["worlds"]["me/A-v0"]["by_type"]["x"]["difference"]["mean"] == 0.5

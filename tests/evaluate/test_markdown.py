@@ -33,7 +33,9 @@ def test_the_page_word_for_word() -> None:
         "| invalid | unparsed |"
     )
     assert lines[start + 1] == "| :-- |" + " --: |" * 12
-    world = "| **me/W-v0** | 75.0 % [25.0, 100.0] | 2 | 4 | 0 | 100.0 % | 50.0 % | 0.75 | 0.00 | 0.00 | 0.00 | - | - |"
+    world = (
+        "| **me/W-v0** | 75.0 % [25.0, 100.0] | 2 | 4 | 0 (0.0 %) | 100.0 % | 50.0 % | 0.75 | 0.00 | 0.00 | 0.00 | - | - |"
+    )
     assert lines[start + 2] == world
     assert lines[start + 3].startswith(r"| pick\_up | 100.0 % [")
     assert lines[start + 4].startswith("| **all** | 75.0 % [")

@@ -126,5 +126,12 @@ def test_no_model_and_faults_are_not_comparable() -> None:
     bad = Episode("me/World-v0", "a", "a", 1, success=None, reason="engine")
     assert "without a model: not comparable" in comparability(options, [good])
     options["model"] = "hf:x"
-    assert "1 episodes left out as faults: not comparable" in comparability(options, [good, bad])
+    said = comparability(options, [good, bad])
+    assert (
+        said.startswith("faults (infrastructure errors) ended 50.0% of 2 episodes of me/World-v0")
+        and "not comparable" in said
+    )
+    many = [*[good] * 99, bad]  # no more than 1 %
+    assert "1 episodes left out as faults: not comparable" in comparability(options, many)
+    assert "more than 1%" in comparability({}, [*many, bad]) and "more than 1%" not in comparability({}, many)
     assert "not comparable" not in comparability(options, [good])

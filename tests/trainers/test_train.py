@@ -73,6 +73,7 @@ def test_a_run_leaves_what_it_promises(whole):
     assert json.loads((run / "summary.json").read_text()) == summary
     wanted = {"success_before", "success_warm", "success_after", "episodes", "train_seconds", "credit", "seed"}
     assert wanted <= set(summary)
+    assert summary["fault_share"] == 0 and summary["comparable"] is True
     rows = curve(run)
     assert [r["step"] for r in rows if r["phase"] == "rl"] == [1, 2, 3, 4]
     assert summary["episodes"] == 40 + 4 * 2 * 4

@@ -49,6 +49,10 @@ class ModelUser:
             raise Fault(f"the model that plays the customer ended with {done.finish}", reason="engine")
         return " ".join((done.text or "").split()) or "…"
 
+    def check(self) -> None:
+        """Raise a Fault where the model does not answer what no agent wrote."""
+        self.reply("You are a customer at a desk. Say what you want in one sentence.", [("desk", "How can I help?")], 0)
+
     def close(self) -> None:
         """End the thread and its event loop, and the connections with it; a later reply begins anew."""
         if self._thread is not None:

@@ -68,6 +68,11 @@ class Tau2Desk(TextEnv):
         self._own_tools = dict(self.tools)
         self._held: Case | None = None
 
+    def health_check(self) -> None:
+        """Raise a Fault where the model that plays the customer does not answer."""
+        if self._player is not None:
+            self._player.check()
+
     def close(self) -> None:
         if self._player is not None:
             self._player.close()

@@ -83,6 +83,11 @@ class Desk(TextEnv):
         self._own_tools = dict(self.tools)
         self._shown = ""
 
+    def health_check(self) -> None:
+        """Raise a Fault where the model that plays the customer does not answer."""
+        if self._player is not None:
+            self._player.check()
+
     def close(self) -> None:
         if self._player is not None:
             self._player.close()

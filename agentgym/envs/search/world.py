@@ -201,6 +201,10 @@ class Search(TextEnv):
             return "No document holds any of these words. Try other words, or a name from the question."
         return "\n".join(f"Doc {rank}({self._label(d)}) {self._begin(d)}" for rank, d in enumerate(self._results, 1))
 
+    def health_check(self) -> None:
+        """Raise a Fault where the retriever does not answer the question itself."""
+        self._documents.search([self.task.data["question"][:LONGEST_QUERY]], 1)
+
     def _find(self, query: str) -> tuple[Document, ...]:
         """Search, and remember what was asked and what came; Fault where the retriever fails."""
         [hits] = self._documents.search([query], self.top_k)

@@ -93,7 +93,7 @@ class Catalogue:
         if not vocabulary:
             return None, {}
         index = cast("Any", bm25s.BM25)(method="lucene", k1=K1, b=B, backend="numpy")
-        index.index((ids, vocabulary), show_progress=False)
+        index.index((ids, dict(vocabulary)), show_progress=False)  # it adds an empty word to the one it is given
         return index, vocabulary
 
 

@@ -1,248 +1,180 @@
-"""A SQLite connection on which a query of a stranger can only read, within limits."""
+"""A database on which a query of a stranger can only read; where nothing bounds a query, in a process that can be ended."""
 
-import re
-import sqlite3
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, partial
+import atexit
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
+from agentgym.envs.sql import inside
+from agentgym.envs.sql.inside import (
+    FILE_SECONDS,
+    FILE_STEPS,
+    HALF,
+    SECONDS,
+    STEPS,
+    Damaged,
+    Guarded,
+    Heavy,
+    QueryError,
+    Result,
+    too_long,
+)
 from agentgym.errors import BadData, Fault
 
-STEPS, FILE_STEPS = 1_000_000, 100_000_000
-"""Instructions of SQLite's virtual machine that one query may take, on a database in memory and on a file: what decides,
-on every machine alike. A second has some forty million."""
-EVERY = 1000
-"""Instructions between two looks at the limits."""
-SECONDS, FILE_SECONDS = 20.0, 60.0
-"""Far more than the steps take: beyond it something is wrong with the machine, and the episode ends as a fault."""
-MEMORY = 256 * 2**20
-"""Bytes that SQLite may hold in this process, all connections together."""
-CELL, FILE_CELL = 2_000, 200_000
-"""Longest value in bytes: one instruction of the machine may go over it several times."""
-SIZE, ROWS = 5_000_000, 20_000
-"""Most bytes and most rows of a result."""
-CLOCK = "2024-01-01 00:00:00"
-"""What `now` is, since nothing may depend on the day."""
+__all__ = ["Database", "QueryError", "Result"]
 
-FUNCTIONS = frozenset((
-    "abs", "avg", "ceil", "ceiling", "char", "coalesce", "count", "cume_dist", "current_date", "current_time",
-    "current_timestamp", "date", "datetime", "dense_rank", "exp", "first_value", "floor", "format", "glob",
-    "group_concat", "hex", "ifnull", "iif", "instr", "julianday", "lag", "last_value", "lead", "length", "like",
-    "likelihood", "likely", "ln", "log", "log10", "log2", "lower", "ltrim", "max", "min", "mod", "nth_value", "ntile",
-    "nullif", "percent_rank", "pi", "pow", "power", "printf", "quote", "rank", "replace", "round", "row_number",
-    "rtrim", "sign", "sqrt", "strftime", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof",
-    "unicode", "unixepoch", "unlikely", "upper",
-))  # fmt: skip
-"""What may be called: nothing that reads files, the clock or the build, or is no function of its arguments."""
-
-_DATES = ("date", "time", "datetime", "julianday", "unixepoch", "strftime")
-_LIMITS = {
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10_000,
-    sqlite3.SQLITE_LIMIT_COLUMN: 500,
-    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
-    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 50,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
-    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
-}
-_READS = re.compile(r"(?:\s++|--[^\n]*+(?:\n|$)|/\*.*?\*/)*+(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
-
-
-class QueryError(Exception):
-    """A query that is wrong or asks for too much; the message is for whoever wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a query returned."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    more: bool = False
-    """Whether there are further rows that were not fetched."""
+PATIENCE = 30.0
+"""Seconds of wall clock beyond the CPU time of a query after which its process is taken to be broken."""
+TRIES = 3
+"""Times that queries are sent to a process that ends."""
+PROCESSES = 8
+"""Queries at a time: worker processes have many threads."""
 
 
 class Database:
-    """A database that is read: from the bytes of a database, or from a file.
+    """A database that is read: from the bytes of a database, or from a file; BadData where that is none.
 
-    `run` raises QueryError for what the query's author can repair, and Fault for what he cannot: a damaged file, a
-    machine that hangs.
+    `run` raises QueryError for what the query's author can repair, which all limits are, and Fault for what he cannot: a
+    damaged file, a process that ends without reason. Queries on files, and those with functions that nothing bounds, run in
+    a process that can be ended; it costs an exchange over a pipe.
     """
 
     def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0) -> None:
         file = isinstance(content, Path)
         self.name = str(content) if file else "the database"
-        self._most = steps or (FILE_STEPS if file else STEPS)
+        self._steps = steps or (FILE_STEPS if file else STEPS)
         self._seconds = seconds or (FILE_SECONDS if file else SECONDS)
-        self._ticks, self._deadline, self._over, self._denied = 0, 0.0, "", ""
-        self._connection = _open(content)
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FILE_CELL if file else CELL)
-        _guard(self._connection, self._allow, self._tick)
+        self._content: bytes | str = str(content) if isinstance(content, Path) else content
+        self._here: Guarded | None = None
+        if isinstance(content, bytes):
+            self._key: tuple[Any, ...] = (hash(content), len(content), self._steps, self._seconds)
+            self._here = Guarded(content, steps=self._steps, seconds=self._seconds, light=True)
+            return
+        stamp = content.stat().st_mtime_ns if content.exists() else 0
+        self._key = (self._content, stamp, self._steps, self._seconds)
+        try:
+            self.run("SELECT COUNT(*) FROM sqlite_master")
+        except Fault as error:
+            raise BadData(str(error)) from error
 
     def run(self, sql: str, *, first: int | None = None) -> Result:
         """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows."""
-        if not _READS.match(sql):
-            raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
-        self._ticks, self._over, self._denied = 0, "", ""
-        self._deadline = time.monotonic() + self._seconds
-        cursor = self._connection.cursor()
-        try:
-            return self._fetch(cursor.execute(sql), first)
-        except MemoryError:
-            raise QueryError("the query needs more memory than it may have") from None
-        except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, ValueError, OverflowError) as error:
-            raise self._explained(error) from None
-        finally:
-            cursor.close()
+        if self._here is not None:
+            try:
+                return self._here.run(sql, first=first)
+            except Heavy:
+                pass
+            except Damaged as error:
+                raise Fault(str(error)) from error
+        return self._run_there(sql, first)
 
-    def _fetch(self, cursor: sqlite3.Cursor, first: int | None) -> Result:
-        columns = tuple(str(column[0]) for column in cursor.description or ())
-        rows: list[tuple[Any, ...]] = []
-        size = 0
-        for row in cursor:
-            if len(rows) == first:
-                return Result(columns, rows, more=True)
-            if len(rows) == ROWS:
-                raise QueryError(f"the result has more than {ROWS} rows; ask for fewer")
-            size += 8 * len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
-            if size > SIZE:
-                raise QueryError(f"the result has more than {SIZE} bytes; ask for less")
-            rows.append(row)
-        return Result(columns, rows)
+    def _run_there(self, sql: str, first: int | None) -> Result:
+        try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise QueryError(HALF) from None
+        with _lent() as process:
+            request = (self._steps, self._seconds, sql, first)
+            answer = process.ask((self._key, None, *request), self._seconds)
+            if answer[0] == "unknown":
+                answer = process.ask((self._key, self._content, *request), self._seconds)
+        if answer[0] == "error":
+            raise QueryError(answer[1])
+        if answer[0] != "rows":
+            raise Fault(answer[1])
+        return Result(answer[1], answer[2], answer[3])
 
     def close(self) -> None:
-        """Let go of the database."""
-        self._connection.close()
+        """Let go of the database; a process that has it open keeps it for the next who asks."""
+        if self._here is not None:
+            self._here.close()
 
-    def _explained(self, error: Exception) -> Exception:
-        """Return the error a caller should see for one of SQLite's."""
-        text = str(error)
-        if self._over == "steps":
-            return QueryError(
-                f"the query was stopped after {self._most} steps of SQLite's virtual machine; join on keys, or ask for less"
-            )
-        if self._over == "time":
-            return Fault(f"{self.name}: a query took longer than {self._seconds} s within its steps", reason="timeout")
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:  # the words may be the query's own
-            return Fault(f"{self.name} is damaged: {text}")
-        if self._denied:
-            return QueryError(f"{text}: {self._denied}")
-        if isinstance(error, UnicodeEncodeError):
-            return QueryError("the query holds half a character (a lone surrogate), which is not text")
-        return QueryError(text)
 
-    def _tick(self) -> int:
-        self._ticks += 1
-        if self._ticks * EVERY > self._most:
-            self._over = "steps"
-        elif time.monotonic() > self._deadline:
-            self._over = "time"
-        return bool(self._over)
+class _Process:
+    """A process that runs queries, started when it is first needed and again after its end."""
 
-    def _allow(self, action: int, one: str | None, two: str | None, _database: str | None, _inner: str | None) -> int:
-        """Say whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
-        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_READ and not _machinery(one or ""):
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and (two or "").lower() in FUNCTIONS:
-            return sqlite3.SQLITE_OK
-        named = (
-            two if action == sqlite3.SQLITE_FUNCTION else one if action == sqlite3.SQLITE_READ else "all but reading tables"
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: tuple[Any, ...], seconds: float) -> tuple[Any, ...]:
+        """Return the answer to a request that may take so many seconds of CPU time."""
+        for _ in range(TRIES):
+            running = self._running or self._start()
+            try:
+                inside.send(cast("IO[bytes]", running.stdin).fileno(), request)
+                answer = _heard(running, seconds + PATIENCE)
+            except BrokenPipeError:  # it ended before it was asked
+                answer = None
+            except BaseException:  # interrupted: an answer that nobody waited for must not be taken for the next one's
+                self.close()
+                raise
+            if answer is not None:
+                return answer
+            if self.close() == -signal.SIGPROF:
+                return "error", too_long(seconds)
+        return "damaged", f"the process that runs queries ended {TRIES} times in a row"
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        pipe = subprocess.PIPE
+        self._running = subprocess.Popen(
+            [sys.executable, "-I", "-S", inside.__file__],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            env={"PYTHONHASHSEED": "0"},
+            start_new_session=True,
         )
-        self._denied = f"{named} is not allowed here"
-        return sqlite3.SQLITE_DENY
+        return self._running
+
+    def close(self) -> int | None:
+        """End it, and return how it ended where it had already."""
+        running, self._running = self._running, None
+        if running is None or self.owner != os.getpid():
+            return None
+        for end in (running.stdin, running.stdout):  # it ends when nobody asks
+            with contextlib.suppress(OSError):
+                cast("IO[bytes]", end).close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(0.2)
+        running.kill()
+        running.wait()
+        return running.returncode
 
 
-_FRESH: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "cached_statements": 0}
-"""A statement kept from an earlier run would go on counting its steps where that run ended."""
+def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[Any, ...] | None:
+    """Return the next answer; None where there will be none; a Fault where it takes too long."""
+    pipe = cast("IO[bytes]", running.stdout).fileno()
+    if not select.select([pipe], [], [], seconds)[0]:
+        raise Fault(f"the process that runs queries did not answer within {seconds:g} s", reason="timeout")
+    return inside.receive(pipe)
 
 
-def _open(content: bytes | Path) -> sqlite3.Connection:
-    if isinstance(content, bytes):
-        connection = sqlite3.connect(":memory:", **_FRESH)
-        connection.deserialize(content)
-        return connection
-    try:
-        connection = sqlite3.connect(f"{content.resolve().as_uri()}?mode=ro&immutable=1", uri=True, **_FRESH)
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-    except sqlite3.Error as error:
-        raise BadData(f"{content}: {error}; expected a SQLite database") from error
-    return connection
+_idle: list[_Process] = []
+_places = threading.BoundedSemaphore(PROCESSES)
 
 
-def _guard(connection: sqlite3.Connection, allow: Callable[..., int], tick: Callable[[], int]) -> None:
-    """Take everything from a connection that reading does not need."""
-    connection.execute(f"PRAGMA hard_heap_limit = {MEMORY}").fetchall()  # of the process; it can only be lowered
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")  # nothing is written to a disk
-    connection.execute("PRAGMA cell_size_check = ON")
-    for limit, most in _LIMITS.items():
-        connection.setlimit(limit, most)
-    connection.text_factory = _text
-    for name in _DATES:
-        connection.create_function(name, -1, _dated(name), deterministic=True)
-    for name, value in (*zip(("current_date", "current_time"), CLOCK.split(), strict=True), ("current_timestamp", CLOCK)):
-        connection.create_function(name, 0, partial(str, value), deterministic=True)
-    connection.set_authorizer(allow)
-    connection.set_progress_handler(tick, EVERY)
+@contextlib.contextmanager
+def _lent() -> Generator[_Process]:
+    """Give a process that nobody else asks meanwhile."""
+    with _places:
+        process = _idle.pop() if _idle else _Process()
+        if process.owner != os.getpid():  # a forked process must not share its parent's pipes
+            process = _Process()
+        try:
+            yield process
+        finally:
+            _idle.append(process)
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _dated(name: str) -> Callable[..., Any]:
-    """Return SQLite's own date function with a clock that stands still, and no time zone of the machine."""
-    at = 1 if name == "strftime" else 0
-
-    def call(*arguments: Any) -> Any:
-        given = [_read(one) for one in arguments]
-        if len(given) <= at:
-            given.append("now")
-        if isinstance(given[at], str) and given[at].strip().lower() == "now":
-            given[at] = CLOCK
-        if any(isinstance(one, str) and one.strip().lower() in ("localtime", "utc", "now") for one in given[at + 1 :]):
-            return None  # they depend on the machine
-        short = sum(len(one) for one in given if isinstance(one, str)) <= KEPT
-        return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
-
-    return call
-
-
-def _read(value: Any) -> Any:
-    """Return an argument as SQLite's date functions take it: a blob is text, and text ends at its first NUL."""
-    if isinstance(value, bytes):
-        value = _text(value)
-    return value.partition("\0")[0] if isinstance(value, str) else value
-
-
-KEPT = 100
-"""Characters of arguments whose date is remembered: longer ones would fill the memory of the process."""
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _calendar(name: str, arguments: tuple[Any, ...]) -> Any:
-    places = ", ".join("?" * len(arguments))
-    return _plain().execute(f"SELECT {name}({places})", arguments).fetchone()[0]
-
-
-@lru_cache(maxsize=1)
-def _plain() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", check_same_thread=False)
-
-
-@lru_cache(maxsize=1)
-def _modules() -> frozenset[str]:
-    return frozenset(str(row[0]).lower() for row in _plain().execute("PRAGMA module_list"))
-
-
-def _machinery(table: str) -> bool:
-    """Return whether a table is one of SQLite's own modules: they tell of the file, the build or other statements."""
-    name = table.lower()
-    return name in _modules() or name.startswith("pragma_")
+@atexit.register
+def _end() -> None:
+    for process in _idle:
+        process.close()

@@ -8,14 +8,19 @@ BIRD: `train.json` or `dev.json` beside `train_databases` or `dev_databases`; ob
 
 import json
 import re
+import warnings
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.core import Task
+from agentgym.envs.sql.database import Database, QueryError
 from agentgym.envs.sql.variants import variant
-from agentgym.errors import BadData
+from agentgym.errors import BadData, Fault
+from agentgym.rewards.sql_result import same_result
 from agentgym.tasks.library import Library
 from agentgym.tasks.lines import COPY, find_path
 
@@ -23,28 +28,95 @@ FILES = {"train": ("train_spider.json", "train_others.json", "train.json"), "dev
 FOLDERS = ("{split}_databases", "{split}_database", "database", "databases")
 
 
-class Questions(Library):
-    """The questions of a copy, and where their databases are."""
+TRIES = 12
+"""Variants that are tried for a question."""
+UNTOLD = (
+    "no other contents of its database give its query another result: a constant would be as good an answer. "
+    "variants=0 compares on the published database alone"
+)
 
-    def hidden(self, task: Task, variants: int) -> Iterator[bytes | Path]:
-        """Yield the databases beside the one that is shown; variants of it only where there is no other."""
+
+@dataclass(frozen=True)
+class Questions(Library):
+    """The questions of a copy, where their databases are, and which of them tell an answer from a constant."""
+
+    variants: int = 0
+    """Databases with other contents to try an answer on, where no published one changes it; 0 for none at all."""
+    _found: dict[str, list[int] | None] = field(default_factory=dict[str, list[int] | None], repr=False)
+
+    def of_split(self, split: str) -> list[Task]:
+        """Return the questions of a split that are played: those whose answer can be told from a constant."""
+        if split not in self._kept:
+            listed = super().of_split(split)
+            self._kept[split] = kept = [task for task in listed if self.numbers(task) is not None]
+            if left := len(listed) - len(kept):
+                warnings.warn(f"{left} of {len(listed)} questions of split {split!r} are not played: {UNTOLD}", stacklevel=2)
+            if not kept:
+                raise BadData(f"{self.source}: none of {len(listed)} questions of split {split!r} is played: {UNTOLD}")
+        return self._kept[split]
+
+    def find(self, task_id: str) -> Task:
+        """Return the question with that id; BadData for one that is not played."""
+        task = super().find(task_id)
+        if self.numbers(task) is None:
+            raise BadData(f"question {task_id}: {UNTOLD}")
+        return task
+
+    def hidden(self, task: Task) -> Iterator[bytes | Path]:
+        """Yield the databases beside the one that is shown, and the variants of it that give another result."""
         shown = Path(task.data["path"])
-        others = [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
-        yield from others
-        for number in range(0 if others else variants):
-            made = variant(shown, number)
+        yield from _beside(shown)
+        for number in self.numbers(task) or ():
+            made = variant(shown, number, task.data["gold"])
             if made is not None:
                 yield made
 
+    def numbers(self, task: Task) -> list[int] | None:
+        """Return the variants of a question's database that change its answer; None where an answer cannot be told.
 
-def load(data: str) -> Questions:
+        None are needed beside a published database that changes it. A question whose query fails, or whose database is
+        damaged, is left for its episode to say so.
+        """
+        if not self.variants:
+            return []
+        if task.id not in self._found:
+            try:
+                self._found[task.id] = self._telling(task)
+            except (QueryError, BadData, Fault):
+                self._found[task.id] = []
+        return self._found[task.id]
+
+    def _telling(self, task: Task) -> list[int] | None:
+        path, gold, ordered = Path(task.data["path"]), task.data["gold"], task.data["ordered"]
+        shown = Database(path).run(gold).rows
+        if any(not same_result(Database(other).run(gold).rows, shown, ordered=ordered) for other in _beside(path)):
+            return []
+        found: list[int] = []
+        for number in range(TRIES):
+            content = variant(path, number, gold)
+            if content is None:
+                break
+            with closing(Database(content)) as database, suppress(QueryError):
+                if not same_result(database.run(gold).rows, shown, ordered=ordered):
+                    found.append(number)
+            if len(found) == self.variants:
+                break
+        return found or None
+
+
+def _beside(shown: Path) -> list[Path]:
+    """Return the further databases of a database's folder."""
+    return [path for path in sorted(shown.parent.glob("*.sqlite")) if path != shown]
+
+
+def load(data: str, variants: int) -> Questions:
     """Read a folder of Spider or BIRD, or one of its files, once per process; raises BadData with file and number."""
     path = find_path(data, Path.exists, "nothing at", COPY)
     files = _files(path)
     if not files:
         expected = ", ".join(name for names in FILES.values() for name in names)
         raise BadData(f"{path} holds no questions of Spider or BIRD; expected one of {expected}")
-    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files))
+    return _read(tuple((split, str(file), file.stat().st_mtime_ns) for split, file in files), variants)
 
 
 def _files(path: Path) -> list[tuple[str, Path]]:
@@ -55,7 +127,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 @lru_cache(maxsize=4)
-def _read(files: tuple[tuple[str, str, int], ...]) -> Questions:
+def _read(files: tuple[tuple[str, str, int], ...], variants: int) -> Questions:
     tasks: dict[str, Task] = {}
     for split, name, _ in files:
         path = Path(name)
@@ -66,7 +138,7 @@ def _read(files: tuple[tuple[str, str, int], ...]) -> Questions:
             tasks[task.id] = task
     if not tasks:
         raise BadData(f"{', '.join(name for _, name, _ in files)}: no question; expected at least one")
-    return Questions(files[0][1], tuple(tasks.values()), "question")
+    return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants)
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:

@@ -1,49 +1,140 @@
-"""Other contents for a database that has none: rows left out, references kept whole."""
+"""Other contents for a database that has none: rows left out, values moved and changed, references kept whole."""
 
+import re
 import sqlite3
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from agentgym.errors import Fault
+from agentgym.seeding import generator
 
 LARGEST = 8 * 2**20
 """Bytes of the largest database that is copied into memory."""
 PASSES = 20
+PLAIN = 3
+"""Variants that the gold query has no part in; those after them hold values that it compares with."""
+_LITERAL = re.compile(
+    r"""(?:\w+\.)?["`\[]?(?P<column>\w+)["`\]]?\s*(?:=|==|!=|<>|<=?|>=?|\bnot\s+like\b|\blike\b|\bbetween\b|\bin\s*\(|\bis\b)\s*"""
+    r"""(?P<value>'(?:[^']|'')*'|"[^"]*"|-?\d+(?:\.\d+)?)(?:\s*(?:and|,)\s*(?P<second>'(?:[^']|'')*'|-?\d+(?:\.\d+)?))?""",
+    re.IGNORECASE,
+)
 
 
-def variant(path: Path, number: int) -> bytes | None:
-    """Return a copy without a third of its rows, which third depending on the number.
+def variant(path: Path, number: int, gold: str = "") -> bytes | None:
+    """Return a copy with other contents, which depend on the number.
 
-    None for a database too large to copy, or one whose references cannot be kept whole: there a query may be right on
-    the whole and differ on a part. Raises Fault where the file is damaged.
+    A third of the rows is left out, a different third of three numbers; from 1 on the values of columns that are no keys
+    stand in other rows; from `PLAIN` on half of the values of columns that the gold query compares are those it compares
+    with, or just above and below. None for a database too large to copy, or one whose references cannot be kept whole:
+    there a query may be right on the whole and differ on a part. Raises Fault where the file is damaged.
     """
     status = path.stat()
     if status.st_size > LARGEST:
         return None
-    return _variant(path, status.st_mtime_ns, number)
+    return _variant(path, status.st_mtime_ns, number, gold if number >= PLAIN else "")
 
 
 @lru_cache(maxsize=32)
-def _variant(path: Path, _time: int, number: int) -> bytes | None:
+def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as source:
                 source.backup(copy)
             if _dangling(copy) is None:
                 return None
-            _thin(copy, number)
+            copy.text_factory = lambda raw: raw.decode("utf-8", "replace")  # of names: values are never read here
+            copy.execute("PRAGMA temp_store = MEMORY")
+            names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            tables = [str(name) for (name,) in copy.execute(names).fetchall()]
+            copy.execute("BEGIN")
+            if number:
+                _move(copy, tables, number, compared(gold))
+            _thin(copy, tables, number)
+            copy.execute("COMMIT")
             return copy.serialize()
     except sqlite3.DatabaseError as error:
         raise Fault(f"{path} is damaged: {error}") from error
 
 
-def _thin(copy: sqlite3.Connection, number: int) -> None:
-    names = copy.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
-    copy.execute("BEGIN")
-    for (name,) in names:
+def compared(gold: str) -> dict[str, list[Any]]:
+    """Return the values that a query compares columns with, by the lower-case name of the column."""
+    found: dict[str, list[Any]] = {}
+    for match in _LITERAL.finditer(gold):
+        for text in filter(None, (match["value"], match["second"])):
+            found.setdefault(match["column"].lower(), []).extend(_values(text))
+    return found
+
+
+def _values(text: str) -> list[Any]:
+    """Return the values for a literal: what equals it, and what is less and more."""
+    if text[0] in "'\"":
+        inner = text[1:-1].replace("''", "'")
+        return [inner.replace("%", "").replace("_", "x")] if "%" in inner else [inner]
+    number = float(text) if "." in text else int(text)
+    return [number, number + 1, number - 1]
+
+
+def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[Any]]) -> None:
+    """Give the values of each column that is no key to other rows, and write those of `values` into half of the rows."""
+    kept = _keys(copy, tables)
+    copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
+    copy.execute("CREATE TEMP TABLE held (at INTEGER PRIMARY KEY, value)")
+    for table in tables:
+        copy.execute("DELETE FROM temp.place")
+        source = f"main.{_quoted(table)}"
         try:
-            copy.execute(f"DELETE FROM {_quoted(name)} WHERE (rowid * 7 + {number}) % 3 = 0")
+            copy.execute(f"INSERT INTO temp.place SELECT rowid, row_number() OVER (ORDER BY rowid) - 1 FROM {source}")
+        except sqlite3.OperationalError:  # a table without rowids: left as it is
+            continue
+        (count,) = copy.execute("SELECT COUNT(*) FROM temp.place").fetchone()
+        names = [str(row[1]) for row in copy.execute(f"PRAGMA table_info({_quoted(table)})")]
+        for name in names if count > 1 else ():
+            if (table.lower(), name.lower()) not in kept:
+                rng = generator("sql variant", number, table, name)
+                _move_column(copy, source, _quoted(name), count, rng, values.get(name.lower(), []))
+    copy.execute("DROP TABLE temp.place")
+    copy.execute("DROP TABLE temp.held")
+
+
+def _move_column(
+    copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, given: list[Any]
+) -> None:
+    by = 1 + int(rng.integers(count - 1))
+    copy.execute("DELETE FROM temp.held")
+    copy.execute(
+        f"INSERT INTO temp.held SELECT (p.at + ?) % ?, t.{column} FROM {table} t JOIN temp.place p ON p.row = t.rowid",
+        (by, count),
+    )
+    if given:
+        rows, chosen = rng.permutation(count)[: (count + 1) // 2], rng.integers(len(given), size=count)
+        pairs = [(given[int(value)], int(row)) for value, row in zip(chosen, rows, strict=False)]
+        copy.executemany("UPDATE temp.held SET value = ? WHERE at = ?", pairs)
+    place = f"(SELECT p.at FROM temp.place p WHERE p.row = {table}.rowid)"
+    copy.execute(f"UPDATE OR IGNORE {table} SET {column} = (SELECT h.value FROM temp.held h WHERE h.at = {place})")
+
+
+def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:
+    """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referred to."""
+    found: set[tuple[str, Any]] = set()
+    for table in tables:
+        for _, name, _, _, _, key in copy.execute(f"PRAGMA table_info({_quoted(table)})").fetchall():
+            found |= {(table, name)} if key else set()
+        for _, _, target, own, theirs, *_ in copy.execute(f"PRAGMA foreign_key_list({_quoted(table)})").fetchall():
+            found |= {(table, own), (target, theirs)}
+        for _, index, unique, *_ in copy.execute(f"PRAGMA index_list({_quoted(table)})").fetchall():
+            columns = copy.execute(f"PRAGMA index_info({_quoted(index)})").fetchall() if unique else []
+            found |= {(table, name) for _, _, name in columns}
+    return {(str(table).lower(), str(name).lower()) for table, name in found}
+
+
+def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
+    for name in tables:
+        try:
+            copy.execute(f"DELETE FROM {_quoted(name)} WHERE (rowid + {number}) % 3 = 0")
         except sqlite3.OperationalError:  # a view's table, or one without rowids: left as it is
             continue
     for _ in range(PASSES):
@@ -52,7 +143,6 @@ def _thin(copy: sqlite3.Connection, number: int) -> None:
             break
         for table, row in dangling:
             copy.execute(f"DELETE FROM {_quoted(table)} WHERE rowid = ?", (row,))
-    copy.execute("COMMIT")
 
 
 def _dangling(copy: sqlite3.Connection) -> list[tuple[str, int]] | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,7 +52,8 @@ class SQL(TextEnv):
     rows_shown: int = 20
     """Rows of a result that are shown."""
     variants: int = 2
-    """Databases with rows left out that an answer is tried on besides, where a file's question has one database only."""
+    """Databases with other contents that an answer is tried on besides, where no database of a file's question changes its
+    answer; a question without such contents is not played. 0 compares on the published databases alone."""
     random_bound = 0.01
     expert_bound = 0.95
     answers = ("gold",)
@@ -67,7 +68,7 @@ class SQL(TextEnv):
         self.library: Questions | None = None
         self.blocking = self.data is not None  # a query on a large file may take seconds
         if self.data is not None:
-            self.library = load(self.data)
+            self.library = load(self.data, self.variants)
             self.splits = self.library.splits
         super()._check_options()
 
@@ -161,12 +162,20 @@ class SQL(TextEnv):
     def _others(self) -> Iterator[Database]:
         """Yield the hidden databases, one open at a time."""
         if self.library is not None:
-            contents: Iterable[bytes | Path] = self.library.hidden(self.task, self.variants)
+            contents: Iterable[bytes | Path] = self.library.hidden(self.task)
         else:
             contents = generate.instances(self.task.data)[1:]
         for content in contents:
             with closing(_opened(content)) as database:
                 yield database
+
+    def health_check(self) -> None:
+        """Raise a Fault where a database is damaged, or the gold query fails on one."""
+        for database in (self._database, *self._others()):
+            gold_result(database, self.task.data["gold"])
+            for name in show.tables(database):
+                with suppress(QueryError):  # of a view or a virtual table, or too large
+                    database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
 
     def _close(self) -> None:
         if self._open is not None:

@@ -41,7 +41,8 @@ class TextWorld(TextEnv):
     its score is the measure `score`. Only possible commands reach the game: a model's text does not.
 
     Ceiling: the package's instructions tell the way ("go to the west; once you manage that, go to the south"), so `word
-    overlap`, which says the command that has most of their words, wins two of three of the easiest games, and 94 % of those of `treasure_hunter`.
+    overlap`, which says the command that has most of their words, wins two of three of the easiest games, and 94 % of
+    those of `treasure_hunter`.
     """
 
     horizon = 300

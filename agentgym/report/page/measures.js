@@ -40,6 +40,7 @@ function effortTable(summary) {
     ["reward", (row) => hundredths(row.reward)], ["turns", (row) => hundredths(row.turns)], ["tokens", (row) => short(row.tokens)],
     ["seconds", (row) => short(row.seconds)], ["invalid", (row) => percent(row.invalid)], ["unparsed", (row) => percent(row.unparsed)],
     ["tasks", (row) => row.success.tasks], ["episodes", (row) => row.success.episodes], ["faults", (row) => row.success.faults],
+    ["fault share", (row) => percent(row.fault_share)],
   ];
   const line = (name, row, kind) => node("tr", { class: kind }, node("th", { scope: "row" }, name),
     columns.map(([, cell]) => node("td", {}, cell(row))));

@@ -1,0 +1,356 @@
+"""SQLite connections on which a query of a stranger can only read, within limits, and a process for them that can be ended.
+
+Run as a program this file serves requests (`agentgym.envs.sql.database` sends them), so it imports the standard library
+alone. Limits are looked at between instructions of SQLite's machine, and one may take hours: `printf('%.*c', 2147483647,
+'x')`. On values of `CELL` bytes nothing else was found above a millisecond (measured: docs/sql.md).
+"""
+
+import marshal
+import os
+import re
+import signal
+import sqlite3
+import struct
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+STEPS, FILE_STEPS = 1_000_000, 100_000_000
+"""Instructions of SQLite's virtual machine that one query may take, on a database in memory and on a file: what decides,
+on every machine alike. A second has some forty million."""
+EVERY = 200
+"""Instructions between two looks at the limits."""
+SECONDS, FILE_SECONDS = 0.2, 10.0
+"""CPU time that one query may take, several times what the steps do: only functions that go over long values many times
+get there. A busy machine changes nothing, and running out of it is the query's error."""
+MEMORY, FILE_MEMORY = 64 * 2**20, 256 * 2**20
+"""Bytes that SQLite may hold in this process, all connections together: what a statement is compiled into counts, and
+before SQLite 3.41 nothing else bounds the time that takes."""
+ADDRESSES = 2**30
+"""Bytes of addresses of that process."""
+OPEN = 256
+"""Connections that are kept open."""
+CELL, FILE_CELL = 2_000, 200_000
+"""Longest value in bytes: one instruction of the machine may go over it several times."""
+SIZE, ROWS = 5_000_000, 20_000
+"""Most bytes and most rows of a result."""
+CLOCK = "2024-01-01 00:00:00"
+"""What `now` is, since nothing may depend on the day."""
+
+HALF = "the query holds half a character (a lone surrogate), which is not text"
+
+FUNCTIONS = frozenset((
+    "abs", "avg", "ceil", "ceiling", "char", "coalesce", "count", "cume_dist", "current_date", "current_time",
+    "current_timestamp", "date", "datetime", "dense_rank", "exp", "first_value", "floor", "format", "glob",
+    "group_concat", "hex", "ifnull", "iif", "instr", "julianday", "lag", "last_value", "lead", "length", "like",
+    "likelihood", "likely", "ln", "log", "log10", "log2", "lower", "ltrim", "max", "min", "mod", "nth_value", "ntile",
+    "nullif", "percent_rank", "pi", "pow", "power", "printf", "quote", "rank", "replace", "round", "row_number",
+    "rtrim", "sign", "sqrt", "strftime", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof",
+    "unicode", "unixepoch", "unlikely", "upper",
+))  # fmt: skip
+"""What may be called: nothing that reads files, the clock or the build, or is no function of its arguments."""
+HEAVY = frozenset(("printf", "format"))
+"""Functions that may take as long as they like, however short their arguments are."""
+
+_DATES = ("date", "time", "datetime", "julianday", "unixepoch", "strftime")
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 500,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 50,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_READS = re.compile(r"(?:\s++|--[^\n]*+(?:\n|$)|/\*.*?\*/)*+(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+
+
+class QueryError(Exception):
+    """A query that is wrong or asks for too much; the message is for whoever wrote it."""
+
+
+def too_long(seconds: float) -> str:
+    """Return what is said of a query that ran out of time."""
+    return f"the query was stopped after {seconds:g} s of CPU time; use functions on shorter values, or on fewer rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a query returned."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    more: bool = False
+    """Whether there are further rows that were not fetched."""
+
+
+class Heavy(Exception):
+    """A query with functions of `HEAVY`, which is run only where it can be ended."""
+
+
+class Damaged(Exception):
+    """A file that is no database, or is damaged: none of the query's author's doing."""
+
+
+class Guarded:
+    """A database that is read: from the bytes of a database, or from a file.
+
+    `run` raises QueryError for what the query's author can repair, Damaged for what he cannot, and with `light` Heavy.
+    """
+
+    def __init__(self, content: bytes | Path, *, steps: int = 0, seconds: float = 0.0, light: bool = False) -> None:
+        file = isinstance(content, Path)
+        self.name = str(content) if file else "the database"
+        self._most = steps or (FILE_STEPS if file else STEPS)
+        self._seconds = seconds or (FILE_SECONDS if file else SECONDS)
+        self._light, self._heavy = light, False
+        self.ticks, self._deadline, self._over, self._denied = 0, 0.0, "", ""
+        self._connection = _open(content)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FILE_CELL if file else CELL)
+        _guard(self._connection, self._allow, self._tick, FILE_MEMORY if file else MEMORY)
+
+    def run(self, sql: str, *, first: int | None = None) -> Result:
+        """Return the result of one SELECT (or WITH … SELECT, or VALUES), or its first rows."""
+        if not _READS.match(sql):
+            raise QueryError("only one query that reads is run: SELECT …, WITH … SELECT …, or VALUES …")
+        self.ticks, self._over, self._denied, self._heavy = 0, "", "", False
+        self._deadline = time.process_time() + self._seconds
+        cursor = self._connection.cursor()
+        try:
+            return self._fetch(cursor.execute(sql), first)
+        except MemoryError:
+            raise QueryError("the query needs more memory than it may have") from None
+        except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, ValueError, OverflowError) as error:
+            raise self._explained(error) from None
+        finally:
+            cursor.close()
+
+    def _fetch(self, cursor: sqlite3.Cursor, first: int | None) -> Result:
+        columns = tuple(str(column[0]) for column in cursor.description or ())
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        for row in cursor:
+            if len(rows) == first:
+                return Result(columns, rows, more=True)
+            if len(rows) == ROWS:
+                raise QueryError(f"the result has more than {ROWS} rows; ask for fewer")
+            size += 8 * len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
+            if size > SIZE:
+                raise QueryError(f"the result has more than {SIZE} bytes; ask for less")
+            rows.append(row)
+        return Result(columns, rows)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def _explained(self, error: Exception) -> Exception:
+        """Return the error a caller should see for one of SQLite's."""
+        text = str(error)
+        if self._heavy:
+            return Heavy()
+        if self._over == "steps":
+            return QueryError(
+                f"the query was stopped after {self._most} steps of SQLite's virtual machine; join on keys, or ask for less"
+            )
+        if self._over == "time":
+            return QueryError(too_long(self._seconds))
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:  # the words may be the query's own
+            return Damaged(f"{self.name} is damaged: {text}")
+        if self._denied:
+            return QueryError(f"{text}: {self._denied}")
+        if isinstance(error, UnicodeEncodeError):
+            return QueryError(HALF)
+        return QueryError(text)
+
+    def _tick(self) -> int:
+        self.ticks += 1
+        if self.ticks * EVERY > self._most:
+            self._over = "steps"
+        elif time.process_time() > self._deadline:
+            self._over = "time"
+        return bool(self._over)
+
+    def _allow(self, action: int, one: str | None, two: str | None, _database: str | None, _inner: str | None) -> int:
+        """Say whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
+        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ and not _machinery(one or ""):
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION and self._light and (two or "").lower() in HEAVY:
+            self._heavy = True
+            return sqlite3.SQLITE_DENY
+        if action == sqlite3.SQLITE_FUNCTION and (two or "").lower() in FUNCTIONS:
+            return sqlite3.SQLITE_OK
+        named = (
+            two if action == sqlite3.SQLITE_FUNCTION else one if action == sqlite3.SQLITE_READ else "all but reading tables"
+        )
+        self._denied = f"{named} is not allowed here"
+        return sqlite3.SQLITE_DENY
+
+
+_FRESH: dict[str, Any] = {"check_same_thread": False, "isolation_level": None, "cached_statements": 0}
+"""A statement kept from an earlier run would go on counting its steps where that run ended."""
+
+
+def _open(content: bytes | Path) -> sqlite3.Connection:
+    if isinstance(content, bytes):
+        connection = sqlite3.connect(":memory:", **_FRESH)
+        connection.deserialize(content)
+        return connection
+    try:
+        connection = sqlite3.connect(f"{content.resolve().as_uri()}?mode=ro&immutable=1", uri=True, **_FRESH)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except sqlite3.Error as error:
+        raise Damaged(f"{content}: {error}; expected a SQLite database") from error
+    return connection
+
+
+def _guard(connection: sqlite3.Connection, allow: Callable[..., int], tick: Callable[[], int], memory: int) -> None:
+    """Take everything from a connection that reading does not need."""
+    connection.execute(f"PRAGMA hard_heap_limit = {memory}").fetchall()  # of the process; it can only be lowered
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")  # nothing is written to a disk
+    connection.execute("PRAGMA cell_size_check = ON")
+    for limit, most in _LIMITS.items():
+        connection.setlimit(limit, most)
+    connection.text_factory = _text
+    for name in _DATES:
+        connection.create_function(name, -1, _dated(name), deterministic=True)
+    for name, value in (*zip(("current_date", "current_time"), CLOCK.split(), strict=True), ("current_timestamp", CLOCK)):
+        connection.create_function(name, 0, partial(str, value), deterministic=True)
+    connection.set_authorizer(allow)
+    connection.set_progress_handler(tick, EVERY)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _dated(name: str) -> Callable[..., Any]:
+    """Return SQLite's own date function with a clock that stands still, and no time zone of the machine."""
+    at = 1 if name == "strftime" else 0
+
+    def call(*arguments: Any) -> Any:
+        given = [_read(one) for one in arguments]
+        if len(given) <= at:
+            given.append("now")
+        if isinstance(given[at], str) and given[at].strip().lower() == "now":
+            given[at] = CLOCK
+        if any(isinstance(one, str) and one.strip().lower() in ("localtime", "utc", "now") for one in given[at + 1 :]):
+            return None  # they depend on the machine
+        short = sum(len(one) for one in given if isinstance(one, str)) <= KEPT
+        return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
+
+    return call
+
+
+def _read(value: Any) -> Any:
+    """Return an argument as SQLite's date functions take it: a blob is text, and text ends at its first NUL."""
+    if isinstance(value, bytes):
+        value = _text(value)
+    return value.partition("\0")[0] if isinstance(value, str) else value
+
+
+KEPT = 100
+"""Characters of arguments whose date is remembered: longer ones would fill the memory of the process."""
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _calendar(name: str, arguments: tuple[Any, ...]) -> Any:
+    places = ", ".join("?" * len(arguments))
+    return _plain().execute(f"SELECT {name}({places})", arguments).fetchone()[0]
+
+
+@lru_cache(maxsize=1)
+def _plain() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", check_same_thread=False)
+
+
+@lru_cache(maxsize=1)
+def _modules() -> frozenset[str]:
+    return frozenset(str(row[0]).lower() for row in _plain().execute("PRAGMA module_list"))
+
+
+def _machinery(table: str) -> bool:
+    """Return whether a table is one of SQLite's own modules: they tell of the file, the build or other statements."""
+    name = table.lower()
+    return name in _modules() or name.startswith("pragma_")
+
+
+# The process
+
+
+def serve() -> None:
+    """Answer messages on standard input until it ends: a length and a marshalled tuple each, and so are the answers.
+
+    A message is key, content (bytes, a path, or None for a key that is open), steps, seconds, sql, first. The answer is
+    `rows`, columns, rows, more; or `error` or `damaged`, with words; or `unknown` for a key that is not open.
+    """
+    _limit_process()
+    kept: OrderedDict[Any, Guarded] = OrderedDict()
+    while request := receive(0):
+        send(1, _answer(kept, *request))
+
+
+def _answer(
+    kept: "OrderedDict[Any, Guarded]", key: Any, content: Any, steps: int, seconds: float, sql: str, first: int | None
+) -> tuple[Any, ...]:
+    """Return the answer to a request; SIGPROF ends the process where the query does not heed the clock."""
+    if key not in kept and content is None:
+        return ("unknown",)
+    signal.setitimer(signal.ITIMER_PROF, seconds * 1.1)
+    try:
+        if key not in kept:
+            kept[key] = Guarded(Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds)
+        kept.move_to_end(key)
+        found = kept[key].run(sql, first=first)
+        return "rows", found.columns, found.rows, found.more
+    except QueryError as error:
+        return "error", str(error).encode("utf-8", "replace").decode()
+    except Damaged as error:
+        return "damaged", str(error)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        while len(kept) > OPEN:
+            kept.popitem(last=False)[1].close()
+
+
+def _limit_process() -> None:
+    import resource
+
+    for kind, most in ((resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def send(pipe: int, message: tuple[Any, ...]) -> None:
+    """Write a message."""
+    body = marshal.dumps(message)
+    left = memoryview(struct.pack("!I", len(body)) + body)
+    while left:
+        left = left[os.write(pipe, left) :]
+
+
+def receive(pipe: int) -> tuple[Any, ...] | None:
+    """Read a message; None where the other side has ended."""
+    head = os.read(pipe, 1 << 16)
+    while head and len(head) < 4 + int.from_bytes(head[:4], "big"):
+        piece = os.read(pipe, 1 << 20)
+        if not piece:
+            return None
+        head += piece
+    return marshal.loads(memoryview(head)[4:]) if head else None
+
+
+if __name__ == "__main__":
+    serve()
