@@ -45,7 +45,6 @@ OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
 """Options of worlds that say where data lie: a protocol leaves these alone open."""
 WINDOW = 2  # turns that the window agent remembers
-SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,9 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
     if kind == "hf":
-        _set_threads(made.model, config.threads)
+        from agentgym.trainers.policy import set_threads
+
+        set_threads(made.model, config.threads or 0)
     agent = make(made, sampling=sampling, turn_tokens=chosen["turn_tokens"], **extra)
     options = {
         "model": name,
@@ -264,15 +265,6 @@ def _model(config: Config) -> tuple[Agent, dict[str, Any]]:
     if kind == "chat" and made.omitted:
         options["omitted"] = list(made.omitted)
     return agent, options
-
-
-def _set_threads(model: Any, threads: int | None) -> None:
-    import torch
-
-    if threads is None and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
-        threads = 1
-    if threads is not None:
-        torch.set_num_threads(threads)
 
 
 def _trained(model: str | None) -> TrainConfig | None:

@@ -3,8 +3,10 @@
 # torch, transformers and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
+import itertools
 import signal
 import time
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,31 +20,35 @@ from accelerate.utils import gather_object
 from agentgym import registry
 from agentgym.core import Task
 from agentgym.episode import Episode, Group, groups
-from agentgym.errors import BadConfig, EngineDead, unknown
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout import runner
 from agentgym.seeding import derive
-from agentgym.trainers import fitting, lora, parts, precision, sync, warm
+from agentgym.trainers import fitting, lora, parts, precision, preflight, sync, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
 from agentgym.trainers.metrics import mean, merged, played, shares, uniform
 from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.policy import load_policy
-from agentgym.trainers.record import Record, config_of
+from agentgym.trainers.policy import load_policy, set_threads
+from agentgym.trainers.preflight import config_of
+from agentgym.trainers.record import Record
 from agentgym.trainers.step import CannotGoOn, imitate, reinforce
 
 WARM_TASKS = 1_000_000_000
 """Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
 
 Show = Callable[[str, dict[str, Any]], None]
-"""Called with `start`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
+"""Called with `start`, `progress`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     accelerator = _accelerator(config)
-    config = _completed(config, accelerator.device)
+    config = preflight.looked_at(config)
+    config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
     if accelerator.is_main_process:
+        for caution in preflight.cautions(config):
+            warnings.warn(caution, stacklevel=2)
         fitting.check(config)
     record = Record.fresh(config, accelerator.is_main_process)
     try:
@@ -53,10 +59,14 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     return run.run()
 
 
-def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
-    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
+def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, Any]:
+    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
+
+    `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
+    functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
+    """
     accelerator = _accelerator(config_of(folder))
-    record, state = Record.resumed(folder, accelerator.is_main_process)
+    record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
     return _Run(accelerator, record, state, show or _silent).run()
 
 
@@ -70,16 +80,6 @@ def _accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
-def _completed(config: TrainConfig, device: torch.device) -> TrainConfig:
-    """Return the run with what it leaves to world and device; a wrong split is an error now, not after an hour."""
-    splits = list(registry.make(config.env, **config.env_options).splits)
-    valid, test = config.valid_split or splits[:2][-1], config.test_split or splits[-1]
-    for split in (valid, test):
-        if split not in splits:
-            raise unknown(f"split of {config.env}", split, splits)
-    return replace(config, valid_split=valid, test_split=test, precision=precision.resolve(config.precision, device))
-
-
 class _Run:
     """One run: what it is made of, and the loop."""
 
@@ -87,11 +87,12 @@ class _Run:
         self.accelerator, self.record, self.config = accelerator, record, record.config
         self.show = show if accelerator.is_main_process else _silent
         config = self.config
-        if config.threads:
-            torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
         self.interrupted: list[bool] = []
         self.position = 0 if state is None else int(state["position"])  # updates so far, warm start included
+        self.end: tuple[int, int] | None = (
+            None if state is None else state.get("end")
+        )  # of the files before the last measure
         self.results: dict[str, Any] = {} if state is None else state["results"]
         self.seconds: float = 0.0 if state is None else state["seconds"]
         self.played: int = 0 if state is None else state["episodes"]
@@ -101,6 +102,7 @@ class _Run:
             parts.policy_folder(self.accelerator, config, self.record.folder) if state is None else Path(state["folder"])
         )
         self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
+        set_threads(self.model, config.threads)
         if config.lora_rank and state is None:  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
         self.model.to(accelerator.device)
@@ -119,7 +121,7 @@ class _Run:
         self.learner = parts.learner(self.accelerator, config, self.model)
         if self.learner.masters is not None and state is not None:
             self.learner.masters.load_state_dict(state["masters"])
-        self.warm_steps = -(-config.warm_episodes // config.warm_batch)
+        self.warm_steps = config.warm_steps
         self._optimizers(None if state is None else state["optimizers"])
 
     # The loop
@@ -146,6 +148,7 @@ class _Run:
                 self.learner.reference = parts.reference(self.accelerator, self.record, self.model, self.tokenizer, method)
                 while self.position < self.warm_steps + config.steps:
                     self._timed(self._step, every=config.checkpoint_every)
+                self.end = self.end if "success_after" in self.results else self.record.offsets()
                 self._measure("success_after")
             except KeyboardInterrupt:
                 self._checkpoint()
@@ -179,6 +182,7 @@ class _Run:
     def _warm_step(self) -> None:
         """Imitate one batch of fresh demonstrations."""
         config, started = self.config, time.perf_counter()
+        self.show("progress", {"what": "SFT warm start, update", "done": self.position + 1, "total": self.warm_steps})
         tasks = self._tasks(WARM_TASKS + self.position * config.warm_batch, config.warm_batch)
         episodes = self.loop.run(warm.demonstrate(self.agent, config, tasks, self.position))
         with _uninterrupted():
@@ -202,6 +206,7 @@ class _Run:
         timings: dict[str, float] = {}
         found, episodes, dropped = self._groups(step, timings)
         rolled = time.perf_counter()
+        self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(found), "total": config.tasks_per_step})
         with _uninterrupted():
             self.learner.set_lr(config.lr_at(step))
             metrics = reinforce(self.learner, found, self.credit, config, step) if found else {}
@@ -258,7 +263,13 @@ class _Run:
             seed=derive("train", config.seed, step),
             horizon=config.horizon_at(step),
             group_prefix=f"{step + 1}/",
+            progress=self._counting(f"step {step + 1}, episode", len(tasks) * config.group_size),
         )
+
+    def _counting(self, what: str, total: int) -> Callable[[Episode], None]:
+        """Return what shows how many episodes of this process's share have ended."""
+        numbers = itertools.count(1)
+        return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
     # Measuring
 
@@ -285,6 +296,7 @@ class _Run:
                 tasks=chosen,
                 seed=derive("evaluate", config.seed),
                 group_prefix=prefix,
+                progress=self._counting(f"evaluation on {split}, episode", len(chosen)),
             )
         )
         episodes = self._gathered(episodes)
@@ -340,11 +352,12 @@ class _Run:
     def _tasks(self, first: int, number: int) -> list[Task]:
         """Return training tasks by number: of several processes, this one's share."""
         rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
-        return [self.world.numbered(first + rank + ranks * i, "train") for i in range(number // ranks)]
+        return [self.world.numbered(first + rank + ranks * i, self.config.train_split) for i in range(number // ranks)]
 
     def _checkpoint(self) -> None:
         state = {
             "position": self.position,
+            "end": self.end,
             "results": self.results,
             "seconds": self.seconds,
             "episodes": self.played,

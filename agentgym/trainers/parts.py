@@ -99,6 +99,7 @@ async def episodes(
     """Return the episodes that an agent plays on tasks of the run's world; see `acollect`."""
     options["concurrency"] = config.concurrency
     if isinstance(agent, GatewayAgent):  # its world is wherever it plays: no options, no horizon, no timings
+        options.pop("progress", None)
         return await agent.collect(config.env, **options)
     return await acollect(agent, config.env, horizon=horizon, env_options=config.env_options, timings=timings, **options)
 
