@@ -7,7 +7,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
@@ -63,7 +63,7 @@ def help_text(default: TrainConfig) -> str:
 @functools.cache
 def docs(kind: type) -> dict[str, str]:
     """Return the doc line under each field of a dataclass, read from its source."""
-    body: list[ast.stmt] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
     found: dict[str, str] = {}
     for above, below in itertools.pairwise(body):
         if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
@@ -79,7 +79,7 @@ def _entry(name: str, default: Any) -> Iterator[str]:
     else:
         flag = f"--{name.replace('_', '-')}"
         yield from _flag(flag, types(TrainConfig)[name])
-        shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        shown = " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
     yield from _wrapped(f"{text} (default: {shown})" if shown else text)
 
 

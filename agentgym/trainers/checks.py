@@ -7,7 +7,7 @@ is looked at by `preflight`.
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from agentgym.errors import BadConfig, unknown
 from agentgym.trainers import lora
@@ -102,13 +102,14 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
     several = get_origin(kind) is tuple
     if several and type(value) is not tuple:
         raise BadConfig(f"{name} is {value!r}; expected several values")
-    for item in value if several else (value,):
+    items = cast("tuple[Any, ...]", value if several else (value,))
+    for item in items:
         _check_item(name, item, get_args(kind)[0] if several else get_origin(kind) or kind)
 
 
 def _check_item(name: str, value: Any, kind: type) -> None:
-    given: type = type(value)
-    if not issubclass(given, (int, float) if kind is float else kind) or (given is bool and kind is not bool):
+    given: str = value.__class__.__name__
+    if given != kind.__name__ and (given, kind) != ("int", float):
         raise BadConfig(f"{name} is {value!r}; expected {kind.__name__}")
     if name in BOUNDS:
         _check_bounds(name, value)

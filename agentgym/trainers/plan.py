@@ -132,13 +132,18 @@ def _tokenizer(config: TrainConfig) -> Any:
     if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
         text = world_text(config.env, dict(config.env_options), 100, config.seed)
         return train_tokenizer(text, config.vocabulary, config.pieces)
-    folder = Path(config.model)
-    try:
-        if not folder.is_dir() or any(folder.glob("tokenizer*")):
-            return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
-    except Exception:  # of a name that was never downloaded: as many types as there are libraries behind it
-        pass
+    if has_tokenizer(config):
+        return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
     return stand_in(config.env, dict(config.env_options), config.seed)
+
+
+def has_tokenizer(config: TrainConfig) -> bool:
+    """Return whether the run's own tokenizer is here, in the model's folder or in the cache of the hub."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if config.model == "init" or Path(config.model).is_dir():
+        return config.model == "init" or any(Path(config.model).glob("tokenizer*"))
+    return isinstance(try_to_load_from_cache(config.model, "tokenizer_config.json"), str)
 
 
 def parameters(architecture: Any) -> int:

@@ -33,15 +33,9 @@ def _table() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for size, sizes in _QWEN25.items():
         shape = {**_shape(*sizes), "model_type": "qwen2", "max_position_embeddings": 32_768}
-        for name in (f"Qwen2.5-{size}", *[f"Qwen2.5-Coder-{size}"][: size != "72B"]):
-            found[f"Qwen/{name}"] = shape
-    for size in ("1.5B", "7B"):  # trained on, with a context of its own
-        sizes = _QWEN25[size]
-        found[f"Qwen/Qwen2.5-Math-{size}"] = {
-            **_shape(*sizes),
-            "model_type": "qwen2",
-            "max_position_embeddings": 4096,
-        }
+        found[f"Qwen/Qwen2.5-{size}"] = found[f"Qwen/Qwen2.5-Coder-{size}"] = shape
+        if size in ("1.5B", "7B"):
+            found[f"Qwen/Qwen2.5-Math-{size}"] = {**shape, "max_position_embeddings": 4096}
     for size, sizes in _QWEN3.items():
         shape = {**_shape(*sizes), "model_type": "qwen3", "head_dim": 128, "max_position_embeddings": 40_960}
         found[f"Qwen/Qwen3-{size}"] = shape
@@ -72,6 +66,5 @@ KNOWN = _table()
 def published(name: str) -> dict[str, Any] | None:
     """Return the shape of a model by its name on the hub, with or without its owner; None where it is not known."""
     plain = name.removesuffix("-Instruct").removesuffix("-Base").lower()
-    return next(
-        (shape for known, shape in KNOWN.items() if plain in (known.lower(), known.rpartition("/")[2].lower())), None
-    )
+    names = {word: shape for known, shape in KNOWN.items() for word in (known.lower(), known.rpartition("/")[2].lower())}
+    return names.get(plain)
