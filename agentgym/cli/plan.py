@@ -103,8 +103,8 @@ def _untimed(config: TrainConfig, subject: Subject, made: Plan) -> list[str]:
     counted = "" if has_tokenizer(config) else ", in tokens of a stand-in for the model's tokenizer"
     return [
         why,
-        f"A step has {episodes:,} episodes of at most {play.horizon} turns of {config.turn_tokens} tokens: at most {most} to "
-        f"sample, in rows of at most {made.row:,}. That is how {play.episodes} played episodes came out{counted}.",
+        f"A step has {episodes:,} episodes of at most {play.horizon} turns of {config.turn_tokens} tokens: at most {most} "
+        f"to sample, in rows of at most {made.row:,}. That is how {play.episodes} played episodes came out{counted}.",
     ]
 
 
