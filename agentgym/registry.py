@@ -1,8 +1,6 @@
 """Short names for worlds: one table line each, imported only when made."""
 
 import importlib
-import sysconfig
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +12,6 @@ from agentgym.core import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, unknown
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
-_NOT_USERS = ("<frozen", str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
 
 WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
@@ -139,10 +136,14 @@ def failure(error: Exception) -> str:
 
     The place is the last line that is neither the package's nor the standard library's.
     """
+    import sysconfig
+    import traceback
+
     said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {said}"
-    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_USERS)]
+    ours = ("<frozen", str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
+    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {said}" if foreign else said
 
 

@@ -132,9 +132,8 @@ def run(config: Config) -> int:
         from agentgym.cli.plan import show
 
         return show(settings, console, on=config.on, as_json=config.json)
-    if not launched():
-        if not config.resume:
-            preflight.check_reachable(preflight.looked_at(settings))
+    if not launched() and not config.resume:
+        preflight.check_reachable(preflight.looked_at(settings))
     if settings.processes > 1 and not launched():
         return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
     end_with_launcher()

@@ -189,7 +189,7 @@ WRONG = """
 --lora-alpha 3 | lora_alpha does nothing
 --model runs/none | is not there
 --prompt reactt | Did you mean 'react'
---agent nowhere:play | no module 'nowhere'
+--warm-episodes 0 --agent nowhere:play | no module 'nowhere'
 --horizon 5 0 | horizon is 0
 --processes 3 | multiple of processes
 --seed -1 | seed is -1
@@ -239,7 +239,8 @@ print("torch" in sys.modules or "transformers" in sys.modules)
         ("def f(:\n    pass\n", "line 1: SyntaxError"),
         ("import nowhere_at_all\n", "line 1: ModuleNotFoundError"),
         (
-            "import agentgym\nclass X(agentgym.TextEnv):\n    @agentgym.tool\n    def look(self, where):\n        '''L.'''\n",
+            "import agentgym\nclass X(agentgym.TextEnv):\n"
+            "    @agentgym.tool\n    def look(self, where):\n        '''L.'''\n",
             "line 3: TypeError: tool look: parameter 'where' must be annotated",
         ),
     ],
