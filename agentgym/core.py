@@ -67,7 +67,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         options = {**self.presets.get(preset or "", {}), **options}
         for name, value in options.items():
             if name not in self.option_names():
-                raise bad_option(f"option of {kind}", name, self.option_names())
+                raise bad_option(f"option of {kind}", name, ("preset", *self.option_names()))
             if value is not None:
                 setattr(self, name, value)
         self.preset, self.render_mode = preset, render_mode

@@ -9,7 +9,7 @@ that the agent's actions did it; else it was chance, and the episode goes on in 
 
 import dataclasses
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 

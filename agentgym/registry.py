@@ -2,13 +2,16 @@
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 
 from agentgym.core import TextEnv
-from agentgym.errors import BadConfig, MissingExtra, UnknownName, unknown
+from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, unknown
+
+OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
 WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
@@ -132,14 +135,32 @@ def load(reference: str, kind: str, table: dict[str, str]) -> Any:
 
 
 def _import(module: str, kind: str) -> ModuleType:
-    """Import a module that someone named; an error inside it is raised as it is."""
+    """Import a module that someone named; an error inside it becomes BadConfig with the line of the module."""
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        hint = "Is it installed, in this folder, or on PYTHONPATH?"
-        raise UnknownName(f"no module {error.name!r} to take the {kind} from. {hint}") from None
+    except OURS:
+        raise
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            hint = "Is it installed, in this folder, or on PYTHONPATH?"
+            raise UnknownName(f"no module {error.name!r} to take the {kind} from. {hint}") from None
+        raise BadConfig(f"the module {module} of the {kind} cannot be imported: {failure(error)}") from error
+
+
+def failure(error: Exception) -> str:
+    """Return where a user's own code failed and with what, in one line: `FILE, line N: TYPE: MESSAGE`.
+
+    The place is the last line that is neither the package's nor the standard library's.
+    """
+    import sysconfig
+    import traceback
+
+    said = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: {said}"
+    ours = ("<frozen", str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
+    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    return f"{foreign[-1].filename}, line {foreign[-1].lineno}: {said}" if foreign else said
 
 
 @dataclass(frozen=True)

@@ -154,16 +154,19 @@ def test_no_line_installs_a_distribution_that_is_not_ours() -> None:
     assert not hits, f"these install a stranger's package; agentgym.errors.how_to_install composes what works: {hits}"
 
 
-def test_import_is_fast_and_silent_and_without_torch() -> None:
-    program = "import sys, agentgym; assert not {'torch', 'transformers', 'datasets'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-X", "importtime", "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    spent = re.search(r"\|\s+(\d+) \| +agentgym$", done.stderr, re.MULTILINE)
-    assert spent, done.stderr[-2000:]
-    assert int(spent[1]) < 2_000_000, (
-        f"import agentgym took {int(spent[1]) / 1e6:.2f} s; it should take under 0.5 s when idle"
+def test_import_is_light_and_silent() -> None:
+    """Half a second is the rule: gymnasium and NumPy take most of it, and beside them nothing but our own few modules comes.
+
+    What is imported is counted, not timed: 0.23 s of CPU time against 0.18 s for the two alone, when this was written.
+    """
+    program = (
+        "import sys, gymnasium, numpy; before = set(sys.modules); import agentgym;print(*sorted(set(sys.modules) - before))"
     )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    new = done.stdout.split()
+    assert not {name.split(".")[0] for name in new} - {"agentgym", *sys.stdlib_module_names}
+    assert len([name for name in new if name.startswith("agentgym")]) <= 40
 
 
 def test_version_stands_in_one_place() -> None:

@@ -50,7 +50,6 @@ OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
 """Options of worlds that say where data lie: a protocol leaves these alone open."""
-SMALL = 50_000_000  # parameters; below it several threads lose more by waiting for one another than they gain
 
 
 @dataclass(frozen=True)
@@ -253,7 +252,9 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
     if kind == "hf":
-        _set_threads(made.model, config.threads)
+        from agentgym.trainers.policy import set_threads
+
+        set_threads(made.model, config.threads or 0)
     agent = spec.make(made, sampling)
     return agent, {
         "model": name,
@@ -318,15 +319,6 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
 def _told(values: dict[str, str]) -> str | dict[str, str]:
     """Return the one value that all environments have, else the value of each."""
     return next(iter(values.values())) if len(set(values.values())) == 1 else values
-
-
-def _set_threads(model: Any, threads: int | None) -> None:
-    import torch
-
-    if threads is None and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
-        threads = 1
-    if threads is not None:
-        torch.set_num_threads(threads)
 
 
 def _trained(model: str | None) -> TrainConfig | None:

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import io
+import itertools
 import json
 import shutil
 import sys
@@ -28,7 +30,7 @@ def read_flags(
     """Return the dataclass filled from the arguments; `default` gives the values of flags that are absent.
 
     An unknown flag raises BadConfig with the closest one. `--help` prints and exits 0; a value of the wrong type is
-    explained by tyro, which exits 2.
+    explained in one sentence, with exit code 2.
     """
     names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     tables = {name.removesuffix("_options") for name in names if name.endswith("_options")}
@@ -45,12 +47,25 @@ def read_flags(
         print(fitted(description, width) + "\n")  # tyro would run examples together
     parse = cast("Callable[..., Any]", tyro.cli)
     marks = (tyro.conf.PositionalMetavarFromFieldName,)
-    with contextlib.redirect_stdout(Folded(sys.stdout, width)):  # type: ignore[type-var]
-        result = parse(unchecked(config), args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(Folded(sys.stdout, width)), contextlib.redirect_stderr(said):  # type: ignore[type-var]
+            result = parse(unchecked(config), args=plain, prog=f"agentgym {command}", description="", config=marks, **given)
+    except SystemExit as error:
+        if error.code:
+            print(f"error: {_sentence(said.getvalue())}. `agentgym {command} --help` shows all", file=sys.stderr)
+        raise
     values = {name: getattr(result, name) for name in names}
     for table, changes in found.items():
         values[f"{table}_options"] = {**values[f"{table}_options"], **changes}
     return config(**values)  # which checks what tyro would report in a box of its own
+
+
+def _sentence(box: str) -> str:
+    """Return what tyro's box says is wrong, without the frame and what follows the first rule."""
+    lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
+    said = " ".join(itertools.takewhile(lambda line: line.strip("─╰╯"), lines))
+    return said.rstrip(".") or box.strip()
 
 
 def unchecked(config: type[_Config]) -> type[_Config]:

@@ -12,7 +12,11 @@ from typing import Any
 import tyro
 from rich.console import Console
 
+from agentgym.cli.train import need_training
+from agentgym.errors import BadConfig
 from agentgym.options import Options
+from agentgym.registry import make
+from agentgym.trainers.preflight import check_expert
 
 EXPERTS = 4
 
@@ -47,16 +51,15 @@ class Config:
 
 def run(config: Config) -> int:
     """Write the policy and say what it is."""
-    from agentgym.cli.train import need_training
-    from agentgym.errors import BadConfig
-
     need_training()
-    from agentgym.trainers.policy import PolicySize, init_policy, load_policy
-
     if (Path(config.out) / "config.json").exists():
         raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
     if config.width % 64 or config.width < 64:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
+    env = make(config.env, **config.env_options)
+    check_expert(env, "init-policy", "Its policies are small; take a pretrained model for such an environment")
+    from agentgym.trainers.policy import PolicySize, init_policy, load_policy
+
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
     size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pieces=config.pieces)
     folder = init_policy(

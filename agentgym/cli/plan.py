@@ -12,19 +12,24 @@ from agentgym.trainers.calibration import calibrate
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.duration import Rates, Seconds, likely, most
 from agentgym.trainers.fitting import Change, advice, gib, smallest_change
-from agentgym.trainers.plan import PHASES, Plan, Subject, plan, read_subject
+from agentgym.trainers.memory import named
+from agentgym.trainers.plan import PHASES, Plan, Subject, has_tokenizer, plan, read_subject
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
 TIMES = ("rollout", "world", "train", "sync", "evaluation")
 
 
-def show(config: TrainConfig, console: Console, *, as_json: bool = False) -> int:
-    """Print the plan of a run and return the exit code: 0 where it fits, 1 where it does not."""
+def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool = False) -> int:
+    """Print the plan of a run and return the exit code: 0 where it fits, 1 where it does not.
+
+    `on` names GPUs that are not here; then nothing is timed.
+    """
+    memory = named(on) if on else None
     subject = read_subject(config)
-    made = plan(config, subject)
+    made = plan(config, subject, memory)
     change = None if made.fits else smallest_change(config, subject, made.memory)
-    rates = calibrate(config, subject, made)
+    rates = None if on else calibrate(config, subject, made)
     if as_json:
         print(json.dumps(_numbers(config, subject, made, change, rates), indent=2))
         return 0 if made.fits else 1
@@ -37,7 +42,8 @@ def show(config: TrainConfig, console: Console, *, as_json: bool = False) -> int
         )
     console.print()
     if rates is None:
-        _print(console, "Seconds were not measured: two layers of this model do not fit into half of what is free here.")
+        for line in _untimed(config, subject, made):
+            _print(console, line)
     else:
         console.print(seconds_table(config, subject, made, rates))
         _print(console, _source(config, subject, rates))
@@ -75,12 +81,31 @@ def seconds_table(config: TrainConfig, subject: Subject, made: Plan, rates: Rate
         table.add_row(name, *(_cell(config, name, getattr(column, name)) for column in columns))
     table.add_section()
     table.add_row(Text("together", style="bold"), *(Text(_seconds(c.update), style="bold") for c in columns))
-    table.add_row(f"the run, {config.steps} updates", *(_long(column.whole) for column in columns))
+    table.add_row(f"the run, {config.steps} updates", *(in_words(column.whole) for column in columns))
     return table
 
 
 def _cell(config: TrainConfig, name: str, value: float) -> str:
     return "not measured" if config.engine != "hf" and name in ("rollout", "sync") else _seconds(value)
+
+
+def _untimed(config: TrainConfig, subject: Subject, made: Plan) -> list[str]:
+    """Return why nothing was timed, and how much there is to do in a step."""
+    why = (
+        f"Time was not measured: {made.memory.name} is not in this machine."
+        if made.memory.elsewhere
+        else "Time was not measured: a model of this size is not timed on a CPU, or two layers of it do not fit here."
+    )
+    play, episodes = subject.play, config.tasks_per_step * config.group_size
+    if not play.episodes:
+        return [why, f"No episode was played (no expert): rows are taken to be as long as the context, {made.row:,} tokens."]
+    most = f"{episodes * play.horizon * config.turn_tokens:,} tokens"
+    counted = "" if has_tokenizer(config) else ", in tokens of a stand-in for the model's tokenizer"
+    return [
+        why,
+        f"A step has {episodes:,} episodes of at most {play.horizon} turns of {config.turn_tokens} tokens: at most {most} "
+        f"to sample, in rows of at most {made.row:,}. That is how {play.episodes} played episodes came out{counted}.",
+    ]
 
 
 def _source(config: TrainConfig, subject: Subject, rates: Rates) -> str:
@@ -143,13 +168,18 @@ def _numbers(
 
 
 def _seconds(value: float) -> str:
-    if value >= 5400:
-        return _long(value)
+    if value >= 120:
+        return in_words(value)
     return f"{value:,.1f}" if value >= 0.1 else f"{value:.3f}"
 
 
-def _long(value: float) -> str:
-    return f"{value / 3600:,.1f} h" if value >= 5400 else f"{value / 60:,.1f} min"
+def in_words(seconds: float) -> str:
+    """Return a duration as a person says it: two figures, in the unit that fits."""
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            value = seconds / size
+            return f"{value:,.0f} {unit}s" if value >= 9.95 else f"{value:.1f} {unit}s"
+    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
 def _print(console: Console, line: str) -> None:

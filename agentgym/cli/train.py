@@ -1,17 +1,10 @@
-"""Train an agent by a recipe: a TOML file of the package, or your own.
-
-agentgym train household                                      a small policy from nothing, on the CPU
-agentgym train household --credit grpo --seed 1 --out runs/b  another credit algorithm
-agentgym train --list                                         all recipes
-agentgym train --resume runs/demo                             go on where a run stopped
-agentgym train household --plan                               memory and time it takes here, and whether it fits; --json
-agentgym train household --model PATH --credit my_module:last_turn --credit.scale 0.5
-"""
+"""Train an agent by a recipe: a TOML file of the package, or your own (`agentgym train --help`)."""
 
 import dataclasses
 import importlib.util
-import math
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.flags import read_flags
-from agentgym.episode import MOST_FAULTS
+from agentgym.cli.train_help import help_text
+from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
+from agentgym.screen import printable
+from agentgym.trainers import preflight
 from agentgym.trainers.config import TrainConfig, read_recipe, recipes
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
 
@@ -37,10 +33,14 @@ class Config:
     """What was typed, for the processes of a run with several."""
     resume: str = ""
     """The run to go on with."""
+    steps: int | None = None
+    """The steps that it is to have then; None leaves them."""
     list: bool = False
     """Print the recipes and stop."""
     plan: bool = False
     """Print what the run takes and stop."""
+    on: str = ""
+    """The GPUs to plan for, such as 80GB; without it, this machine."""
     json: bool = False
     """Print the plan as JSON."""
 
@@ -52,29 +52,69 @@ FLAGS = TrainConfig
 def read(arguments: Sequence[str]) -> Config:
     """Read a recipe's name, then flags that override it, `--plan` among them; or `--resume FOLDER`, or `--list`."""
     words = list(arguments)
+    asked = [word for word in words if word in ("-h", "--help")]
     if "--list" in words:
         return Config(list=True)
-    if "--resume" in words:
-        place = words.index("--resume") + 1
-        if place >= len(words):
-            raise BadConfig("--resume needs the folder of a run, for example --resume runs/demo")
-        rest = words[: place - 1] + words[place + 1 :]
-        if rest:
-            raise BadConfig(f"--resume goes on with the run as it was configured; {' '.join(rest)} cannot be changed")
-        return Config(resume=words[place], arguments=tuple(arguments))
+    resume = _taken(words, "--resume", "the folder of a run, for example --resume runs/demo")
+    if resume and not asked:
+        return _resumed(resume, words, tuple(arguments))
+    on = _taken(words, "--on", "the size of a GPU, for example --on 80GB")
     planned, as_json = "--plan" in words, "--json" in words
-    if as_json and not planned:
-        raise BadConfig("--json goes with --plan")
-    words = [word for word in words if word not in ("--plan", "--json")]
+    for flag, given in (("--json", as_json), ("--on", on)):
+        if given and not planned:
+            raise BadConfig(f"{flag} goes with --plan")
+    words = [word for word in words if word not in ("--plan", "--json", *asked)]
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = read_recipe(name) if name else TrainConfig()
-    config = read_flags(TrainConfig, words, command="train", description=__doc__, default=default)
-    if config.credit != default.credit:  # what the recipe tells one algorithm or world is nothing to another
+    if asked:
+        print(help_text(default))
+        raise SystemExit(0)
+    config = read_flags(TrainConfig, words, command="train", default=default)
+    if config.credit != default.credit:  # what the recipe tells one algorithm or environment is nothing to another
         default = dataclasses.replace(default, credit_options={})
     if config.env != default.env:
-        default = dataclasses.replace(default, env_options={}, valid_split="", test_split="")
+        default = dataclasses.replace(default, env_options={}, train_split="", valid_split="", test_split="")
     config = read_flags(TrainConfig, words, command="train", default=default)
-    return Config(config, arguments=tuple(arguments), plan=planned, json=as_json)
+    if name in recipes():
+        _check_kind(name, default, config)
+    return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json)
+
+
+def _taken(words: list[str], flag: str, what: str) -> str:
+    """Take `FLAG VALUE` or `FLAG=VALUE` out of the words and return the value; empty without it."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == flag:
+            rest = words[place + 1 : place + 2]
+            if not (value if equals else rest and not rest[0].startswith("-")):
+                raise BadConfig(f"{flag} needs {what}")
+            del words[place : place + (1 if equals else 2)]
+            return value if equals else rest[0]
+    return ""
+
+
+def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Config:
+    steps = _taken(words, "--steps", "a number, for example --steps 200")
+    if words:
+        raise BadConfig(
+            f"--resume goes on with the run as it was configured; only --steps can be changed, not {' '.join(words)}"
+        )
+    if steps and not (steps.isascii() and steps.isdigit()):
+        raise BadConfig(f"steps is {steps!r}; expected a whole number")
+    return Config(resume=folder, steps=int(steps) if steps else None, arguments=arguments)
+
+
+def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
+    """Refuse a pretrained model in a recipe whose every setting is for a small policy made from nothing."""
+    folder = preflight.model_folder(config.model)
+    if recipe.model != "init" or folder == "init" or preflight.homemade(folder):
+        return
+    others = [other for other in recipes() if (own := read_recipe(other)).model != "init" and own.env == config.env]
+    instead = f"Take {' or '.join(repr(other) for other in others)}" if others else "`agentgym train --list` shows others"
+    raise BadConfig(
+        f"recipe {name!r} is for a small policy made from nothing (lr {recipe.lr:g}, {recipe.turn_tokens} tokens a reply, "
+        f"prompt {recipe.prompt!r}), and {config.model} is a model of another kind. {instead}: it takes --model too"
+    )
 
 
 def run(config: Config) -> int:
@@ -84,29 +124,35 @@ def run(config: Config) -> int:
         console.print(_recipes())
         return 0
     need_training()
+    warnings.showwarning = _warn
+    settings = preflight.extended(config.resume, config.steps) if config.resume else config.config
+    assert settings is not None
     if config.plan:
+        settings = preflight.looked_at(settings, fresh=False)
         from agentgym.cli.plan import show
 
-        assert config.config is not None
-        return show(config.config, console, as_json=config.json)
-    from transformers.utils import logging
-
-    from agentgym.trainers.loop import resume, train
-    from agentgym.trainers.record import config_of
-
-    logging.disable_progress_bar()
-    settings = config_of(config.resume) if config.resume else config.config
-    assert settings is not None
+        return show(settings, console, on=config.on, as_json=config.json)
+    if not launched() and not config.resume:
+        preflight.check_reachable(preflight.looked_at(settings))
     if settings.processes > 1 and not launched():
         return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
     end_with_launcher()
-    screen = _Screen(console, settings, config.resume or settings.out)
+    return _train(config, settings, Screen(console, settings, config.resume or settings.out))
+
+
+def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
+    """Train in this process, which may be one of several."""
+    if main_process():
+        screen.begin(f"{screen.folder}: {settings.env}, model {settings.model}, engine {settings.engine}; loading torch")
+    quiet()
+    from agentgym.trainers.loop import resume, train
+
     try:
-        summary = resume(config.resume, screen) if config.resume else train(settings, screen)
+        summary = resume(config.resume, screen, steps=config.steps) if config.resume else train(settings, screen)
     except KeyboardInterrupt:
         if main_process():
             command = f"train --resume {screen.folder}"
-            console.print(
+            screen.console.print(
                 f"\nstopped; go on with: agentgym {command} (in a checkout: ./dev {command})", markup=False, soft_wrap=True
             )
         raise
@@ -115,10 +161,12 @@ def run(config: Config) -> int:
             raise
         print(f"error: another process of this run is gone ({error})", file=sys.stderr)
         return LOST
+    finally:
+        screen.close()
     if not main_process():
         return 0
-    console.print(_table(summary))
-    _report(console, Path(screen.folder))
+    screen.console.print(_table(summary))
+    _report(screen.console, Path(screen.folder))
     return 0
 
 
@@ -129,61 +177,18 @@ def need_training() -> None:
             raise MissingExtra(f"training needs {name}: {how_to_install('train')}")
 
 
-class _Screen:
-    """Shows a run as it goes."""
+def quiet() -> None:
+    """Turn off the progress bars of Hugging Face's libraries."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
+    from transformers.utils import logging
 
-    def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
-        self.console, self.config, self.folder = console, config, folder
-
-    def __call__(self, kind: str, numbers: dict[str, Any]) -> None:
-        getattr(self, f"_{kind}")(numbers)
-
-    def _print(self, line: str) -> None:
-        self.console.print(line, markup=False, soft_wrap=True)
-
-    def _start(self, n: dict[str, Any]) -> None:
-        where = f", going on after update {n['position']}" if n["position"] else ""
-        trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
-        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.env}{where}")
-        self._print(f"{n['warm_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
-        self._print(f"precision {n['precision']}, attention {n['attention']}")
-        if n["correction"] is not None:
-            self._print(
-                f"engine {self.config.engine} does not round as the trainer does: the loss of every token is weighted by "
-                f"min(trainer / engine, {n['correction']:g})"
-            )
-
-    def _eval(self, n: dict[str, Any]) -> None:
-        what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
-        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
-
-    def _warm(self, n: dict[str, Any]) -> None:
-        lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
-        self._print(f"warm {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {_time(n['eta_seconds'])} left")
-
-    def _step(self, n: dict[str, Any]) -> None:
-        valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
-        apart = f" ess {n.get('mismatch_ess', 1):.2f}" if self.config.differs else ""
-        shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
-        self._print(
-            f"step {n['step']:>5}  success {n['success_train']:4.0%} held out {valid:>4}  reward {n['reward']:.2f}  "
-            f"turns {n['turns']:4.1f}  {n['tokens_per_second']:5.0f} tok/s  roll/train/env {shares} %  "
-            f"kl {n.get('mismatch_kl', 0):.1e}{apart}  entropy {n.get('entropy', 0):.2f}  dropped {n['groups_dropped']:>2}  "
-            f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}  "
-            f"{_time(n['eta_seconds'])} left"
-        )
-
-    def _end(self, n: dict[str, Any]) -> None:
-        del n
+    logging.disable_progress_bar()
 
 
-def _apart(share: float) -> str:
-    """Return what is said of the share of faults beside a rate."""
-    return f", {share:.1%} faults{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+def _warn(message: Warning | str, *_: Any) -> None:
+    """Print a warning in one line, without the place in the code."""
+    if main_process():
+        print(f"warning: {printable(str(message))}", file=sys.stderr)
 
 
 def _table(summary: dict[str, Any]) -> Table:

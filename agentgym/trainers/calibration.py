@@ -20,11 +20,14 @@ from agentgym.trainers.dry_run import Rows, cut, micro_batch
 from agentgym.trainers.duration import Rates
 from agentgym.trainers.optimizers import optimizers
 from agentgym.trainers.plan import Plan, Subject, engine_slots, resolved
+from agentgym.trainers.policy import SMALL as SMALL_MODEL
 from agentgym.trainers.precision import DTYPES, masters
 from agentgym.trainers.step import Scorer
 
 SMALL = 30_000_000
 """Parameters up to which a model is measured whole."""
+LARGE = 500_000_000
+"""Parameters beyond which a model is not timed on a CPU: it takes minutes, and nobody trains it there."""
 TOKENS = 2048
 """Most tokens of a measured batch."""
 WORK = {"cpu": 1e11, "cuda": 2e13}
@@ -32,11 +35,13 @@ WORK = {"cpu": 1e11, "cuda": 2e13}
 
 
 def calibrate(config: TrainConfig, subject: Subject, made: Plan) -> Rates | None:
-    """Return the rates of a run; None where not even two layers of the model would fit into half of what is free."""
+    """Return the rates of a run; None where that takes too long or too much memory."""
     config = resolved(config, made.memory)
     depth = int(subject.architecture.num_hidden_layers)
-    if config.threads or config.processes > 1:
-        torch.set_num_threads(config.threads or 1)  # several processes start with one thread each
+    if config.threads or config.processes > 1 or made.parameters < SMALL_MODEL:
+        torch.set_num_threads(config.threads or 1)  # as the run itself does
+    if made.parameters > LARGE and made.memory.device == "cpu":
+        return None
     if made.parameters <= SMALL or depth <= 2:
         return _rates(config, subject, made, depth)
     if 16 * _share(subject.architecture, made.parameters, 2) * made.parameters + 2**30 > made.memory.free / 2:

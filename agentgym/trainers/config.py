@@ -6,16 +6,17 @@ import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agentgym.agents.decide import AUTO
-from agentgym.agents.spec import AGENTS, NAMED, AgentSpec
+from agentgym.agents.spec import NAMED, AgentSpec
 from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.options import Options
-from agentgym.trainers import lora
+from agentgym.trainers import checks, lora
 
 STATE = "trainer.pt"
 """The file of a checkpoint folder that holds the trainer's state."""
+FOLDER = Path(str(files("agentgym.trainers") / "recipes"))
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,13 @@ class TrainConfig:
     """Folder or name of a causal language model; `init` makes a small one from the world's own text."""
     vocabulary: int = 1000
     """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where a world has many names."""
-    pieces: str = "phrases"
+    pieces: Literal["phrases", "words"] = "phrases"
     """What its tokens may grow to: `phrases` of the world, or `words`, where what is said is put together anew each time."""
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, Any])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs)."""
-    weights: str = "auto"
+    weights: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""
     agent: str = "chat"
@@ -64,7 +65,7 @@ class TrainConfig:
     processes: int = 1
     """Processes on this machine, each with its share of every step; small models on a CPU want one a core."""
     threads: int = 0
-    """CPU threads of torch in each process; 0 leaves torch's own choice."""
+    """CPU threads of torch in each process; 0 takes one for a model below 50 M parameters, else torch's own choice."""
 
     lora_rank: int = 0
     """Rank of LoRA adapters, which are then all that is trained; 0 trains every weight."""
@@ -89,6 +90,8 @@ class TrainConfig:
     warm_forget: float = 0.03
     """Share of the expert's turns where it leaves out a step, once an episode at most; it is imitated too."""
 
+    train_split: str = ""
+    """Split of the tasks to demonstrate and to train on; without it `train`, or the first of the environment's splits."""
     steps: int = 100
     """Updates of reinforcement learning; 0 stops after the warm start."""
     tasks_per_step: int = 16
@@ -111,7 +114,7 @@ class TrainConfig:
     """Turns per episode, in stages (ScalingInter); empty means the world's own."""
     horizon_steps: int = 100
     """Steps per stage of the horizon."""
-    dynamic_sampling: str = "drop"
+    dynamic_sampling: Literal["keep", "drop", "refill"] = "drop"
     """Groups whose returns are all equal: `keep`, `drop`, or `refill` with fresh tasks."""
     refill_rounds: int = 4
     """Most rounds of refilling in one step; what is there then is trained."""
@@ -140,9 +143,9 @@ class TrainConfig:
     """The ratio is clipped below 1 minus this."""
     clip_high: float = 0.2
     """The ratio is clipped above 1 plus this."""
-    ratio: str = "token"
+    ratio: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
-    weighing: str = "token"
+    weighing: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
     """What counts alike in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
     constant: float = 0.0
     """The fixed length that `constant` divides by."""
@@ -155,16 +158,16 @@ class TrainConfig:
     """Largest gradient norm."""
     batch_tokens: int = 4096
     """Tokens per forward pass."""
-    attention: str = "auto"
+    attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (a pass of its own for small models on a CPU)."""
-    precision: str = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 where a GPU has it."""
     checkpointing: bool = False
     """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
-    optimizer: str = "adamw"
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for what Muon leaves."""
 
     eval_every: int = 10
@@ -172,9 +175,9 @@ class TrainConfig:
     eval_tasks: int = 100
     """Tasks of an evaluation in the loop."""
     valid_split: str = ""
-    """Split of the evaluation in the loop; without it, the second of the world's splits."""
+    """Split of the evaluation in the loop; without it, the second of the environment's splits."""
     test_split: str = ""
-    """Split of the evaluation before, between and after; without it, the last of the world's splits."""
+    """Split of the evaluation before, between and after; without it, the last of the environment's splits."""
     test_tasks: int = 200
     """Tasks of that evaluation."""
     test_temperature: float = 1.0
@@ -185,74 +188,7 @@ class TrainConfig:
     """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise unknown(f"value of {name}", str(getattr(self, name)), choices)
-        for name, least in LEAST.items():
-            if getattr(self, name) < least:
-                raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
-        if self.group_size < 2 and self.steps:
-            raise BadConfig("group_size is 1; credit compares the episodes of a group and needs at least 2")
-        for name in ("tasks_per_step", "warm_batch"):
-            if getattr(self, name) % self.processes:
-                raise BadConfig(f"{name} is {getattr(self, name)}; expected a multiple of processes, {self.processes}")
-        if self.temperature <= 0:
-            raise BadConfig(f"temperature is {self.temperature}; training samples and needs more than 0")
-        self._check_step()
-        if self.agent == "summary" and self.warm_episodes:
-            raise BadConfig(
-                "warm_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
-            )
-        self._check_engine()
-        self._check_agent()
-        lora.check(self)
-
-    def _check_step(self) -> None:
-        if self.attention == "small":
-            for name, value in (("precision", "bf16"), ("checkpointing", True), ("compile", True)):
-                if getattr(self, name) == value:
-                    raise BadConfig(
-                        f"attention 'small' with {name} = {value!r}: its pass is for small models in fp32 on a CPU; "
-                        "leave attention at 'auto'"
-                    )
-        if self.attention == "flash" and self.precision == "fp32":
-            raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
-        if self.attention == "split" and self.compile:
-            raise BadConfig(
-                "attention 'split' with compile: it makes a call a row, and would be compiled anew for every number of "
-                "rows; leave attention at 'auto'"
-            )
-
-    def _check_engine(self) -> None:
-        if self.engine not in ENGINES and not self.served:
-            raise unknown("value of engine", self.engine, (*ENGINES, "openai:URL"))
-        if self.served and (self.steps or self.warm_episodes):
-            raise BadConfig(
-                f"engine {self.engine!r} with {self.steps} steps and {self.warm_episodes} warm_episodes: new weights cannot "
-                "be sent to a server yet, so it would go on sampling from the old ones after the first update. Train with "
-                "hf or vllm; or set steps = 0 and warm_episodes = 0 to measure the model on that server"
-            )
-        if self.engine != "vllm" and self.weights != "auto":
-            raise BadConfig(f"weights is {self.weights!r}, but only engine 'vllm' is sent any, not {self.engine!r}")
-        fixed = {"context", "tokenizer", "weights", "lora_rank", *IDLE.get(self.engine, ())}
-        for name in sorted(fixed & set(self.engine_options)):
-            raise BadConfig(f"engine.{name} is no option of a run: see --context-tokens, --weights, --lora-rank and --model")
-        if self.engine != "hf" and self.model == "init":
-            raise BadConfig(f"engine {self.engine!r} needs a model folder: make one with `agentgym init-policy {self.env}`")
-
-    def _check_agent(self) -> None:
-        if self.agent in AGENTS:
-            _ = self.spec  # checks its values
-            if self.attempt_seconds != type(self).attempt_seconds:
-                raise BadConfig(f"attempt_seconds does nothing with agent {self.agent!r}: it is for an agent of others")
-            return
-        if ":" not in self.agent:
-            raise unknown("value of agent", self.agent, (*AGENTS, "MODULE:NAME"))
-        own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
-        for name in ("warm_episodes", *own):
-            if getattr(self, name) not in (getattr(type(self), name), "bare"):  # `bare` is every small recipe's prompt
-                has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
-                raise BadConfig(f"{name} does nothing with agent {self.agent!r}, which has {has}: leave it out")
+        checks.check(self)
 
     @property
     def spec(self) -> AgentSpec:
@@ -283,6 +219,11 @@ class TrainConfig:
         """Optimizer updates of one step."""
         return self.minibatches * self.epochs
 
+    @property
+    def warm_steps(self) -> int:
+        """Updates of the warm start."""
+        return -(-self.warm_episodes // self.warm_batch)
+
     def horizon_at(self, step: int) -> int | None:
         """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
         return self.horizon[min(step // self.horizon_steps, len(self.horizon) - 1)] if self.horizon else None
@@ -306,46 +247,9 @@ class TrainConfig:
         return "\n".join([*lines, *tables]) + "\n"
 
 
-CHOICES = {
-    "pieces": ("phrases", "words"),
-    "attention": ("auto", "flash", "flex", "sdpa", "split", "rows", "small"),
-    "precision": ("auto", "fp32", "bf16"),
-    "optimizer": ("adamw", "adamw8bit"),
-    "dynamic_sampling": ("keep", "drop", "refill"),
-    "ratio": ("token", "turn", "sequence"),
-    "weights": ("auto", "shared_memory", "ipc", "nccl"),
-    "weighing": ("token", "turn", "episode", "episode-sum", "constant"),
-}
-ENGINES = ("hf", "vllm")
-IDLE = {"hf": ("device", "dtype")}
-"""Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""
-LEAST = {
-    "processes": 1,
-    "vocabulary": 300,
-    "lora_rank": 0,
-    "warm_episodes": 0,
-    "warm_batch": 1,
-    "steps": 0,
-    "tasks_per_step": 1,
-    "group_size": 1,
-    "concurrency": 1,
-    "workers": 1,
-    "step_seconds": 0.001,
-    "turn_tokens": 1,
-    "minibatches": 1,
-    "epochs": 1,
-    "batch_tokens": 1,
-    "checkpoint_every": 1,
-    "horizon_steps": 1,
-    "mismatch_cap": 1,
-    "attempt_seconds": 1,
-}
-
-
 def recipes() -> dict[str, Path]:
     """Return the recipes of the package by name."""
-    folder = Path(str(files("agentgym.trainers") / "recipes"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def read_recipe(name: str) -> TrainConfig:
@@ -365,13 +269,13 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadConfig(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadData(f"{path}: not TOML ({error})") from error
+    """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML.
+
+    `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
+    """
+    raw = _read_toml(path)
+    if "base" in raw:
+        raw = _on_base(path, raw)
     known = {f.name: f for f in dataclasses.fields(TrainConfig)}
     values: dict[str, Any] = {}
     for key, value in raw.items():
@@ -379,6 +283,30 @@ def read_config(path: Path) -> TrainConfig:
             raise bad_option(f"key in {path.name}:", key, known)
         values[key] = _fitting(path, key, value, getattr(TrainConfig(), key))
     return TrainConfig(**values)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadData(f"{path}: not TOML ({error})") from error
+
+
+def _on_base(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's keys laid over those of its base, tables key by key; a base has no base of its own."""
+    name, bases = raw.pop("base"), FOLDER / "bases"
+    if not isinstance(name, str):
+        raise BadConfig(f"{path.name}: base is {name!r}; expected a name or a .toml file")
+    found = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
+    if found.parent == bases and not found.exists():
+        raise unknown(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")])
+    below = _read_toml(found)
+    if "base" in below:
+        raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")
+    tables = {key: {**below[key], **value} for key, value in raw.items() if isinstance(below.get(key), dict)}
+    return {**below, **raw, **tables}
 
 
 def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:

@@ -76,8 +76,8 @@ def check(config: TrainConfig) -> None:
 
     Where that cannot be found out, a warning says so and the run goes on.
     """
-    architecture, memory = read_architecture(config), available()
     try:
+        architecture, memory = read_architecture(config), available()
         refused = "" if plainly_fits(config, architecture, memory) else _refused(config, memory)
     except Exception as error:  # of a model or a world that cannot be planned, but perhaps be trained
         warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)

@@ -3,8 +3,10 @@
 # torch, transformers and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
+import itertools
 import signal
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +17,11 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from agentgym import registry
-from agentgym.agents.spec import AGENTS
 from agentgym.episode import MOST_FAULTS, Episode, Group, fault_share, groups
-from agentgym.errors import BadConfig, EngineDead, unknown
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout import runner
 from agentgym.seeding import derive
-from agentgym.trainers import fitting, lora, parts, precision, sync, warm
+from agentgym.trainers import fitting, lora, parts, precision, preflight, sync, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import anchor_statistics
@@ -28,8 +29,9 @@ from agentgym.trainers.draws import Draw, Draws
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.metrics import first_fault, mean, merged, played, shares, uniform
 from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.policy import load_policy
-from agentgym.trainers.record import Record, config_of
+from agentgym.trainers.policy import load_policy, set_threads
+from agentgym.trainers.preflight import config_of
+from agentgym.trainers.record import Record
 from agentgym.trainers.step import CannotGoOn, imitate, reinforce
 
 WARM_TASKS = 1_000_000_000
@@ -38,14 +40,17 @@ LOST_STEPS = 3
 """So many steps one after another in which every episode is a fault end the run."""
 
 Show = Callable[[str, dict[str, Any]], None]
-"""Called with `start`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
+"""Called with `start`, `progress`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     accelerator = _accelerator(config)
-    config = _completed(config, accelerator.device)
+    config = preflight.looked_at(config)
+    config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
     if accelerator.is_main_process:
+        for caution in preflight.cautions(config):
+            warnings.warn(caution, stacklevel=2)
         fitting.check(config)
     record = Record.fresh(config, accelerator.is_main_process)
     try:
@@ -56,10 +61,14 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     return run.run()
 
 
-def resume(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
-    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
+def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, Any]:
+    """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
+
+    `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
+    functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
+    """
     accelerator = _accelerator(config_of(folder))
-    record, state = Record.resumed(folder, accelerator.is_main_process)
+    record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
     return _Run(accelerator, record, state, show or _silent).run()
 
 
@@ -73,19 +82,6 @@ def _accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
-def _completed(config: TrainConfig, device: torch.device) -> TrainConfig:
-    """Return the run with what it leaves to world and device; a wrong split is an error now, not after an hour."""
-    world = registry.make(config.env, **config.env_options)
-    if config.agent in AGENTS:
-        config.spec.check_tools(world.tools)
-    splits = list(world.splits)
-    valid, test = config.valid_split or splits[:2][-1], config.test_split or splits[-1]
-    for split in (valid, test):
-        if split not in splits:
-            raise unknown(f"split of {config.env}", split, splits)
-    return replace(config, valid_split=valid, test_split=test, precision=precision.resolve(config.precision, device))
-
-
 class _Run:
     """One run: what it is made of, and the loop."""
 
@@ -93,11 +89,12 @@ class _Run:
         self.accelerator, self.record, self.config = accelerator, record, record.config
         self.show = show if accelerator.is_main_process else _silent
         config = self.config
-        if config.threads:
-            torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
         self.interrupted: list[bool] = []
         self.position = 0 if state is None else int(state["position"])  # updates so far, warm start included
+        self.end: tuple[int, int] | None = (
+            None if state is None else state.get("end")
+        )  # of the files before the last measure
         self.results: dict[str, Any] = {} if state is None else state["results"]
         self.seconds: float = 0.0 if state is None else state["seconds"]
         self.played: int = 0 if state is None else state["episodes"]
@@ -106,12 +103,15 @@ class _Run:
         self.drawn: int = 0 if state is None else state.get("drawn", 0)
         """How many tasks of a file's split were taken: where the next step goes on."""
         self.faults: int = 0 if state is None else state.get("faults", 0)
-        self.draws = Draws(registry.make(config.env, **config.env_options), config.seed)  # checks the options
+        self.draws = Draws(
+            registry.make(config.env, **config.env_options), config.seed, config.train_split or "train"
+        )  # checks the options
         self.credit = resolve(config.credit, **config.credit_options)
         folder = (
             parts.policy_folder(self.accelerator, config, self.record.folder) if state is None else Path(state["folder"])
         )
         self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
+        set_threads(self.model, config.threads)
         if config.lora_rank and state is None:  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
         self.model.to(accelerator.device)
@@ -130,7 +130,7 @@ class _Run:
         self.learner = parts.learner(self.accelerator, config, self.model)
         if self.learner.masters is not None and state is not None:
             self.learner.masters.load_state_dict(state["masters"])
-        self.warm_steps = -(-config.warm_episodes // config.warm_batch)
+        self.warm_steps = config.warm_steps
         self._optimizers(None if state is None else state["optimizers"])
 
     # The loop
@@ -157,6 +157,7 @@ class _Run:
                 self.learner.reference = parts.reference(self.accelerator, self.record, self.model, self.tokenizer, method)
                 while self.position < self.warm_steps + config.steps:
                     self._timed(self._step, every=config.checkpoint_every)
+                self.end = self.end if "success_after" in self.results else self.record.offsets()
                 self._measure("success_after")
             except KeyboardInterrupt:
                 self._checkpoint()
@@ -190,6 +191,7 @@ class _Run:
     def _warm_step(self) -> None:
         """Imitate one batch of fresh demonstrations."""
         config, started = self.config, time.perf_counter()
+        self.show("progress", {"what": "SFT warm start, update", "done": self.position + 1, "total": self.warm_steps})
         first = self.position * config.warm_batch
         draws = self._draws(first if self.draws.finite else WARM_TASKS + first, config.warm_batch, "demonstrations")
         episodes = self.loop.run(warm.demonstrate(self.agent, config, draws, self.position))
@@ -228,6 +230,7 @@ class _Run:
         timings: dict[str, float] = {}
         found, episodes, dropped = self._groups(step, timings)
         rolled = time.perf_counter()
+        self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(found), "total": config.tasks_per_step})
         with uninterrupted():
             self.learner.set_lr(config.lr_at(step))
             together = any(self._gathered([bool(found)]))  # who has no group still takes part
@@ -296,7 +299,13 @@ class _Run:
             seed=derive("train", config.seed, step),
             horizon=config.horizon_at(step),
             group_prefix=f"{step + 1}/",
+            progress=self._counting(f"step {step + 1}, episode", len(draws) * config.group_size),
         )
+
+    def _counting(self, what: str, total: int) -> Callable[[Episode], None]:
+        """Return what shows how many episodes of this process's share have ended."""
+        numbers = itertools.count(1)
+        return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
     # Measuring
 
@@ -325,6 +334,7 @@ class _Run:
                 tasks=chosen,
                 seed=derive("evaluate", config.seed),
                 group_prefix=prefix,
+                progress=self._counting(f"evaluation on {split}, episode", len(chosen)),
             )
         )
         episodes = self._gathered(episodes)
@@ -393,6 +403,7 @@ class _Run:
     def _checkpoint(self) -> None:
         state = {
             "position": self.position,
+            "end": self.end,
             "results": self.results,
             "seconds": self.seconds,
             "episodes": self.played,

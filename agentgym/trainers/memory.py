@@ -3,15 +3,19 @@
 # psutil and torch are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingModuleSource=false
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import torch
 
+from agentgym.errors import BadConfig
+
 FIRST_USE = 40 * 2**20
 """What libraries take for themselves once they are at work, beyond what they hold when imported (docs/benchmarks.md)."""
 
+_GPUS = re.compile(r"(?:(\d{1,4}) ?x ?)?(\d{1,5}(?:\.\d)?) ?(?:GB|GiB|G)", re.IGNORECASE)
 _GROUPS = (  # limit, use and what of the use can be given back, by version of Linux control groups
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
     (
@@ -34,6 +38,8 @@ class Memory:
     total: int
     devices: int = 1
     """GPUs; processes are dealt over them."""
+    elsewhere: bool = False
+    """Whether the GPU is named, and not in this machine."""
 
     @property
     def limit(self) -> int:
@@ -54,6 +60,20 @@ def available() -> Memory:
             used = (_number(use) or 0) - _reclaimable(details)
             free, total, name = min(free, most - used), most, "the memory limit this process runs under"
     return Memory("cpu", name, free + process_bytes(), total)
+
+
+def named(words: str) -> Memory:
+    """Return the memory of GPUs that are not here: `80GB`, `24GB`, `2x80GB`; BadConfig for anything else.
+
+    A card is sold by GiB; the driver keeps a 64th of them, and its context takes half a GiB of each process.
+    """
+    found = _GPUS.fullmatch(words.strip())
+    number, size = (int(found[1] or 1), float(found[2])) if found else (0, 0.0)
+    if not (1 <= number <= 1024 and 1 <= size <= 10_000):
+        raise BadConfig(f"on is {words!r}; expected the size of a GPU, such as 80GB or 24GB, or of several: 2x80GB")
+    total = int(size * 2**30 * (1 - 1 / 64))
+    what = f"a GPU of {size:g} GB" if number == 1 else f"each of {number} GPUs of {size:g} GB"
+    return Memory("cuda", what, total - 2**29, total, number, elsewhere=True)
 
 
 def process_bytes() -> int:

@@ -92,6 +92,7 @@ async def episodes(
     """Return the episodes that an agent plays on tasks of the run's world; see `acollect`."""
     options["concurrency"] = config.concurrency
     if isinstance(agent, GatewayAgent):  # its world is wherever it plays: no options, no horizon, no timings
+        options.pop("progress", None)
         return await agent.collect(config.env, **options)
     options |= {"env_options": config.env_options, "workers": config.workers, "step_seconds": config.step_seconds}
     return await acollect(agent, config.env, horizon=horizon, timings=timings, **options)

@@ -8,7 +8,6 @@ Weights are never loaded: a folder with only a config.json can be planned.
 
 import functools
 import json
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from agentgym.trainers.dry_run import Rollout, Rows, Update, rollout_bytes, upda
 from agentgym.trainers.memory import FIRST_USE, Memory, available, process_bytes
 from agentgym.trainers.policy import PolicySize, policy_shape, train_tokenizer, world_text
 from agentgym.trainers.precision import resolve
+from agentgym.trainers.shapes import KNOWN, published
+from agentgym.trainers.stand_in import stand_in
 from agentgym.trainers.trial_play import Play, assumed, trial_play
 
 PHASES = ("rollout", "update", "optimizer step")
@@ -96,31 +97,53 @@ class Plan:
 
 
 def read_architecture(config: TrainConfig) -> Any:
-    """Return the configuration of a run's model; BadConfig where there is none."""
+    """Return the configuration of a run's model; BadConfig where there is none. A hub is never asked."""
     from transformers import AutoConfig
 
     if config.model == "init":
         return policy_shape(PolicySize(vocabulary=config.vocabulary))
+    if not Path(config.model).is_dir() and (known := published(config.model)) is not None:
+        return AutoConfig.for_model(**known)
     try:
-        return AutoConfig.from_pretrained(config.model).get_text_config()
+        return AutoConfig.from_pretrained(config.model, local_files_only=True).get_text_config()
     except Exception as error:  # transformers raises many types for a damaged folder
-        raise BadConfig(f"{config.model}: no model's configuration ({error}); expected a folder with config.json") from error
+        said = str(error).split("\n")[0]
+        raise BadConfig(
+            f"{config.model}: no model's configuration ({said:.200}); expected a folder with config.json (which is enough "
+            f"to plan), or a name whose shape is known: {', '.join(KNOWN)}"
+        ) from error
 
 
 def read_subject(config: TrainConfig) -> Subject:
-    """Return what a run's model and episodes look like; BadConfig for a model that is not there."""
+    """Return what a run's model and episodes look like; BadConfig for a model that is not there.
+
+    Without a tokenizer the rows are counted in tokens of a stand-in, made from the environment's own text.
+    """
+    architecture = read_architecture(config)
+    play = None
+    if config.agent in AGENTS:
+        play = trial_play(config, _tokenizer(config))
+    return Subject(architecture, play or assumed(config, context(config, architecture)))
+
+
+def _tokenizer(config: TrainConfig) -> Any:
     from transformers import AutoTokenizer
 
-    architecture, folder = read_architecture(config), config.model
-    guess = assumed(config, context(config, architecture))
-    if config.agent not in AGENTS or (Path(folder).is_dir() and not any(Path(folder).glob("tokenizer*"))):
-        return Subject(architecture, guess)
-    with tempfile.TemporaryDirectory() as scratch:
-        if folder == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
-            text = world_text(config.env, dict(config.env_options), 100, config.seed)
-            folder = scratch
-            train_tokenizer(text, config.vocabulary, config.pieces).save_pretrained(folder)
-        return Subject(architecture, trial_play(config, AutoTokenizer.from_pretrained(folder)) or guess)
+    if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
+        text = world_text(config.env, dict(config.env_options), 100, config.seed)
+        return train_tokenizer(text, config.vocabulary, config.pieces)
+    if has_tokenizer(config):
+        return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
+    return stand_in(config.env, dict(config.env_options), config.seed)
+
+
+def has_tokenizer(config: TrainConfig) -> bool:
+    """Return whether the run's own tokenizer is here, in the model's folder or in the cache of the hub."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if config.model == "init" or Path(config.model).is_dir():
+        return config.model == "init" or any(Path(config.model).glob("tokenizer*"))
+    return isinstance(try_to_load_from_cache(config.model, "tokenizer_config.json"), str)
 
 
 def parameters(architecture: Any) -> int:
@@ -135,6 +158,8 @@ def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
     """Return the run with the precision that the device has."""
     if config.precision != "auto":  # whether the device computes in it is said when it is asked to
         return config
+    if memory.elsewhere:  # every GPU sold for this in years computes in it
+        return replace(config, precision="bf16")
     return replace(config, precision=resolve("auto", torch.device(memory.device)))
 
 

@@ -30,6 +30,8 @@ from agentgym.seeding import generator
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
 ACTIVE = 2
 """Experts that a token goes through."""
+SMALL = 50_000_000
+"""Parameters below which several threads lose more by waiting for one another than they gain."""
 
 # Two control tokens a turn: what is not said by the assistant stands bare, and <|act|> opens the reply.
 TEMPLATE = (
@@ -139,6 +141,14 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[A
             f"{path}: no policy could be loaded ({type(error).__name__}: {error}); expected a model folder"
         ) from error
     return model, tokenizer
+
+
+def set_threads(model: Any, threads: int = 0) -> None:
+    """Set how many CPU threads torch has; 0 means one for a model below `SMALL` parameters, else torch's own choice."""
+    if not threads and model.device.type == "cpu" and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
+        threads = 1
+    if threads:
+        torch.set_num_threads(threads)
 
 
 def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Iterable[str]:

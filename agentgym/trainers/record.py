@@ -13,8 +13,9 @@ import torch
 from agentgym.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.folders import alone, remove_parts, write_whole
-from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint, read_config
+from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint
 from agentgym.trainers.policy import save_policy
+from agentgym.trainers.preflight import check_free, extended
 
 
 class Record:
@@ -40,27 +41,38 @@ class Record:
         """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
         folder = Path(config.out)
         record = cls(folder, config, writes)
-        if writes and (folder / "config.toml").exists():
-            record.close()
-            raise BadConfig(
-                f"{folder} holds a run already. Go on with it: `agentgym train --resume {folder}` (in a checkout "
-                f"`./dev train --resume {folder}`); or keep it and start another: add `--out runs/NAME`; or delete {folder}"
-            )
+        if writes:
+            try:
+                check_free(folder)
+            except BadConfig:
+                record.close()
+                raise
         if writes:  # last, and whole or not at all: what has a configuration can be resumed
             write_whole(folder / "config.toml", config.to_toml())
         return record
 
     @classmethod
-    def resumed(cls, folder: str | Path, writes: bool = True) -> tuple["Record", dict[str, Any] | None]:
-        """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint)."""
+    def resumed(
+        cls, folder: str | Path, writes: bool = True, *, steps: int | None = None
+    ) -> tuple["Record", dict[str, Any] | None]:
+        """Open an earlier run; return it with the newest checkpoint's state (None before the first checkpoint).
+
+        With `steps` it is from now on a run of so many updates of reinforcement learning.
+        """
         folder = Path(folder)
-        record = cls(folder, config_of(folder), writes)
+        config = extended(folder, steps)
+        record = cls(folder, config, writes)
         record.tidy()
+        if writes and steps is not None:
+            write_whole(folder / "config.toml", config.to_toml())
         state = None
         newest = record.newest()
         if newest is not None:
             state = _load(newest / STATE)
             state["folder"] = str(newest)
+            if config.steps > state["position"] - config.warm_steps and "success_after" in state["results"]:
+                del state["results"]["success_after"]  # the end that was measured is none any more
+                state["offsets"] = state.get("end") or state["offsets"]
         offsets = (0, 0) if state is None else state["offsets"]
         for file, offset in zip((record.metrics, record.episodes), offsets, strict=True):
             if not writes:
@@ -121,7 +133,7 @@ class Record:
         draft, old, final = (self.checkpoints / f"{before}{name}" for before in (".", ".old-", ""))
         for path in (draft, old):
             shutil.rmtree(path, ignore_errors=True)
-        state = {**state, "offsets": (self.metrics.tell(), self.episodes.tell())}
+        state = {**state, "offsets": self.offsets()}
         try:
             save_policy(model, tokenizer, draft)
             torch.save(state, draft / STATE)
@@ -139,6 +151,10 @@ class Record:
             stale.rename(old)
             shutil.rmtree(old)
 
+    def offsets(self) -> tuple[int, int]:
+        """Return how long the files of metrics and episodes are."""
+        return self.metrics.tell(), self.episodes.tell()
+
     def write(self, name: str, content: dict[str, Any]) -> None:
         """Write a JSON file of the run, complete or not at all."""
         if not self.writes:
@@ -150,14 +166,6 @@ class Record:
         self.metrics.close()
         self.episodes.close()
         self.held.close()
-
-
-def config_of(folder: str | Path) -> TrainConfig:
-    """Return the configuration of the run in a folder; BadConfig where there is none."""
-    path = Path(folder) / "config.toml"
-    if not path.exists():
-        raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
-    return read_config(path)
 
 
 def _finite(numbers: dict[str, Any]) -> dict[str, Any]:

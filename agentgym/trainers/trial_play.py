@@ -69,7 +69,7 @@ def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     agent = parts.agent(chat, ScriptedEngine([], tokenizer), tokenizer, config.temperature)
     world = registry.make(config.env, **config.env_options)
     horizon = max(config.horizon, default=world.horizon)
-    tasks = [world.numbered(FIRST_TASK + i, "train") for i in range(EPISODES)]
+    tasks = [world.numbered(FIRST_TASK + i, config.train_split or "train") for i in range(EPISODES)]
     timings: dict[str, float] = {}
 
     def play(noise: float) -> list[Episode]:

@@ -1,0 +1,101 @@
+"""The help of `agentgym train`: its own switches, then every field of a run, in groups, at most 80 columns wide."""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Literal, cast, get_args, get_origin
+
+from agentgym.trainers.checks import types
+from agentgym.trainers.config import TrainConfig
+
+WIDTH = 80
+INDENT = 6
+USAGE = """\
+usage: agentgym train [RECIPE] [--plan [--on GPU] [--json]] [FLAGS]
+       agentgym train --resume RUN [--steps MORE]
+       agentgym train --list
+
+Train an agent by a recipe: a TOML file of the package, or your own.
+
+examples:
+  agentgym train household
+      a small policy from nothing, on the CPU
+  agentgym train household-1.5b --plan --on 80GB
+      whether a run of a pretrained model fits a GPU that is elsewhere
+"""
+SWITCHES = {
+    "RECIPE": "The run to start from: a name (see --list) or a .toml file of your own. The flags below override it, and "
+    "--help after it shows its values as defaults.",
+    "--list": "List the recipes.",
+    "--resume RUN": "Go on with the run in this folder, as it was configured.",
+    "--resume RUN --steps MORE": "Go on with a run, finished or not, until it has taken MORE updates.",
+    "--plan": "Start nothing; print the memory and the time that the run takes, and whether it fits.",
+    "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
+    "--plan --json": "The same for programs.",
+}
+GROUPS = {  # by the first field of each
+    "env": "environment, model and engine",
+    "lora_rank": "LoRA",
+    "warm_episodes": "SFT warm start: imitation of the environment's expert",
+    "train_split": "rollouts of reinforcement learning",
+    "credit": "credit, loss and updates",
+    "eval_every": "evaluation and checkpoints",
+}
+METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
+
+
+def help_text(default: TrainConfig) -> str:
+    """Return the whole help, with the values of a run as defaults."""
+    lines = [USAGE, "commands:"]
+    for name, text in SWITCHES.items():
+        lines += [f"  {name}", *_wrapped(text)]
+    for field in dataclasses.fields(default):
+        if field.name in GROUPS:
+            lines += ["", f"{GROUPS[field.name]}:"]
+        lines += _entry(field.name, getattr(default, field.name))
+    return "\n".join(lines)
+
+
+@functools.cache
+def docs(kind: type) -> dict[str, str]:
+    """Return the doc line under each field of a dataclass, read from its source."""
+    body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+    found: dict[str, str] = {}
+    for above, below in itertools.pairwise(body):
+        if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            found[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _entry(name: str, default: Any) -> Iterator[str]:
+    text = docs(TrainConfig)[name]
+    if name.endswith("_options"):
+        yield f"  --{name.removesuffix('_options')}.KEY VALUE"
+        shown = " ".join(f"{key}={value}" for key, value in default.items())
+    else:
+        flag = f"--{name.replace('_', '-')}"
+        yield from _flag(flag, types(TrainConfig)[name])
+        shown = " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
+    yield from _wrapped(f"{text} (default: {shown})" if shown else text)
+
+
+def _flag(flag: str, kind: Any) -> Iterator[str]:
+    if kind is bool:
+        yield f"  {flag}, --no-{flag[2:]}"
+    elif get_origin(kind) is Literal:
+        yield from textwrap.wrap(
+            f"{flag} {{{','.join(get_args(kind))}}}", WIDTH - 4, initial_indent="  ", subsequent_indent=" " * INDENT
+        )
+    elif get_origin(kind) is tuple:
+        yield f"  {flag} [{METAVARS.get(get_args(kind)[0], 'VALUE')} ...]"
+    else:
+        yield f"  {flag} {METAVARS.get(kind, 'VALUE')}"
+
+
+def _wrapped(text: str) -> list[str]:
+    space = " " * INDENT
+    return textwrap.wrap(text, WIDTH, initial_indent=space, subsequent_indent=space, break_on_hyphens=False)

@@ -1,0 +1,122 @@
+"""What `agentgym train` shows while a run goes on: a line a step that fits the terminal, and what is being done between."""
+
+import math
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from agentgym.episode import MOST_FAULTS
+from agentgym.trainers.config import TrainConfig
+
+QUIET = 60.0
+"""Seconds between two lines of progress where the output is no terminal."""
+
+
+class Screen:
+    """Shows a run as it goes; a terminal has one line that changes, a file gets a line a minute at the most."""
+
+    def __init__(self, console: Console, config: TrainConfig, folder: str) -> None:
+        self.console, self.config, self.folder = console, config, folder
+        self._said = time.monotonic()
+        self._status: Status | None = None
+
+    def __call__(self, kind: str, numbers: dict[str, Any]) -> None:
+        """Show what the training loop reports."""
+        getattr(self, f"_{kind}")(numbers)
+
+    def begin(self, line: str) -> None:
+        """Say at once what is about to be done."""
+        if self.console.is_terminal:
+            self._status = self.console.status(line, refresh_per_second=4)
+            self._status.start()
+        else:
+            self._print(line)
+
+    def close(self) -> None:
+        """Take the changing line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+        self._said = time.monotonic()
+
+    def _progress(self, n: dict[str, Any]) -> None:
+        line = f"{n['what']} {n['done']:,} of {n['total']:,}"
+        if self._status is not None:
+            self._status.update(line)
+        elif time.monotonic() - self._said > QUIET:
+            self._print(line)
+
+    def _start(self, n: dict[str, Any]) -> None:
+        where = f", going on after update {n['position']}" if n["position"] else ""
+        trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
+        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.env}{where}")
+        self._print(f"{n['warm_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
+        self._print(f"precision {n['precision']}, attention {n['attention']}")
+        if n["correction"] is not None:
+            self._print(
+                f"engine {self.config.engine} does not round as the trainer does: the loss of every token is weighted by "
+                f"min(trainer / engine, {n['correction']:g})"
+            )
+
+    def _eval(self, n: dict[str, Any]) -> None:
+        what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
+        self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
+
+    def _warm(self, n: dict[str, Any]) -> None:
+        lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
+        self._print(f"warm {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
+
+    def _step(self, n: dict[str, Any]) -> None:
+        self._print(fitted(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))
+
+    def _end(self, n: dict[str, Any]) -> None:
+        del n
+
+
+def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
+    """Return what is said of a step, the most important first."""
+    valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
+    shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
+    apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
+    faults = f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
+    return [
+        f"step {n['step']:>5}",
+        f"success {n['success_train']:4.0%}",
+        f"held out {valid:>4}",
+        *([faults] if n["fault_share"] > MOST_FAULTS else []),
+        f"{duration(n['eta_seconds'])} left",
+        f"reward {n['reward']:.2f}",
+        f"turns {n['turns']:4.1f}",
+        f"{n['tokens_per_second']:5.0f} tok/s",
+        f"kl {n.get('mismatch_kl', 0):.1e}",
+        *apart,
+        f"entropy {n.get('entropy', 0):.2f}",
+        f"dropped {n['groups_dropped']:>2}",
+        *([] if n["fault_share"] > MOST_FAULTS else [faults]),
+        f"roll/train/env {shares} %",
+    ]
+
+
+def _apart(share: float) -> str:
+    """Return what is said of the share of faults beside a rate."""
+    return f", {share:.1%} faults{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
+
+
+def fitted(cells: list[str], width: int | None) -> str:
+    """Return as many cells in one line as a width has room for, in their order; without a width all."""
+    line = cells[0]
+    for cell in cells[1:]:
+        if width is not None and len(line) + 2 + len(cell) > width:
+            break
+        line += f"  {cell}"
+    return line
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as a clock shows it, in hours where it is long."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

