@@ -109,7 +109,7 @@ class NativeTalk(CallSide, TokenTalk):
         for start, end, attempt in zip(starts, [*starts[1:], len(ids)], self.attempts, strict=False):
             turn = dataclasses.replace(
                 whole,
-                prompt_ids=whole.prompt_ids + ids[:start],
+                prompt_ids=[*whole.prompt_ids, *ids[:start]],
                 output_ids=ids[start:end],
                 logprobs=whole.logprobs[start:end],
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from agentgym.core import TextEnv
 from agentgym.seeding import generator
@@ -23,8 +24,12 @@ class Draws:
 
     def __init__(self, env: TextEnv, seed: int, split: str = "train") -> None:
         self.env, self.seed, self.split = env, seed, split
-        size = env.size(split)
-        self._tasks = None if size is None else env.up_to(size, split)  # their numbers may name one twice
+
+    @cached_property
+    def _tasks(self) -> list[Task] | None:
+        """The tasks of a file, none twice, as their numbers may be; a run that only measures needs none."""
+        size = self.env.size(self.split)
+        return None if size is None else self.env.up_to(size, self.split)
 
     @property
     def finite(self) -> bool:

@@ -195,8 +195,8 @@ class _Run:
         first = self.position * config.warm_batch
         draws = self._draws(first if self.draws.finite else WARM_TASKS + first, config.warm_batch, "demonstrations")
         episodes = self.loop.run(warm.demonstrate(self.agent, config, draws, self.position))
-        episodes = self._demonstrations(episodes)
         with uninterrupted():
+            episodes = self._demonstrations(episodes)
             self.learner.set_lr(config.warm_lr * warm.schedule(self.position, self.warm_steps))
             metrics = imitate(self.learner, episodes, config)
             self.position += 1
@@ -228,7 +228,7 @@ class _Run:
         """Play groups of episodes, credit their turns, update the policy."""
         config, step, started = self.config, self.position - self.warm_steps, time.perf_counter()
         timings: dict[str, float] = {}
-        found, episodes, dropped = self._groups(step, timings)
+        found, episodes, dropped, reached = self._groups(step, timings)
         rolled = time.perf_counter()
         self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(found), "total": config.tasks_per_step})
         with uninterrupted():
@@ -236,6 +236,7 @@ class _Run:
             together = any(self._gathered([bool(found)]))  # who has no group still takes part
             metrics = reinforce(self.learner, found, self.credit, config, step) if together else {}
             self.position += 1
+            self.drawn = max(self._gathered([reached]))
             self._note_faults(episodes)
             self._sync()
             row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
@@ -263,8 +264,8 @@ class _Run:
         self.lost_steps = 0 if any(good for good, _ in found) else self.lost_steps + 1
         self.fault = next((reason for _, reason in found if reason), "")
 
-    def _groups(self, step: int, timings: dict[str, float]) -> tuple[list[Group], list[Episode], int]:
-        """Return the groups to train on, every episode played, and how many groups were dropped as uniform."""
+    def _groups(self, step: int, timings: dict[str, float]) -> tuple[list[Group], list[Episode], int, int]:
+        """Return the groups to train on, all episodes, how many groups were dropped, and the place of the next task."""
         config = self.config
         rounds = config.refill_rounds if config.dynamic_sampling == "refill" else 1
         # numbers of generated tasks are a function of the step; of a file none is left out, so the checkpoint holds them
@@ -284,8 +285,7 @@ class _Run:
                     dropped += 1
                 else:
                     kept.append(group)
-        self.drawn = max(self._gathered([first]))
-        return kept, episodes, dropped
+        return kept, episodes, dropped, first
 
     async def _play(self, draws: list[Draw], step: int, timings: dict[str, float]) -> list[Episode]:
         config = self.config

@@ -73,8 +73,11 @@ def test_control_c_stops_both_with_a_checkpoint_and_resume_goes_on(tmp_path):
 
 def test_a_process_whose_prompts_do_not_fit_takes_part_in_the_step_of_the_other(tmp_path):
     changes = {"env": '"long_prompts:me/LongPrompts-v0"', "warm_episodes": 0, "test_tasks": "0\ncontext_tokens = 200"}
-    process = start(tmp_path, 2, **changes)
-    text, _ = process.communicate(timeout=240)
+    with start(tmp_path, 2, **changes) as process:
+        try:
+            text, _ = process.communicate(timeout=240)
+        finally:
+            process.kill()  # where they wait for one another
     assert process.returncode == 0, text
     assert [row["step"] for row in rows(tmp_path)] == [1, 2]
     assert all("loss" in row for row in rows(tmp_path))
