@@ -3,7 +3,7 @@
 import re
 import sqlite3
 from contextlib import closing
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
                 source.backup(copy)
             if _dangling(copy) is None:
                 return None
-            copy.text_factory = lambda raw: raw.decode("utf-8", "replace")  # of names: values are never read here
+            copy.text_factory = partial(str, encoding="utf-8", errors="replace")  # of names: values are never read here
             copy.execute("PRAGMA temp_store = MEMORY")
             names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
             tables = [str(name) for (name,) in copy.execute(names).fetchall()]
