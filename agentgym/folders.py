@@ -1,11 +1,18 @@
 """Folders that runs write to: held by one writer at a time, files in them whole or not there."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from agentgym.errors import BadConfig
+
+
+def cache(name: str) -> Path:
+    """Return the folder for what can be computed again: below AGENTGYM_CACHE, or in the user's cache; it may not exist."""
+    base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
+    return Path(base) / name
 
 
 @contextmanager

@@ -4,8 +4,9 @@
     python benchmarks/parity.py --games 60 --out parity.json
 
 The genuine engine is installed into a separate environment. Games are generated houses, exported with the domain and
-grammar of the installed ALFWorld, a third in the words of the older generation, two in five made as untidy as genuine files.
-In each: random and invalid commands, then the oracle from there to the end, then a few commands more.
+grammar of the installed ALFWorld: a third as it writes them today, a third in the words of the older generation, a third
+as `patch_tw-pddl.py` makes new ones of those (data of 2.1.2 and later); two in five as untidy as genuine files.
+In each: `help`, random and invalid commands, then the oracle from there to the end, then a few commands more.
 """
 
 import argparse
@@ -225,7 +226,7 @@ class Match:
 
     def play(self) -> Report:
         self.reset()
-        for command in errands(self.env):
+        for command in ("help", *errands(self.env)):
             self.step(command)
         played = 0
         while played < self.options.commands:

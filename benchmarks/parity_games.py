@@ -1,4 +1,4 @@
-"""Writes the games that parity.py plays: generated houses of several sizes, in both generations, tidy and not."""
+"""Writes the games that parity.py plays: generated houses of several sizes, in all three forms of files, tidy and not."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import agentgym
 from agentgym.envs.household.catalog import SLICEABLE, TASK_TYPES
-from agentgym.envs.household.export import export_game, old_generation
+from agentgym.envs.household.export import export_game, old_generation, patched_generation
 
 SIZES = {"full": {"preset": "full"}, "easy": {"preset": "easy", "together": 0.3}, "middle": {"together": 0.3}}
 
@@ -23,7 +23,7 @@ def genuine_texts(python: Path) -> tuple[str, str]:
 def export_games(python: Path, folder: Path, count: int, full_size: int, seed: int) -> list[tuple[Path, bool]]:
     """Write games over the six types; return their paths and whether each is full-size (`full_size` 0: a sixth)."""
     texts = genuine_texts(python)
-    older = old_generation(*texts)
+    forms = {"new": texts, "old": old_generation(*texts), "patched": patched_generation(*texts)}
     full = min(full_size or max(2, count // 6), count)
     paths: list[tuple[Path, bool]] = []
     for number in range(count):
@@ -33,9 +33,9 @@ def export_games(python: Path, folder: Path, count: int, full_size: int, seed: i
         split = ("train", "valid_seen", "valid_unseen")[number % 3]
         candidates = [world.numbered(1000 * seed + number + 100_000 * more, split) for more in range(30)]
         task = next((task for task in candidates if number % 2 == 0 and can_slice(task)), candidates[0])
-        old, rough = number // 2 % 3 == 1, number % 5 in (1, 3)
-        name = f"{number:02}-{size}-{'old' if old else 'new'}-{'rough' if rough else 'tidy'}-{kind}"
-        path = export_game(task, folder / name, *(older if old else texts))
+        form, rough = tuple(forms)[number // 2 % 3], number % 5 in (1, 3)
+        name = f"{number:02}-{size}-{form}-{'rough' if rough else 'tidy'}-{kind}"
+        path = export_game(task, folder / name, *forms[form])
         if rough:
             roughen(path, random.Random(f"{seed} {number}"))
         paths.append((path, size == "full"))

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,15 +14,12 @@ from agentgym.core import Task
 from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.envs.household.game import Game, build_game
 from agentgym.envs.household.goals import read_goal
+from agentgym.envs.household.grammar import read_grammar
+from agentgym.envs.household.index import FILE, read_index
 from agentgym.envs.household.problem import read_problem
-from agentgym.envs.household.text import read_grammar
 from agentgym.envs.household.world import HouseWorld
 from agentgym.errors import BadConfig, BadData, unknown
 
-FILE = "game.tw-pddl"
-_TYPE = re.compile(rb'"task_type"\s*:\s*"([^"\\]*)"')
-_SOLVABLE = re.compile(rb'"solvable"\s*:\s*(true|false|null)')  # inside the texts of the file, quotes are escaped
-_SENTENCE = re.compile(rb'Your task is to: ([^"\\]*)')
 _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.household.export"
 
 
@@ -55,13 +51,20 @@ def parse_game(content: bytes, where: str) -> Game:
 class ALFWorld(HouseWorld):
     """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
 
-    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it; a file alone is split `train`.
+    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases;
+    a file alone is split `train`.
     """
 
-    splits: Mapping[str, float] = MappingProxyType({"train": 0.0, "valid_seen": 0.0, "valid_unseen": 0.0})
+    splits: Mapping[str, float] = MappingProxyType(
+        dict.fromkeys(("train", "valid_seen", "valid_unseen", "valid_train"), 0.0)
+    )
     settings: ClassVar[tuple[str, ...]] = ("data", "types")
     data: str | Path = ""
-    """Path of a game file or of a data folder; by default `alfworld` below the folder AGENTGYM_DATA names."""
+    """Path of a game file or of a data folder, `~` and `$NAME` expanded.
+
+    By default the first that exists of `$AGENTGYM_DATA/alfworld`, `$ALFWORLD_DATA` and `~/.cache/alfworld`, where
+    `alfworld-download` puts it.
+    """
     types: tuple[str, ...] = TASK_TYPES
     """Task types that are used, by name or by their published number."""
 
@@ -72,16 +75,24 @@ class ALFWorld(HouseWorld):
         self._lists: dict[str, list[Task]] = {}
         self.root = self._find_data()
         self._tasks_of(self.split)
+        if not (self.root / "valid_train").is_dir():
+            self.splits = {split: share for split, share in self.splits.items() if split != "valid_train"}
 
     def _find_data(self) -> Path:
         """Return the file or the folder above the splits."""
-        home = os.environ.get("AGENTGYM_DATA")
-        if not self.data and not home:
-            raise BadConfig(f"ALFWorld needs data=PATH (a {FILE} file or a data folder) or AGENTGYM_DATA: {_GAMES}")
-        path = Path(self.data).expanduser() if self.data else Path(cast("str", home)) / "alfworld"
-        if not path.exists():
+        if self.data:
+            places = [Path(os.path.expandvars(self.data)).expanduser()]
+        else:
+            home, genuine = os.environ.get("AGENTGYM_DATA"), os.environ.get("ALFWORLD_DATA")
+            places = [Path(home) / "alfworld"] if home else []
+            places += [Path(os.path.expandvars(genuine)).expanduser()] if genuine else []
+            places.append(Path("~/.cache/alfworld").expanduser())
+        path = next((place for place in places if place.exists()), None)
+        if path is None:
+            looked = ", ".join(map(str, places))
             raise BadConfig(
-                f"data of ALFWorld: {path} does not exist; expected a {FILE} file or a data folder, with {_GAMES}"
+                f"data of ALFWorld: {looked} does not exist; expected a {FILE} file or a data folder, with {_GAMES}. "
+                "Name it with data=PATH, or in AGENTGYM_DATA (the folder above `alfworld`) or ALFWORLD_DATA"
             )
         inside = path / "json_2.1.1"
         return inside if inside.is_dir() else path
@@ -102,29 +113,15 @@ class ALFWorld(HouseWorld):
             found = sorted(child.name for child in self.root.iterdir() if child.is_dir())[:8]
             raise BadData(f"{self.root}: no folder {split!r}; expected train, valid_seen, valid_unseen, found {found}")
         tasks: list[Task] = []
-        for place, _, files in os.walk(folder):
-            if "traj_data.json" in files and FILE in files and "movable" not in place and "Sliced" not in place:
-                tasks += self._folder_task(Path(place), split)
+        for entry in read_index(folder):
+            if entry.solvable and entry.type in self.types:
+                id = f"{split}/{entry.place}"
+                tasks.append(Task(entry.instruction, {"type": entry.type, "file": f"{id}/{FILE}"}, id, split))
         if not tasks:
             raise BadData(
                 f"{folder}: no game of the types {list(self.types)}; expected folders with {FILE} and traj_data.json"
             )
         return sorted(tasks, key=lambda task: task.id)
-
-    def _folder_task(self, folder: Path, split: str) -> list[Task]:
-        """Return the task of a folder, or nothing where it is not to be used; only what decides that is read."""
-        path = folder / "traj_data.json"
-        found = _TYPE.search(path.read_bytes())
-        if found is None:
-            raise BadData(f'{path}: no "task_type"; expected the description of an ALFRED trajectory')
-        kind, content = found[1].decode(), (folder / FILE).read_bytes()
-        solvable = _SOLVABLE.search(content)
-        if kind not in self.types or solvable is None or solvable[1] != b"true":
-            return []
-        words = _SENTENCE.search(content)
-        instruction = words[1].decode().removesuffix(".") if words else ""
-        id = folder.relative_to(self.root).as_posix()
-        return [Task(instruction, {"type": kind, "file": f"{id}/{FILE}"}, id, split)]
 
     def _lone_task(self) -> Task:
         """Return the task of a game file that stands alone."""

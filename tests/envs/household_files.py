@@ -9,12 +9,13 @@ DOMAIN = """
 (:action help :parameters (?a - agent)))
 """
 GRAMMAR = r'''
-grammar :: """ { "intro": [{"rhs": "#task#"}],
+grammar :: """ {
   "task": [ { "rhs": "Your task is to: TASK." } ],
   "GotoLocation.feedback": [ { "rhs": "You arrive at {r.name}. #examineReceptacle.feedback#" } ],
   "PutObject.feedback": [ { "rhs": "You move the {o.name} to the {r.name}." } ] } """;
 action PutObject { template :: "move {o} to {r}"; feedback :: "#PutObject.feedback#"; }
-action help { template :: "help"; grammar :: """ {"help.feedback": [ { "rhs": "\nAvailable commands:\n  look\n" } ]} """; }
+action help { template :: "help"; feedback :: "#help.feedback#";
+  grammar :: """ {"help.feedback": [ { "rhs": "\nAvailable commands:\n  look\n" } ]} """; }
 '''
 OLD_GRAMMAR = (
     GRAMMAR.replace("You arrive at {r.name}", "You arrive at {lend.name}")

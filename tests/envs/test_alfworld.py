@@ -1,9 +1,12 @@
 """Game files and data folders: what is read, what is left out, what is said of what is broken."""
 
 import json
+import os
 import random
+import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,8 @@ from household_files import DOMAIN, GRAMMAR, OLD_GRAMMAR, PROBLEM, game_text, wr
 import agentgym
 from agentgym.envs.alfworld import ALFWorld, parse_game
 from agentgym.envs.household import Household
-from agentgym.envs.household.export import export_game, old_generation
+from agentgym.envs.household.export import export_game, old_generation, patched_generation
+from agentgym.envs.household.text import HELP
 from agentgym.errors import BadConfig, BadData, UnknownName
 
 
@@ -61,8 +65,89 @@ def test_a_folder_can_be_named_by_the_environment(data: Path, monkeypatch: pytes
     monkeypatch.setenv("AGENTGYM_DATA", str(data))
     assert ALFWorld().tasks(3)
     monkeypatch.delenv("AGENTGYM_DATA")
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(data / "nobody"))
     with pytest.raises(BadConfig, match="data=PATH"):
         ALFWorld()
+
+
+def test_where_the_published_tools_put_the_data_it_is_found(data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("AGENTGYM_DATA", raising=False)
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(data / "nobody"))
+    with pytest.raises(BadConfig, match=r"nobody/.cache/alfworld does not exist.*ALFWORLD_DATA"):
+        ALFWorld()
+    monkeypatch.setenv("HOME", str(data))
+    (data / ".cache").mkdir()
+    (data / ".cache/alfworld").symlink_to(data)
+    assert ALFWorld().tasks(3)
+    monkeypatch.setenv("PLACE", str(data))
+    monkeypatch.setenv("ALFWORLD_DATA", "$PLACE")
+    (data / ".cache/alfworld").unlink()
+    assert ALFWorld().tasks(3) == ALFWorld(data="$PLACE/json_2.1.1").tasks(3) == ALFWorld(data="~").tasks(3)
+    monkeypatch.setenv("AGENTGYM_DATA", str(data / "nowhere"))
+    assert ALFWorld().tasks(3)
+
+
+def test_valid_train_is_a_split_where_it_is_there(data: Path):
+    with pytest.raises(BadData, match="no folder 'valid_train'"):
+        ALFWorld(data=data, split="valid_train")
+    assert list(ALFWorld(data=data).splits) == ["train", "valid_seen", "valid_unseen"]
+    write_game(data / "json_2.1.1/valid_train/pick/trial")
+    env = ALFWorld(data=data, split="valid_train")
+    assert [task.id for task in env.tasks(1)] == ["valid_train/pick/trial"] and "valid_train" in env.splits
+
+
+@pytest.mark.parametrize("text", ['{"task_type": "pick_and', '{"task_type": 3}', "[]", '{"type": "x"}', "\x00"])
+def test_a_broken_annotation_is_named(data: Path, text: str):
+    path = data / "json_2.1.1/train/other/trial/traj_data.json"
+    path.write_text(text)
+    with pytest.raises(BadData, match=r"other/trial/traj_data.json: .*expected the description of an ALFRED traj"):
+        ALFWorld(data=data)
+
+
+def test_the_list_of_games_is_kept_and_only_what_changed_is_read_again(data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(data / "kept"))
+    read: list[str] = []
+
+    def counted(path: Path) -> bytes:
+        if path.name in ("game.tw-pddl", "traj_data.json"):
+            read.append(path.parent.parent.name)
+        return path.open("rb").read()
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    before = ALFWorld(data=data).up_to(9)
+    assert len(read) == 2 * 6 and ALFWorld(data=data).up_to(9) == before and len(read) == 2 * 6
+    write_game(data / "json_2.1.1/train/added/trial")
+    changed = data / "json_2.1.1/train/other/trial/traj_data.json"
+    changed.write_text(json.dumps({"task_type": "pick_heat_then_place_in_recep"}))
+    del read[:]
+    after = ALFWorld(data=data).up_to(9)
+    assert sorted(read) == ["added", "added", "other", "other"] and len(after) == len(before) + 1
+    assert after[1].data["type"] == "pick_heat_then_place_in_recep"
+    (kept,) = (data / "kept").rglob("*.json")
+    games = ('{"format": 1, "folders": {"": []}, "games": [[1]]}', '{"format": 0, "games": []}', '{"format": 1, "games": 3}')
+    for broken in ("{", '{"format": 1}', "\udcff", *games):
+        kept.write_text(broken, errors="surrogateescape")
+        assert ALFWorld(data=data).up_to(9) == after, broken
+    shutil.rmtree(data / "kept")
+    (data / "kept").write_text("a file where a folder is wanted")
+    assert ALFWorld(data=data).up_to(9) == after
+
+
+def test_a_list_of_folders_that_have_not_changed_is_not_walked_again(data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(data / "kept"))
+    for place in [data / "json_2.1.1/train", *(data / "json_2.1.1/train").rglob("*")]:
+        os.utime(place, (1_700_000_000, 1_700_000_000))
+    walks: list[str] = []
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda path: walks.append(path) or walk(path))
+    tasks = ALFWorld(data=data).up_to(9)
+    assert ALFWorld(data=data).up_to(9) == tasks and len(walks) == 1
+    write_game(data / "json_2.1.1/train/half/new_trial")
+    assert len(ALFWorld(data=data).up_to(9)) == len(tasks) + 1 and len(walks) == 2
+    shutil.rmtree(data / "json_2.1.1/train/half/new_trial")
+    assert ALFWorld(data=data).up_to(9) == tasks
 
 
 def test_wrong_folders(data: Path):
@@ -110,7 +195,30 @@ def _lone(text: str, name: str) -> ALFWorld:
         ("[1]", "a JSON list"),
         ("{}", "no text under 'pddl_domain'"),
         (game_text(grammar="grammar"), "no rule 'task'"),
-        (game_text(grammar=GRAMMAR.replace("PutObject {", "Put {")), "no known action PutObject"),
+        (
+            game_text(grammar=GRAMMAR.replace("PutObject {", "Put {")),
+            "the grammar's action put is none that this engine plays",
+        ),
+        (
+            game_text(grammar=GRAMMAR.replace('template :: "move {o} to {r}"', 'template :: "{r} gets {o}"')),
+            "action PutObject",
+        ),
+        (game_text(grammar=GRAMMAR.replace("You arrive at", "You stand at")), "rule GotoLocation.feedback.*You stand at"),
+        (
+            game_text(grammar=GRAMMAR.replace("You move the {o.name} to the", "You move {o.name} to [{r.name}]")),
+            "PutObject.feedback",
+        ),
+        (game_text(grammar=GRAMMAR.replace('"task"', '"list_separator": [{"rhs": "; "}], "task"')), "rule list_separator"),
+        (
+            game_text(
+                grammar=GRAMMAR + 'action OpenObject { template :: "unlock {r}"; feedback :: "#OpenObject.feedback#"; }'
+            ),
+            "unlock",
+        ),
+        (game_text(grammar=GRAMMAR + 'action dance { template :: "dance"; feedback :: "You dance."; }'), "action dance"),
+        (game_text(grammar=GRAMMAR + "and more"), "text is none .*'and more'"),
+        (game_text(grammar=GRAMMAR.replace('"PutObject.feedback": [', '"PutObject.feedback": ')), "no JSON object"),
+        (game_text(grammar=GRAMMAR + 'action help { template :: "help"; feedback :: "{o.name}"; }'), "action help"),
         (game_text(problem=PROBLEM.replace("(:init", "(:start")), r"no \(:init …\) section"),
         (game_text(problem=PROBLEM[:-60]), "never closed"),
         (
@@ -150,6 +258,32 @@ def test_both_generations_by_the_known_patch():
     )
     with pytest.raises(BadData, match="of ALFWorld"):
         old_generation(domain, grammar)
+
+
+INLINE = (
+    GRAMMAR.partition("action help")[0]
+    + 'action help {\n    template :: "help";\n    feedback :: "\nAvailable:\n  look\n";\n}\n'
+)
+
+
+def test_help_is_answered_where_its_answer_stands_in_the_action() -> None:
+    """So ALFWorld's patch_tw-pddl.py writes it: data of release 2.1.2 and later."""
+    env = _lone(game_text(grammar=INLINE), "inline")
+    assert "help" in env.admissible()
+    text, _, _, _, info = env.step("help")
+    assert text == "Available:\n  look\n" and info["valid"]
+
+
+def test_the_patched_form_is_the_new_one_but_for_where_help_stands() -> None:
+    domain, grammar = (
+        DOMAIN.replace("(:action help :parameters (?a - agent))", "(:action help\n :parameters (?a - agent)\n)\n"),
+        GRAMMAR,
+    )
+    patched = patched_generation(domain, grammar)
+    assert 'feedback :: "\nAvailable commands:\n  look:  ' in patched[1] and "help.feedback" not in patched[1]
+    assert patched[0].count("(:action help") == 1
+    dialect = parse_game(game_text(*patched).encode(), "a").dialect
+    assert dialect == replace(parse_game(game_text(domain, grammar).encode(), "b").dialect, help=HELP)
 
 
 def test_an_exported_house_plays_like_the_generated_one(tmp_path: Path):
@@ -194,6 +328,17 @@ def test_light_is_looked_at_in_both_known_wordings(place: str):
     assert plan == ["go to shelf 2", "take book 2 from shelf 2", "go to drawer 1", "use desklamp 1"]
     for command in plan:
         reward = env.step(command)[1]
+    assert reward == 1
+
+
+def test_the_oracle_ends_at_the_win_of_an_object_in_two_receptacles() -> None:
+    """An apple in the fridge and on the shelf at once: taken from one and cooled it counts where it still lies."""
+    problem = PROBLEM.replace("(cleanable Apple_bar_1)", "(inReceptacle Apple_bar_1 Shelf_bar_1)")
+    env = _lone(game_text(problem=problem), "twice")
+    plan = list(env.oracle())
+    for number, command in enumerate(plan, 1):
+        _, reward, terminated, _, info = env.step(command)
+        assert info["valid"] and terminated == (number == len(plan)), (number, plan)
     assert reward == 1
 
 

@@ -12,6 +12,7 @@ from agentgym.envs.household.houses import goal_of, make_problem
 from agentgym.envs.household.play import Play
 from agentgym.envs.household.problem import Problem
 from agentgym.envs.household.solve import solve
+from agentgym.envs.household.text import HELP
 from agentgym.envs.household.world import generated_game
 from agentgym.errors import BadData
 
@@ -29,6 +30,21 @@ def old_generation(domain: str, grammar: str) -> tuple[str, str]:
             raise BadData(f"the grammar has no {new!r}; expected alfred.twl2 of ALFWorld 0.4")
         grammar = grammar.replace(new, old)
     return _without_block(domain, "(:action help", "(", ")"), _without_block(grammar, "action help", "{", "}")
+
+
+def patched_generation(domain: str, grammar: str) -> tuple[str, str]:
+    """Return domain and grammar as ALFWorld's `patch_tw-pddl.py` makes them of games of 0.2: data of 2.1.2 and later.
+
+    The words are new, and `help` stands at the end of both, its answer in the action itself, with real line breaks.
+    """
+    start = domain.index("(:action help")
+    action = domain[start : domain.index("\n)", start) + 3]
+    domain, grammar = old_generation(domain, grammar)
+    for new, old in _OLD_WORDS:
+        grammar = grammar.replace(old, new)
+    before, _, after = domain.rpartition(")")
+    grammar += f'\n\naction help {{\n    template :: "help";\n    feedback :: "\n{HELP}";\n}}\n'
+    return f"{before}{action}){after}", grammar
 
 
 def _without_block(text: str, head: str, opening: str, closing: str) -> str:

@@ -52,7 +52,18 @@ class _Walk:
 def solve(play: Play) -> list[str]:
     """Return commands that reach the goal from the present state; empty where none can."""
     plans = _light_plans(play) if play.game.goal.lamp else _place_plans(play)
-    return min(plans, key=len, default=list[str]())
+    return _until_won(play, min(plans, key=len, default=list[str]()))
+
+
+def _until_won(play: Play, commands: list[str]) -> list[str]:
+    """Cut a plan at its win: an object that lies in two receptacles may count before the plan has put it down."""
+    copy = Play(play.game)
+    copy.load(play.save())
+    for number, command in enumerate(commands, 1):
+        copy.act(command)
+        if copy.won():
+            return commands[:number]
+    return commands
 
 
 def _sources(play: Play) -> list[tuple[int, int]]:

@@ -1,12 +1,7 @@
 """The words of the engine: one dialect per generation of game files, and how lists are written."""
 
-import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-from agentgym.errors import BadData
 
 NOTHING_HAPPENS = "Nothing happens."
 WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
@@ -49,43 +44,6 @@ NEW = Dialect()
 """Games made by ALFWorld 0.4 and later."""
 OLD = Dialect(("put ", " in/on "), ("You put the ", " in/on the "), arrive_at_location=True, help=None)
 """Games published with ALFWorld 0.2 and 0.3."""
-
-_PUT_COMMAND = re.compile(r'action\s+PutObject\s*\{\s*template\s*::\s*"([^"{]*)\{o\}([^"{]*)\{r\}"', re.I)
-_PUT_TEXT = re.compile(r'"PutObject\.feedback"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*"([^"{]*)\{o\.name\}([^"{]*)\{r\.name\}\."', re.I)
-_ARRIVE = re.compile(r'"GotoLocation\.feedback"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*"You arrive at \{(lend|r)\.name\}\. ', re.I)
-_HELP = re.compile(r'"help\.feedback"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")', re.I)
-_TASK = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")')
-
-
-@lru_cache(maxsize=16)
-def _read_dialect(domain: str, rules: str) -> Dialect:
-    command, text, arrive = _PUT_COMMAND.search(rules), _PUT_TEXT.search(rules), _ARRIVE.search(rules)
-    for found, what in ((command, "action PutObject"), (text, "PutObject.feedback"), (arrive, "GotoLocation.feedback")):
-        if found is None:
-            raise BadData(f"the grammar has no known {what}; expected ALFWorld's alfred.twl2, 0.2 to 0.4")
-    assert command and text and arrive
-    domain = re.sub(r";[^\n]*", "", domain).lower()
-    help_text = _HELP.search(rules)
-    has_help = help_text is not None and re.search(r"\(:action\s+help\b", domain) is not None
-    return Dialect(
-        put=(command[1], command[2]),
-        put_text=(text[1], text[2]),
-        arrive_at_location=arrive[1].lower() == "lend",
-        help=str(json.loads(help_text[1])).lstrip("\n") if has_help and help_text else None,
-        examine_visible=re.search(r"\?l\s*-\s*location\s*,", domain) is None,
-    )
-
-
-def read_grammar(domain: str, grammar: str, where: str = "game") -> tuple[Dialect, str]:
-    """Return the dialect of a game and its goal sentence, read from the embedded domain and grammar."""
-    task = _TASK.search(grammar)
-    if task is None:
-        raise BadData(f"{where}: the grammar has no rule 'task'; expected the line `Your task is to: …`")
-    rest = grammar[: task.start()] + grammar[task.end() :]  # the same in every game of a generation
-    try:
-        return _read_dialect(domain, rest), str(json.loads(task[1]))
-    except BadData as error:
-        raise BadData(f"{where}: {error}") from None
 
 
 def write_list(names: Sequence[str]) -> str:

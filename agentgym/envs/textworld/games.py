@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
+from agentgym.folders import cache
 
 T = TypeVar("T")
 
@@ -118,8 +119,7 @@ def content(game: Any) -> str:
 
 def folder() -> Path:
     """Return where compiled games are kept: AGENTGYM_CACHE, or the user's cache."""
-    base = os.environ.get("AGENTGYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym"
-    return Path(base) / "textworld"
+    return cache("textworld")
 
 
 def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[Any, Path], T]) -> T:
