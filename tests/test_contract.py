@@ -60,7 +60,7 @@ LONG = {
 
 def options(id, request):
     if id in ("rlvr/MiniWoB-v0", "rlvr/Web-v0"):
-        pytest.skip("it plays in a browser: tests/browser/test_contract_*.py hold it to the contract")
+        pytest.skip("it plays in a browser: tests/browser/test_contract_browser.py holds it to the contract")
     if id in JAILED and missing():
         pytest.skip(missing())
     if id == "rlvr/ReasoningGym-v0":

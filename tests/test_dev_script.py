@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
     own = ("test-vllm", "test-clients", "test-docker", "test-reasoning-gym")
-    for command in ("train", "test", "check", "parity", *own, "full", "help"):
+    for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):
         assert f"\n  {command} " in done.stdout
 
 
@@ -97,3 +98,70 @@ def test_shellcheck_finds_nothing() -> None:
         pytest.skip("no shellcheck here")
     done = subprocess.run(["shellcheck", "dev", ".ci/run"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A path like that of a bare Debian: its programs, without those that the tests lean on, and an apt-get that tells."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "env", "cat", "dirname", "id", "sed", "git"):
+        (folder / name).symlink_to(shutil.which(name))
+    program(folder / "apt-get", 'echo "apt-get $*" >&2; case "$*" in *chromium*) exit 100 ;; esac')
+    return folder
+
+
+def program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_root_gets_the_programs_that_tests_lean_on_one_by_one(checkout: Path, bare: Path) -> None:
+    program_id = bare / "id"
+    program_id.unlink()
+    program(program_id, "echo 0")
+    done = dev(checkout, "system", PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="")
+    assert done.returncode == 0, done.stderr
+    asked = [line for line in done.stderr.splitlines() if line.startswith("apt-get")]
+    install = "apt-get -qq install -y --no-install-recommends"
+    assert asked == ["apt-get -qq update", *(f"{install} {p}" for p in ("bubblewrap", "default-jre-headless", "chromium"))]
+    assert "apt-get could not install chromium" in done.stderr
+
+
+def test_a_user_without_root_is_told_once_what_is_skipped(checkout: Path, bare: Path) -> None:
+    (bare / "id").unlink()
+    program(bare / "id", "echo 1000")
+    script = (checkout / "dev").read_text()
+    (checkout / "dev").write_text(script[: script.index("command=${1:-help}")] + "system; skipped\n")
+    done = dev(checkout, PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="")
+    assert done.returncode == 0 and "apt-get -qq" not in done.stderr
+    missing = "bubblewrap default-jre-headless chromium"
+    assert done.stderr == (
+        f"dev: tests skipped, for these packages are not here: {missing}. To run them:  sudo apt-get install -y {missing}\n"
+    )
+    for name in ("bwrap", "java", "google-chrome"):  # whatever provides them
+        program(bare / name, "true")
+    assert dev(checkout, PATH=str(bare), HOME=str(checkout), AGENTGYM_CHROMIUM="").stderr == ""
+
+
+def test_ci_installs_by_the_same_function() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    assert 'step "system packages" 300 ./dev system' in script and "apt-get" not in script
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "worksteal")], ids=["one", "two"])
+def test_pytest_says_why_tests_were_skipped_and_what_is_left_to_full(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: x\n")
+    (tmp_path / "test_a.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.skip(reason='no browser')\n@pytest.mark.parametrize('n', [1, 2])\ndef test_s(n): ...\n"
+        "@pytest.mark.slow\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_slow(n): ...\ndef test_ok(): ...\n"
+    )
+    (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such', reason='no such package')\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *processes]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " skipped: 3 " in done.stdout
+    assert "\n   2 no browser: test_a.py\n" in done.stdout and "\n   1 no such package: test_b.py\n" in done.stdout
+    assert " left to ./dev full: 3 slow tests in 1 files " in done.stdout and "\ntest_a.py (3)\n" in done.stdout

@@ -49,13 +49,13 @@ TROUBLES: list[tuple[Any, str]] = [
     ("no http", "a broken connection"),
     ("bad zip", "a broken connection"),
     ("huge", "an answer above 64 MiB"),
-    ("silent", "no answer in 0.4 s"),
-    ("drip", "no answer in 0.4 s"),
+    ("silent", "no answer in 2 s"),
+    ("drip", "no answer in 2 s"),
 ]
 
 
 def chat(url: str, **options: Any) -> OpenAIChatEngine:
-    return OpenAIChatEngine(f"{url}#m", **{"backoff": 0.01, "timeout": 0.4, **options})
+    return OpenAIChatEngine(f"{url}#m", **{"backoff": 0.01, "timeout": 60.0, **options})
 
 
 def one(engine: OpenAIChatEngine) -> Completion:
@@ -65,14 +65,14 @@ def one(engine: OpenAIChatEngine) -> Completion:
 @pytest.mark.parametrize(("trouble", "kind"), TROUBLES, ids=[f"{n} {kind}" for n, (_, kind) in enumerate(TROUBLES)])
 def test_each_trouble_is_counted_under_its_name_and_asked_again(trouble: Any, kind: str) -> None:
     with loopback.faulty([trouble], then=GOOD) as (server, url):
-        engine = chat(url, timeout=0.4 if "0.4" in kind else 20.0)
+        engine = chat(url, timeout=2.0 if "no answer" in kind else 60.0)
         assert one(engine).text == "7"
     assert engine.met == {kind: 1} and server.asked == 2
 
 
 def evaluation(url: str, out: Path, *flags: str) -> list[str]:
     command = ["eval", "guessnumber", "--model", f"chat:{url}#m", "--prompt", "bare", "--tasks", "6", "--attempts", "4"]
-    command += ["--engine.backoff", "0.01", "--engine.timeout", "0.4", "--concurrency", "8", "--out", str(out)]
+    command += ["--engine.backoff", "0.01", "--engine.timeout", "60", "--concurrency", "8", "--out", str(out)]
     return [*command, *flags]
 
 
@@ -83,18 +83,26 @@ def once(out: Path) -> list[agentgym.Episode]:
     return episodes
 
 
-def test_an_evaluation_beside_a_random_server_ends_complete_and_says_what_it_met(
+def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it_met(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Forty troubles one after the other, whoever meets them.
+
+    Two fail a request, two failed requests an episode, which is tried twice: no more than ten end as faults, and no fewer
+    than four, since each of the eight under way when the troubles end has met three at the most.
+    """
     rng = random.Random(0)
-    script = [rng.choice(TROUBLES)[0] if rng.random() < 0.25 else GOOD for _ in range(300)]
+    quick = [pair for pair in TROUBLES if pair[0] not in ("huge", "silent", "drip")]
+    troubles = [*quick, *(rng.choice(quick) for _ in range(40 - len(quick)))]
+    rng.shuffle(troubles)
     out = tmp_path / "e"
-    with loopback.faulty([answer for answer in script if answer != "huge"], then=GOOD) as (server, url):
+    with loopback.faulty([GOOD] * 8 + [answer for answer, _ in troubles], then=GOOD) as (server, url):
         assert main(evaluation(url, out, "--engine.retries", "1")) == 0
         faults = sum(episode.fault for episode in once(out))
         shown, summary = capsys.readouterr().out, json.loads((out / "summary.json").read_text())
-        assert 0 < faults < 24 and summary["success"]["faults"] == faults and summary["success"]["episodes"] == 24 - faults
-        assert sum(summary["met"].values()) > 20 and {"status 429", "not JSON", "a cut answer"} <= set(summary["met"])
+        assert 4 <= faults <= 10
+        assert summary["success"]["faults"] == faults and summary["success"]["episodes"] == 24 - faults
+        assert summary["met"] == collections.Counter(kind for _, kind in troubles)
         met = ", ".join(f"{n} x {kind}" for kind, n in summary["met"].items())
         assert f"met on the way: {met}\n" in shown
         assert f"{faults} faults, left out of the rates" in shown
@@ -102,7 +110,7 @@ def test_an_evaluation_beside_a_random_server_ends_complete_and_says_what_it_met
         assert main(evaluation(url, out, "--engine.retries", "3", "--retry-faults")) == 0
     assert not any(episode.fault for episode in once(out))
     again = json.loads((out / "summary.json").read_text())["met"]
-    assert again == {**summary["met"], "status 500": summary["met"].get("status 500", 0) + 2}
+    assert again == {**summary["met"], "status 500": summary["met"]["status 500"] + 2}
     sessions = json.loads((out / "manifest.json").read_text())["sessions"]
     assert [session["met"] for session in sessions] == [summary["met"], {"status 500": 2}]
 
@@ -116,7 +124,9 @@ def test_a_server_that_never_answers_well_leaves_only_faults(tmp_path: Path, cap
 
 def test_a_server_that_never_answers_at_all_ends_the_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with loopback.faulty([], then="silent") as (server, url):
-        assert main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24")) == 2
+        assert (
+            main(evaluation(url, tmp_path, "--engine.retries", "1", "--concurrency", "24", "--engine.timeout", "0.4")) == 2
+        )
         assert server.asked <= 2 * 24  # nobody goes on after the first who has tried for the last time
     assert f"2 attempts: no answer in 0.4 s, no answer in 0.4 s. {url} never answered anything" in capsys.readouterr().err
 
@@ -159,7 +169,7 @@ def test_what_no_request_would_escape_stops_the_run_with_one_sentence(
 @pytest.mark.parametrize("status", [400, 403, 404, 413])
 def test_a_refusal_of_one_request_is_the_fault_of_one_episode(status: int, tmp_path: Path) -> None:
     with loopback.faulty([GOOD] * 30 + [status, status], then=GOOD) as (_, url):
-        assert main(evaluation(url, tmp_path, "--engine.timeout", "20")) == 0
+        assert main(evaluation(url, tmp_path)) == 0
     once(tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text())["met"] == {f"status {status}": 2}
 
@@ -186,7 +196,7 @@ def test_one_429_makes_all_wait_and_afterwards_they_come_in_smaller_numbers() ->
         engine = chat(url, timeout=20.0)
         assert len(together(engine, 12)) == 12
         gaps = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
-        assert sum(gap > 0.4 for gap in gaps) == 1, gaps
+        assert any(gap > 0.4 for gap in gaps), gaps  # a busy machine may make more of them
         assert server.asked == 24 and engine.met == {"status 429": 12}
         (only,) = engine.servers.servers
         assert 6 < only.room < 9  # six, and a place more for each six good answers
