@@ -8,13 +8,14 @@ import swe_files
 from agentgym.contract import check
 from agentgym.envs.swe import SWE
 from agentgym.envs.swe.shown import SUBMITTED, command_output, no_match, places, shown_output
-from agentgym.envs.swe.world import GRADING, _importable, first_change
+from agentgym.envs.swe.world import GRADING, first_change
 from agentgym.errors import BadConfig, BadData
 from agentgym.sandbox.protocol import Limits, Result
 from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import read
 from agentgym.tasks.swe import source as sources
 from agentgym.tasks.swe.source import tree_of
+from agentgym.tasks.swe.suite import importable
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +347,7 @@ def test_the_bug_is_put_back_by_its_edits(data):
 
 
 def test_no_jail_has_a_package_that_comes_with_agentgym():
-    names = {name for repository in sources.embedded() for name in _importable(tree_of(f"package:{repository}"))}
+    names = {name for repository in sources.embedded() for name in importable(tree_of(f"package:{repository}"))}
     assert len(names) >= 8
     look = f"import importlib.util as u; print([name for name in {sorted(names)} if u.find_spec(name)])"
     jail = take(packages=GRADING)
