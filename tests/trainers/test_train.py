@@ -216,7 +216,7 @@ def test_bad_configurations_are_explained(tmp_path):
         train(small(tmp_path / "r2", credit_options={"gama": 1.0}))
     with pytest.raises(UnknownName, match="Did you mean 'valid'"):
         train(small(tmp_path / "r2", valid_split="vald"))
-    with pytest.raises(BadConfig, match="none: no model's configuration"):
+    with pytest.raises(BadConfig, match="none is not there"):
         train(small(tmp_path / "r2", model=str(tmp_path / "none")))
     assert not (tmp_path / "r1").exists() and not (tmp_path / "r2").exists()  # free for the corrected command
     with pytest.raises(BadConfig, match="group_size"):

@@ -1,0 +1,75 @@
+"""Plans for GPUs that are not here: their memory, published shapes, rows in a stand-in's tokens, durations in words."""
+
+import json
+
+import pytest
+
+from agentgym.cli import main
+from agentgym.cli.plan import in_words
+from agentgym.cli.train_screen import fitted, step_cells
+from agentgym.errors import BadConfig
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.memory import named
+from agentgym.trainers.plan import parameters, read_architecture
+from agentgym.trainers.stand_in import stand_in
+
+
+def test_gpus_by_name():
+    one, two = named("80GB"), named("2 x 24 gb")
+    assert (one.device, one.devices, one.elsewhere, one.total) == ("cuda", 1, True, int(80 * 2**30 * 63 / 64))
+    assert (two.devices, two.total - two.free) == (2, 2**29)
+    for words in ("80", "GB", "0GB", "x80GB", "80TB", "0x80GB", "-80GB", "1e3GB"):
+        with pytest.raises(BadConfig, match="expected the size of a GPU"):
+            named(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),  # as the models' own pages count them, in the number of digits that they give
+    [("Qwen/Qwen2.5-0.5B", 494.0), ("Qwen2.5-1.5B-Instruct", 1543.7), ("Qwen/Qwen2.5-Coder-7B-Instruct", 7615.6),
+     ("Qwen/Qwen2.5-14B", 14770.0), ("Qwen/Qwen2.5-32B-Instruct", 32763.9), ("Qwen/Qwen3-0.6B", 596.0),
+     ("Qwen/Qwen3-8B", 8190.7), ("meta-llama/Llama-3.2-1B-Instruct", 1235.8), ("meta-llama/Llama-3.1-70B", 70553.7)],
+)  # fmt: skip
+def test_published_shapes_have_the_published_number_of_parameters(name, millions):
+    assert parameters(read_architecture(TrainConfig(model=name))) / 1e6 == pytest.approx(millions, abs=0.06)
+
+
+def test_a_model_of_no_known_shape_is_looked_for_nowhere_else():
+    with pytest.raises(BadConfig, match=r"no model's configuration.*Qwen/Qwen2\.5-1\.5B"):
+        read_architecture(TrainConfig(model="nobody/has-this"))
+
+
+def test_the_stand_in_cuts_text_as_coarsely_as_words_and_shows_tools():
+    tokenizer = stand_in("rlvr/GuessNumber-v0", {}, 0)
+    assert len(tokenizer("Guess a number, please.")["input_ids"]) <= 12
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    shown = tokenizer.apply_chat_template(said, tools=tools, tokenize=False, add_generation_prompt=True)
+    assert '"look"' in shown and shown.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, capsys):
+    monkeypatch.setattr("agentgym.cli.plan.calibrate", lambda *_: pytest.fail("timed"))
+    few = ["--horizon", "3", "--turn-tokens", "64", "--tasks-per-step", "2", "--group-size", "2", "--concurrency", "4"]
+    words = ["train", "--env", "rlvr/GuessNumber-v0", "--model", "Qwen/Qwen2.5-0.5B-Instruct", *few, "--plan", "--json"]
+    assert main([*words, "--on", "80GB"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["fits"] and found["device"] == "cuda" and 3 * 64 < found["row"] < 600  # not the model's 32,768
+    assert "seconds_likely" not in found
+    assert main([*words, "--on", "4GB"]) == 1
+    assert main([*words, "--on", "huge"]) == 2
+
+
+def test_durations_in_words():
+    assert [in_words(s) for s in (0.4, 45, 150, 3000, 9000, 60_000, 300_000)] == [
+        "a second", "45 seconds", "2.5 minutes", "50 minutes", "2.5 hours", "17 hours", "3.5 days"
+    ]  # fmt: skip
+
+
+def test_a_steps_line_fits_the_terminal():
+    names = ("share_rollout", "share_train", "share_env", "reward", "turns", "tokens_per_second", "eta_seconds")
+    numbers = {**dict.fromkeys(names, 0.5), "step": 7, "success_train": 0.25, "groups_dropped": 3}
+    cells = step_cells(numbers, differs=True)
+    for width in (40, 60, 80, 100):
+        line = fitted(cells, width)
+        assert len(line) <= width and line.startswith("step     7  success  25%")
+    assert all(cell in fitted(cells, None) for cell in cells)
