@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym import BadData, Episode, Turn, groups, read_episodes
@@ -101,6 +101,7 @@ def test_endless_nesting_is_no_episode():
         Episode.from_json('{"format": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 500), max_size=4), st.integers(0, 4)), max_size=6))
 def test_prompts_of_an_episode_are_what_they_were_however_they_go_on(steps):
     """Each prompt goes on from the one before, from its beginning, or anew; forks of an episode go on apart."""

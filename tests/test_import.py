@@ -31,7 +31,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
-    ("errors", "folders", "seeding", "options", "screen", "syntax", "asgi"),
+    ("errors", "folders", "seeding", "options", "prompt_ids", "screen", "syntax", "asgi"),
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "attempts", "wrapper", "registry"),
     ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),
