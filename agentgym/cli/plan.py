@@ -98,7 +98,7 @@ def _untimed(config: TrainConfig, subject: Subject, made: Plan) -> list[str]:
     )
     play, episodes = subject.play, config.tasks_per_step * config.group_size
     if not play.episodes:
-        return [why, f"No episode was played (no expert): rows are taken to be as long as the context, {made.row:,} tokens."]
+        return [why, f"No episode could be played beforehand: rows are taken as long as the context, {made.row:,} tokens."]
     most = f"{episodes * play.horizon * config.turn_tokens:,} tokens"
     counted = "" if has_tokenizer(config) else ", in tokens of a stand-in for the model's tokenizer"
     return [
