@@ -19,7 +19,7 @@ class GuessNumber(agentgym.TextEnv):
 
     def begin(self, task):                                # task.data was drawn by `tasks`
         self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]
-        return f"I think of a number from 1 to {self.high}. Guess it."
+        return f"I'm thinking of a number from 1 to {self.high}. Guess it."
 
     def act(self, action):
         if not action.strip().isdigit():
@@ -82,7 +82,7 @@ def test_a_world_of_ones_own(package, monkeypatch):
     env = agentgym.make("my_package:me/GuessNumber-v0")
     assert type(env).__name__ == "GuessNumber" and env.limit == 0 and env.horizon == 12
     observation, info = gym.make("me/GuessNumber-v0").reset(seed=3)
-    assert observation == "I think of a number from 1 to 100. Guess it." and info["admissible"] is None
+    assert observation == "I'm thinking of a number from 1 to 100. Guess it." and info["admissible"] is None
     env.reset(seed=3)
     env.step("x")
     assert env.observation == "'x' is not a number. Say one, for example 7."

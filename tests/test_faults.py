@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
+from agentgym.agents import consult
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episode import Turn, groups
@@ -66,6 +67,10 @@ class HostileRemote(Hostile):
         return super().act(action)
 
 
+def expert(env):
+    return next(iter(env.expert()))
+
+
 @dataclass
 class Script:
     """Plays the actions of a task, then the expert's."""
@@ -77,7 +82,7 @@ class Script:
     async def take(self, observation, info, *, env, seed, session):
         await asyncio.sleep(0)
         self.turns += 1
-        said = self.actions[self.turns - 1] if self.turns <= len(self.actions) else next(iter(env.expert()))
+        said = self.actions[self.turns - 1] if self.turns <= len(self.actions) else await consult(env, expert)
         return Turn(observation, action=said)
 
     def fork(self):

@@ -93,7 +93,7 @@ def test_gym_make_vec_takes_a_registered_world():
     env = gym.make_vec("rlvr/GuessNumber-v0", num_envs=2, vectorization_mode="async")
     try:
         seen, _ = env.reset(seed=5)
-        assert set(seen) == {"I think of a number from 1 to 100. Guess it."}
+        assert set(seen) == {"I'm thinking of a number from 1 to 100. Guess it."}
     finally:
         env.close()
 

@@ -62,6 +62,8 @@ class _Player:
 
     engine = None
     sampling = Sampling()
+    plays: str = ""
+    """The method of the environment that says its actions, if one does."""
 
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Self:
         """Start an episode."""
@@ -86,6 +88,8 @@ class _Player:
 class OracleAgent(_Player):
     """Plays the world's own solution, asked for anew at every turn; it may know everything."""
 
+    plays = "oracle"
+
     def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
         """Return the next action of a correct solution; None where the world knows none any more."""
         return _next_of_oracle(env)
@@ -108,6 +112,8 @@ class RandomAgent(_Player):
 
 class ExpertAgent(_Player):
     """Plays what the world's expert would do next given what was shown, with mistakes mixed in on request."""
+
+    plays = "expert"
 
     def __init__(self, noise: Noise | None = None) -> None:
         self.noise = noise or Noise()

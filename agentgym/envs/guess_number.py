@@ -22,7 +22,7 @@ class GuessNumber(TextEnv):
 
     def begin(self, task: Task) -> str:
         self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]
-        return f"I think of a number from 1 to {self.high}. Guess it."
+        return f"I'm thinking of a number from 1 to {self.high}. Guess it."
 
     def act(self, action: str) -> str | Outcome:
         word = action.strip()

@@ -71,7 +71,7 @@ class TextCraft(TextEnv):
         match = _COMMAND.fullmatch(words) if words.isascii() else None
         if match is None or (match[1] == "craft") != (match[4] is not None) or not 0 < int(match[2]) <= MOST:
             return self.invalid(
-                f"{words[:60]!r} is no command. Say get 2 oak log, craft 4 oak plank using 1 oak log, drop 1 oak log, or "
+                f"{words[:60]!r} is not a command. Say get 2 oak log, craft 4 oak plank using 1 oak log, drop 1 oak log, or "
                 "inventory."
             )
         verb, number, name = match[1], int(match[2]), match[3]

@@ -39,8 +39,8 @@ class TicTacToe(TextEnv):
     def begin(self, task: Task) -> str:
         self.board, self.side = str(task.data["board"]), str(task.data["side"])
         self.to_move, self.winner = self.side, ""
-        rule = "Four in a row win: across, down or diagonally."
-        return f"{rule} Say row and column of a free square, for example {self.admissible()[0]}.\n{self._picture()}"
+        rule = "Four in a row wins: across, down or diagonally."
+        return f"{rule} Say the row and column of a free square, for example {self.admissible()[0]}.\n{self._picture()}"
 
     @property
     def role(self) -> str:

@@ -46,13 +46,13 @@ class TwentyQuestions(TextEnv):
         """Property, value, and whether the creature has it."""
         listed = "\n".join(f"{name}: {', '.join(values.values())}" for name, values in self.creatures.items())
         return (
-            f"I think of one of these creatures ({', '.join(PROPERTIES)}):\n{listed}\n"
+            f"I'm thinking of one of these creatures ({', '.join(PROPERTIES)}):\n{listed}\n"
             f"Ask about one property at a time, for example ask[colour red]. You have {self.limit} turns and one guess."
         )
 
     @tool
     def ask(self, question: str) -> str | Outcome:
-        """Ask whether the creature has a property, for example `colour red`; answered yes or no."""
+        """Ask whether the creature has a property, for example `colour red`. The answer is yes or no."""
         name, _, value = " ".join(question.lower().strip("? \n").split()).partition(" ")
         if name not in PROPERTIES:
             return self.invalid(f"{name[:40]!r} is no property. Ask about {', '.join(PROPERTIES)}: ask[colour red].")
@@ -65,7 +65,7 @@ class TwentyQuestions(TextEnv):
 
     @tool
     def guess(self, name: str) -> Outcome:
-        """Say which creature is meant; the episode ends."""
+        """Name the creature. This ends the episode."""
         said = name.strip().lower()
         if said not in self.creatures:
             return self.invalid(f"{said[:40]!r} is not on the list. Guess a creature by its name.")
@@ -117,4 +117,4 @@ class TwentyQuestions(TextEnv):
             kinds[tuple(values[int(rng.integers(len(values)))] for values in PROPERTIES.values())] = None
         creatures: list[Any] = [(name, kind) for name, kind in zip(names, kinds, strict=True)]
         meant = list(names)[int(rng.integers(count))]
-        return Task(instruction="Find out which creature is meant.", data={"creatures": creatures, "meant": meant})
+        return Task(instruction="Find out which creature I'm thinking of.", data={"creatures": creatures, "meant": meant})

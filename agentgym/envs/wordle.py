@@ -45,8 +45,8 @@ class Wordle(TextEnv):
         """Every guess and what it was answered, word by word."""
         many = "a hidden word" if len(self.words) == 1 else f"{len(self.words)} hidden words at once"
         return (
-            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is answered: G right place, "
-            "Y elsewhere in the word, - not in it (not so often). Say one word."
+            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is marked: G right place, "
+            "Y elsewhere in the word, - not in it (or not that often). Say one word."
         )
 
     @property

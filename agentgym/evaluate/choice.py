@@ -1,6 +1,6 @@
 """What an evaluation is to play: worlds, splits, difficulties, and which tasks of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,10 +50,10 @@ class Plan:
         return replace(self, worlds=(world,), own={}, **own)
 
 
-def choose(world: str, plan: Plan, asks: Sequence[str] = ()) -> list[Task]:
+def choose(world: str, plan: Plan, plays: str = "") -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer.
 
-    Of several difficulties, as many of each. `asks` names the methods of the environment that are to play it (`oracle`,
+    Of several difficulties, as many of each. `plays` names the method of the environment that is to play it (`oracle`,
     `expert`). Raises BadConfig where the difficulties make no difference, CannotPlay where such a method is missing.
     """
     for name, value in (("tasks", plan.tasks), ("attempts", plan.attempts)):
@@ -61,13 +61,13 @@ def choose(world: str, plan: Plan, asks: Sequence[str] = ()) -> list[Task]:
             raise BadConfig(f"{name} is {value}; expected from 1 to {MOST:,}")
     options = plan.options(world)
     if plan.difficulties is None:
-        return _chosen(world, plan, options, asks)
+        return _chosen(world, plan, options, plays)
     if "difficulty" in options or not plan.difficulties or len({*plan.difficulties}) < len(plan.difficulties):
         raise BadConfig(
             f"difficulties of {world} are {list(plan.difficulties)} with the options {options}; expected at least one, each "
             "once, and no option `difficulty` beside them"
         )
-    tasks = [task for level in plan.difficulties for task in _chosen(world, plan, {**options, "difficulty": level}, asks)]
+    tasks = [task for level in plan.difficulties for task in _chosen(world, plan, {**options, "difficulty": level}, plays)]
     if len({task.id for task in tasks}) < len(tasks):
         raise BadConfig(f"{world} has the same tasks at difficulties {list(plan.difficulties)}: leave them out")
     return tasks
@@ -81,11 +81,10 @@ def parts(world: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, Any
     return [({**options, "difficulty": n}, [task for task in tasks if task.difficulty == n]) for n in plan.difficulties]
 
 
-def _chosen(world: str, plan: Plan, options: Mapping[str, Any], asks: Sequence[str]) -> list[Task]:
+def _chosen(world: str, plan: Plan, options: Mapping[str, Any], plays: str) -> list[Task]:
     env: TextEnv = make(world, **options)
-    for name in asks:
-        if getattr(type(env.unwrapped), name) is getattr(TextEnv, name):
-            raise CannotPlay(f"{world} has no {name} that could play it")
+    if plays and getattr(type(env.unwrapped), plays) is getattr(TextEnv, plays):
+        raise CannotPlay(f"{world} has no {plays} that could play it")
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
         raise unknown(f"split of {world}", split, env.splits)

@@ -84,10 +84,10 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
     """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
     chosen: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
-    asks: tuple[str, ...] = getattr(agent, "asks", ()) if agent.engine is None else ()
+    plays: str = getattr(agent, "plays", "")
     for world, plan in plans.items():
         try:
-            chosen[world] = choose(world, plan, asks)
+            chosen[world] = choose(world, plan, plays)
         except (MissingExtra, CannotPlay) as error:
             if len(plans) == 1:
                 raise

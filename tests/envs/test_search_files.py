@@ -133,7 +133,7 @@ def test_json_lines_in_both_layouts(tmp_path: Path) -> None:
     env = Search(**dict(zip(("corpus", "questions"), lines(tmp_path, CORPUS, ASKED), strict=True)), split="all")
     assert env.tasks(1)[0].data == {"question": "Who wrote notes?", "answers": ["Ada", "Lovelace"], "evidence": ["0"]}
     observation, _ = env.reset(options={"task": "a"})
-    assert "library of 2 documents" in observation
+    assert "collection of 2 documents" in observation
     listed, _, _, _, info = env.step("search[notes]")
     assert listed == 'Doc 1(Title: "Ada") Ada wrote notes.' and info["metrics"]["evidence"] == 1.0
     assert env.step("open[babbage]")[0] == "Babbage\nBuilt engines."

@@ -40,10 +40,10 @@ def test_what_is_wrong_is_said():
         "craft 3 oak rod using 1 oak log": "That is not how oak rod is crafted. Say craft 2 oak rod using 1 oak log",
         "craft 2 oak rod using 1 oak log, 1 oak log": "That is not how oak rod is crafted.",
         "craft 2 oak rod using 1 oak log": "You have not enough oak log: 0 of 1.",
-        "get 0 sand": "'get 0 sand' is no command.",
-        "get 99999 sand": "'get 99999 sand' is no command.",
-        "craft 2 oak rod": "'craft 2 oak rod' is no command.",
-        "get 1 oak log using 1 sand": "'get 1 oak log using 1 sand' is no command.",
+        "get 0 sand": "'get 0 sand' is not a command.",
+        "get 99999 sand": "'get 99999 sand' is not a command.",
+        "craft 2 oak rod": "'craft 2 oak rod' is not a command.",
+        "get 1 oak log using 1 sand": "'get 1 oak log using 1 sand' is not a command.",
     }.items():
         text, _, _, _, info = env.step(action)
         assert text.startswith(said) and not info["valid"], action

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 
+import agentgym
 from agentgym.cli import main
 from agentgym.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
@@ -158,7 +160,13 @@ def test_it_learns_what_pays(tmp_path):
 
 def test_not_a_number_stops_with_a_message_and_keeps_the_last_checkpoint(tmp_path):
     with pytest.raises(BadConfig, match=r"training stopped at update 2\d.*last good checkpoint is .*step-"):
-        train(small(tmp_path / "run", lr=1e30, grad_clip=1e30, eval_every=0, test_tasks=0))
+        train(small(tmp_path / "run", credit="beyond_numbers", credit_options={}, eval_every=0, test_tasks=0))
+
+
+@agentgym.credit("beyond_numbers")
+def beyond_numbers(group):
+    """Advantages of which no gradient is finite."""
+    return [np.full(len(episode.turns), 3e38) for episode in group]
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
@@ -172,6 +180,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 LIMITED = """
 import resource, sys
 from pathlib import Path
+import agentgym
 from agentgym.cli import main
 from agentgym.trainers.record import Record
 checkpoint, calls = Record.checkpoint, []
@@ -286,8 +295,8 @@ def test_a_run_in_one_reply_that_goes_on(tmp_path):
     assert len(build(played)) == len(played) > 0  # a row for each: nothing is rendered anew
     (metrics,) = [row for row in curve(out) if "mismatch_mean" in row]
     assert metrics["mismatch_mean"] < 1e-4
-    with pytest.raises(BadConfig, match="CompletionAgent needs until NAME"):
-        train(small(tmp_path / "other", agent="completion"))
+    with pytest.raises(BadConfig, match="agent 'completion' needs \\[reply\\] until NAME"):
+        small(tmp_path / "other", agent="completion", prompt="bare")
 
 
 def test_a_run_with_summaries(tmp_path):

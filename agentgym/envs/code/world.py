@@ -170,7 +170,7 @@ class Code(JailedEnv):
 
     @tool
     def test(self) -> str | Outcome:
-        """Try the public tests on the last code given to run that defines what is asked for, alone and in a new Python."""
+        """Run the public tests on the last code given to run that defines what is asked for, by itself in a fresh Python."""
         if not self.candidate:
             what = self.task.data["entry"]
             return self.invalid(f"no code to test yet: run code that defines {what}, all of it in one run, then test.")

@@ -141,12 +141,12 @@ class Math(Attempts, JailedEnv):
     def begin(self, task: Task) -> str:
         self._programs: tuple[str, ...] = ()
         self._last: tuple[str, str] | None = None
-        rules = f"Compute with Python as you like; what you print is shown. {_FORMS[task.data['form']]}"
+        rules = f"Use Python as you like; what you print is shown. {_FORMS[task.data['form']]}"
         return f"{task.data['problem']}\n\n{rules}"
 
     @tool
     def python(self, code: str) -> str | Outcome:
-        """Run Python; prints are shown, and so is the value of a last line that is an expression. Variables are kept."""
+        """Run Python. Shows what it prints and the value of a final expression. Variables persist."""
         if not code.strip():
             return self.invalid("there is no code. Write some, for example python[print(2**10)].")
         if len(code) > LONGEST_CODE:
@@ -167,7 +167,7 @@ class Math(Attempts, JailedEnv):
 
     @tool
     def answer(self, text: str) -> Outcome:
-        """Give the final answer: one value, and no words around it."""
+        """Give the final answer: one value, with no words around it."""
         if not text.strip():
             return self.invalid("the answer is empty. Write one value, for example answer[a/b].")
         right = expressions.verify(text, self.task.data["answer"])

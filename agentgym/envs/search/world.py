@@ -180,7 +180,7 @@ class Search(TextEnv):
         size = self._documents.size
         return (
             f"Question: {task.data['question']}\n"
-            f"The answer is in a library of {'' if size is None else f'{size} '}documents. "
+            f"The answer is in a collection of {'' if size is None else f'{size} '}documents. "
             "Search it, open documents, then answer in a few words."
         )
 
@@ -192,7 +192,7 @@ class Search(TextEnv):
 
     @tool
     def search(self, query: str) -> str | Outcome:
-        """Search the documents by words; returns the best matches, each with its title and how it begins."""
+        """Search the documents by keywords. Returns the best matches, each with its title and first words."""
         if len(query) > LONGEST_QUERY:
             return self.invalid(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read. Use a few words.")
         if not words(query):
@@ -215,7 +215,7 @@ class Search(TextEnv):
 
     @tool
     def open(self, document: str) -> str | Outcome:
-        """Open a document by its title, or its id where several share a title; returns its whole text."""
+        """Open a document by its title, or by its id if several share the title. Returns its full text."""
         name = document[:LONGEST_QUERY]
         found = self._documents.titled(name) if title_key(name) else []
         one = found[0] if found else self._shown.get(name.strip()) or self._documents.find(name.strip())
@@ -231,7 +231,7 @@ class Search(TextEnv):
 
     @tool
     def answer(self, text: str) -> Outcome:
-        """Give the final answer, in a few words; this ends the episode."""
+        """Give the final answer in a few words. This ends the episode."""
         if not text.strip():
             return self.invalid("the answer is empty. Write it out, for example answer[a name or a year].")
         self._given = text

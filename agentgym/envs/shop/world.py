@@ -133,7 +133,7 @@ class Shop(TextEnv):
             choices = ", ".join(f"click[{one}]" for one in self.clickable()) or "search[…] alone"
             problem = f"{action.strip()[:80]!r} is not on this page. Possible: {choices}."
         else:
-            problem = f"{action.strip()[:80]!r} is no action. Write search[words] or click[something on the page]."
+            problem = f"{action.strip()[:80]!r} is not an action. Write search[words] or click[something on the page]."
         return Outcome(self._text() if self.feedback == "genuine" else problem, valid=False, error=problem)
 
     def _search(self, keywords: str) -> None:

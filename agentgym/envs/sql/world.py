@@ -190,7 +190,7 @@ class SQL(TextEnv):
 
     @tool
     def query(self, sql: str) -> str | Outcome:
-        """Run a SQL query that reads, and show the first rows of its result."""
+        """Run a read-only SQL query and show the first rows of its result."""
         try:
             result = self._database.run(sql, first=show.COUNTED)
         except QueryError as error:
@@ -200,7 +200,7 @@ class SQL(TextEnv):
 
     @tool
     def answer(self, sql: str) -> Outcome:
-        """Give the final SQL query, whose result answers the question; this ends the episode."""
+        """Give the final SQL query; its result must answer the question. This ends the episode."""
         try:
             given = self._database.run(sql)
         except QueryError as error:
@@ -262,4 +262,4 @@ def _opened(content: bytes | Path) -> Database:
         raise Fault(str(error)) from error
 
 
-CAPITALS = "Categories may be stored in other capitals than the question's."
+CAPITALS = "Category values may be capitalized differently in the database."

@@ -138,7 +138,7 @@ class Terminal(JailedEnv):
 
     @tool
     def submit(self) -> Outcome:
-        """Hand in what the folder holds now; this ends the episode."""
+        """Submit the folder as it is now. This ends the episode."""
         problem = self._problem()
         return self.win("The task is done.") if problem is None else self.lose(f"The task is not done: {problem}.")
 
