@@ -1,11 +1,13 @@
-"""Hold a world to the contract: which laws hold, which do not, and the shortest sequence of actions that breaks one.
+"""Check an environment against the contract: what holds, what does not, and the shortest actions that break it.
 
-agentgym check rlvr/GuessNumber-v0
-agentgym check my_module:me/MyWorld-v0 --thorough
-agentgym check rlvr/FrozenLake-v0 --law "equal keys" --env.slip 0.5
+agentgym check guessnumber
+agentgym check my_module:me/MyEnv-v0 --thorough
+agentgym check frozenlake --law "equal keys" --env.slip 0.5
+agentgym check guessnumber --json                              for programs
 """
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tyro
@@ -31,6 +33,8 @@ class Config:
     """Spend minutes instead of seconds."""
     seed: int = 0
     """Draw other tasks: 0 looks at the fixed first ones, any other number at tasks of its own."""
+    json: bool = False
+    """Print the results as JSON when all is looked at."""
     law: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Look at this law only; may be given several times."""
     env_options: Options = field(default_factory=dict[str, Any])
@@ -47,8 +51,13 @@ def run(config: Config) -> int:
     results: list[Result] = []
     for result in looks(subject, config.law or LAWS):
         results.append(result)
-        console.print(_lines(result))
+        if not config.json:
+            console.print(_lines(result))
     report = Report(subject.id, results)
+    if config.json:
+        found = {"id": subject.id, "ok": report.ok, "results": [asdict(result) for result in results]}
+        print(json.dumps(found, indent=2, default=str))
+        return 0 if report.ok else 1
     console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
     return 0 if report.ok else 1
 

@@ -40,7 +40,8 @@ class FrozenLake(TextEnv):
         self.distance = distances(self.lake)
         self.place: Cell = (0, 0)
         return (
-            "Cross the frozen lake to G without falling into a hole (H). You are @ and F is ice. Say left, down, right or up.\n"
+            "Cross the frozen lake to G without falling into a hole (H). You are @ and F is ice. "
+            "Say left, down, right or up.\n"
             f"With probability {self.slip:g} a move slips sideways.\n\n{self._picture()}"
         )
 

@@ -47,7 +47,7 @@ def tokens(turn: Turn, decode: Decode) -> list[list[Any]]:
     columns = [
         _column(turn.logprobs, len(ids)),
         _column(turn.extra.get("advantage"), len(ids)),
-        _difference(turn.extra.get("trainer_logprobs"), turn.logprobs, len(ids)),
+        _difference(turn.extra.get("logprobs"), turn.logprobs, len(ids)),
     ]
     return [list(row) for row in zip(decode(ids), *columns, strict=True)]
 

@@ -19,9 +19,13 @@ def fill(episodes: Sequence[Episode], needs: Sequence[str], score: Callable[[lis
     all go through the model together.
     """
     rows = build(episodes)
-    values = score(rows)
+    place(episodes, rows, needs, score(rows))
+
+
+def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
+    """Put what was computed for rows of these episodes into `turn.extra` of every call that is trained."""
     calls: list[list[Turn]] = [[call for turn in episode.turns for call in turn.calls] for episode in episodes]
-    for place, row in enumerate(rows):
+    for i, row in enumerate(rows):
         for number in np.unique(row.turns[row.mask]):
-            for need in needs:
-                calls[row.episode][int(number)].extra[need] = values[need][place][row.turns == number]
+            for name in names:
+                calls[row.episode][int(number)].extra[name] = values[name][i][row.turns == number]

@@ -114,12 +114,14 @@ def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config:
     if credit.needs:
         played = [episode for group in groups for episode in group]
         needs.fill(played, credit.needs, lambda rows: _scored(learner, rows, config))
-    segments = build(*credited(groups, credit, config.negative))
+    episodes, advantages = credited(groups, credit, config.negative)
+    segments = build(episodes, advantages)
     before = _scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
     parts: list[Sums] = []
     norms: list[float] = []
     apart: Gaps = np.empty(0, dtype=np.float32)
     if before:
+        needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
         for rows in _minibatches(segments, config, step, epoch):

@@ -176,7 +176,7 @@ def test_tokens_tell_their_numbers(tmp_path: Path):
     data = json.loads(Reader(write_report(folder).read_text(encoding="utf-8")).raw["script"][0])
     assert all(turn["pieces"] == [] for e in data["episodes"] for turn in e["turns"])  # no tokenizer lies beside the run
     turn = Turn("o", output_ids=[5, 6, 7], logprobs=[-1.0, -2.0, -0.5])
-    turn.extra = {"advantage": 0.25, "trainer_logprobs": [-1.5, -2.0, -0.25]}
+    turn.extra = {"advantage": 0.25, "logprobs": [-1.5, -2.0, -0.25]}
     decode = [f"<{i}>" for i in range(10)]
     assert tokens(turn, lambda ids: [decode[i] for i in ids]) == [
         ["<5>", -1.0, 0.25, -0.5], ["<6>", -2.0, 0.25, 0.0], ["<7>", -0.5, 0.25, 0.25],

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from rich.console import Console
 from tiny_rows import tiny_model, token_episodes
 
-from agentgym.cli.train import _Screen
+from agentgym.cli.train_screen import Screen
 from agentgym.episode import Group
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.config import TrainConfig
@@ -129,6 +129,9 @@ def test_an_engine_that_differs_is_measured_over_every_token_and_corrected():
     assert found["mismatch_q999"] == pytest.approx(math.log(4), rel=1e-4)
     assert found["mismatch_ess"] == pytest.approx(sum(weights) ** 2 / (number * sum(w * w for w in weights)), rel=1e-4)
     assert found["correction"] == pytest.approx(sum(min(w, 2.0) for w in weights) / number, rel=1e-4)
+    turns = [turn for episode in group for turn in episode.turns]  # the report shows the gap of every token
+    shown = [abs(float(ours) - engine) for t in turns for ours, engine in zip(t.extra["logprobs"], t.logprobs, strict=True)]
+    assert sum(shown) == pytest.approx(sum(map(abs, every)), rel=1e-4)
 
 
 @pytest.mark.parametrize("special", [{"engine": "vllm", "model": "folder"}, {"precision": "bf16"}])
@@ -158,7 +161,7 @@ def shown(config):
     screen = io.StringIO()
     start = {"position": 0, "warm_steps": 0, "steps": 5, "parameters": 1e6, "attention": "split", "precision": "bf16"}
     start["correction"] = config.mismatch_cap if config.differs else None
-    _Screen(Console(file=screen, width=300), config, "runs/a")("start", start)
+    Screen(Console(file=screen, width=300), config, "runs/a")("start", start)
     return screen.getvalue()
 
 
