@@ -70,8 +70,10 @@ def read(arguments: Sequence[str]) -> Config:
         print(help_text(default))
         raise SystemExit(0)
     config = read_flags(TrainConfig, words, command="train", default=default)
-    if config.credit != default.credit:  # what the recipe tells one algorithm or environment is nothing to another
+    if config.credit != default.credit:  # what a recipe tells one algorithm, engine or environment is nothing to another
         default = dataclasses.replace(default, credit_options={})
+    if config.engine != default.engine:
+        default = dataclasses.replace(default, engine_options={})
     if config.env != default.env:
         default = dataclasses.replace(default, env_options={}, train_split="", valid_split="", test_split="")
     config = read_flags(TrainConfig, words, command="train", default=default)
