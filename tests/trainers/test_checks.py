@@ -23,6 +23,8 @@ BAD = {
     "engine_options": {"slots": 0},
     "agent": "chatt",
     "prompt": "reactt",
+    "tools": "nativ",
+    "history": "kept",
     "out": "",
     "lora_targets": ("embed_tokens",),
     "horizon": (10, 0),
@@ -241,7 +243,7 @@ print("torch" in sys.modules or "transformers" in sys.modules)
         (
             "import agentgym\nclass X(agentgym.TextEnv):\n"
             "    @agentgym.tool\n    def look(self, where):\n        '''L.'''\n",
-            "line 3: TypeError: tool look: parameter 'where' must be annotated",
+            "line 3: TypeError: tool X.look",
         ),
     ],
 )
