@@ -15,7 +15,7 @@ from agentgym.trainers.config import TrainConfig
 WIDTH = 80
 INDENT = 6
 USAGE = """\
-usage: agentgym train [RECIPE] [--plan [--on GPU] [--json]] [FLAGS]
+usage: agentgym train [RECIPE] [--plan [--on GPU] [--json]] [OPTIONS]
        agentgym train --resume RUN [--steps MORE]
        agentgym train --list
 
@@ -50,7 +50,7 @@ METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 def help_text(default: TrainConfig) -> str:
     """Return the whole help, with the values of a run as defaults."""
-    lines = [USAGE, "commands:"]
+    lines = [USAGE, "options of the command:"]
     for name, text in SWITCHES.items():
         lines += [f"  {name}", *_wrapped(text)]
     for field in dataclasses.fields(default):
