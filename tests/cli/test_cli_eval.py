@@ -24,7 +24,7 @@ from agentgym.cli.eval_screen import table
 from agentgym.episode import Episode, read_episodes
 from agentgym.errors import how_to_install
 from agentgym.evaluate.summary import summarize
-from agentgym.registry import register
+from agentgym.registry import DESCRIPTIONS, register
 
 
 def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -139,7 +139,10 @@ def test_a_server_that_is_not_there_stops_an_evaluation_at_once(tmp_path: Path, 
     assert not read_episodes(out / "episodes.jsonl")
 
 
-def test_what_cannot_be_played_is_skipped_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_cannot_be_played_is_skipped_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("agentgym.registry.DESCRIPTIONS", dict(DESCRIPTIONS))  # others are not to meet it
     register("me/NoExpert-v0", NoExpert)
     command = ["eval", "guessnumber,me/NoExpert-v0", "--player", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main(command) == 1
