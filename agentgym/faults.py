@@ -187,11 +187,12 @@ class Asked:
         return turn
 
 
-async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], list[int]] | None) -> Any:
+async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], Any], *, begun: bool) -> Any:
     """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
 
-    `first` gives the episode's first prompt, which holds nothing of the agent's; None while the agent has said nothing. A
-    turn that failed twice, while the engine answers that prompt, has `finish == "refused"`: the agent's own text did it.
+    `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said
+    anything yet. A turn that failed twice, while the engine answers that prompt, has `finish == "refused"`: the agent's own
+    text did it.
     """
     if agent.engine is None:
         return await asked.of(talk), talk
@@ -201,7 +202,7 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
     except (BadConfig, EngineDead):
         raise
     except Exception as error:
-        if (isinstance(error, Fault) and first is None) or not await _answers(agent, first, asked.session):
+        if (isinstance(error, Fault) and not begun) or not await _answers(agent, first, asked.session):
             raise
     try:
         return await asked.of(before), before
@@ -212,15 +213,13 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
         return Turn(asked.observation, parsed=False, finish="refused", error=why), before
 
 
-async def _answers(agent: Agent, first: Callable[[], list[int]] | None, session: str) -> bool:
-    """Return whether an engine answers what holds nothing of the agent's."""
+async def _answers(agent: Agent, first: Callable[[], Any], session: str) -> bool:
+    """Return whether the first prompt can be made and the engine answers it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
     try:
-        if first is None:  # the prompt was answered, and then the reply could not be read
-            return True
         if hasattr(engine, "chat"):
-            done = await engine.chat(({"role": "user", "content": "Say yes."},), (), sampling, f"{session}#check")
+            done = await engine.chat(first(), (), sampling, f"{session}#check")
         else:
             done = await engine.generate(first(), sampling, f"{session}#check")
     except Exception:  # whatever it is, it does not answer

@@ -296,7 +296,7 @@ async def _play(
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         asked = Asked(observation, info, world.env, seed, session)
-        turn, talks[role] = await taken(agent, talk, asked, opening if episode.turns else None)
+        turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break
@@ -317,8 +317,8 @@ async def _play(
     _finish(episode, observation, info, world)
 
 
-def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> list[int]:
-    """Return the first prompt of an episode, of an agent over tokens."""
+def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> Any:
+    """Return the first prompt of an episode: tokens, or messages."""
     talk: Any = agent.begin(task, tools)
     return talk.prompt(observation, info)
 

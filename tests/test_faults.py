@@ -187,3 +187,46 @@ def test_a_reply_that_the_engine_refuses_to_read_is_a_failure_unless_it_refuses_
     assert "status 400" in episode.error
     if not down:
         assert len(episode.turns) == 1 and len(groups([episode])) == 1
+
+
+class Broken(Server):
+    """An engine that breaks with an error of its own."""
+
+    async def generate(self, prompt, sampling, session, **options):
+        raise RuntimeError("CUDA error: an illegal memory access")
+
+
+class BrokenChat:
+    """Plain chat, the same."""
+
+    def abort(self, session):
+        pass
+
+    async def chat(self, messages, tools, sampling, session):
+        raise RuntimeError("CUDA error: an illegal memory access")
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        lambda: agentgym.ChatAgent(Broken(["7"]), prompt="bare"),
+        lambda: agentgym.MessageAgent(BrokenChat()),
+    ],
+)
+def test_an_engine_that_breaks_before_the_model_has_said_anything_is_an_infrastructure_error(agent):
+    for episode in collect(agent(), "rlvr/GuessNumber-v0", tasks=2):
+        assert (episode.success, episode.reason) == (None, "crash") and "CUDA" in episode.error
+
+
+@pytest.mark.parametrize("engine", [ScriptedEngine(["7"] * 9), BrokenChat()])
+def test_an_agent_whose_first_prompt_cannot_be_made_is_no_failure_of_the_model(engine, monkeypatch):
+    kind = agentgym.MessageAgent if isinstance(engine, BrokenChat) else agentgym.ChatAgent
+    agent = kind(engine)
+
+    def begin(task, tools):
+        talk = kind.begin(agent, task, tools)
+        monkeypatch.setattr(type(talk), "prompt", lambda *_: 1 / 0)
+        return talk
+
+    monkeypatch.setattr(agent, "begin", begin)
+    assert [e.reason for e in collect(agent, "rlvr/GuessNumber-v0", tasks=2)] == ["crash"] * 2

@@ -117,7 +117,7 @@ class MessageTalk:
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The world itself is never touched."""
         agent = self.agent
-        added = self._added(observation, info)
+        added = self.prompt(observation, info)
         asked = (*self.messages, *added) if agent.window is None else added
         completion = await agent.engine.chat(asked, self.offer, dataclasses.replace(agent.sampling, seed=seed), session)
         if completion.finish in ("context", "abort"):
@@ -148,8 +148,8 @@ class MessageTalk:
         text = completion.text or ""
         return {"role": "assistant", "content": text if text.strip() else _SILENT}
 
-    def _added(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Return the messages that an observation adds: with a window, the whole prompt."""
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Return the messages that an observation adds: with a window, the whole prompt. Asking twice gives the same."""
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
             self.first_observation = observation
@@ -192,10 +192,10 @@ class CallTalk(CallSide, MessageTalk):
             return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop")
         return await super().take(observation, info, env=env, seed=seed, session=session)
 
-    def _added(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
+    def prompt(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
         """Return the results of calls that have none yet, or a user message where the last reply made no call."""
         if not self._calls:
-            return super()._added(self.told(observation), info)
+            return super().prompt(self.told(observation), info)
         call, *others = self._calls[self._place :]
         return _result(call, self._shown(observation)), *(_result(other, NOT_EXECUTED) for other in others)
 
