@@ -30,7 +30,7 @@ class Config:
     what: tyro.conf.Positional[str]
     """`gateway`: an OpenAI-compatible endpoint that records sessions."""
     model: str = ""
-    """Folder or hub name of a model."""
+    """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"
     """Engine that runs it: hf, vllm or openai (then --model is an address)."""
     name: str = ""
@@ -81,6 +81,7 @@ def run(config: Config | serve_retriever.Config) -> int:
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     from agentgym.engines import engine
+    from agentgym.engines.model_names import check_target
 
     if config.engine == "hf":
         from agentgym.cli.train import need_training
@@ -89,7 +90,13 @@ def run(config: Config | serve_retriever.Config) -> int:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-    made = engine(f"{config.engine}:{config.model}", **config.engine_options)
+    model = config.model
+    if config.engine in ("hf", "vllm"):
+        from agentgym.trainers.preflight import model_folder
+
+        model = model_folder(model)
+        check_target(config.engine, model)
+    made = engine(f"{config.engine}:{model}", **config.engine_options)
     try:
         asyncio.run(_serve(config, made, key))
     except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
