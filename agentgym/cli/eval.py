@@ -30,7 +30,7 @@ from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
-from agentgym.engines.model_names import check_model, is_path
+from agentgym.engines.model_names import check_model, check_target
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
@@ -118,6 +118,7 @@ def run(config: Config) -> int:
     """
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
+    _check_who(config)
     folder = Path(config.out or default_folder(config))
     if not config.quiet:  # loading a model takes its time
         print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
@@ -220,18 +221,24 @@ def _plan(config: Config, suite: Suite) -> Plan:
 
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
+    if config.player is not None:
+        return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
+    fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
+    laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
+    return _model(replace(config, **laid), suite)
+
+
+def _check_who(config: Config) -> None:
+    """Raise unless it is said who plays, by flags that go together."""
     if (config.model is None) == (config.player is None):
         raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
     if config.player is None:
-        fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
-        laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
-        return _model(replace(config, **laid), suite)
+        return
     if config.player not in PLAYERS:
         raise unknown("player", config.player, PLAYERS)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
         raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --player {config.player}: it is for models")
-    return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
@@ -259,26 +266,26 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
-        **_about(config, spec, agent, tools),
+        **_about(config, spec, agent, tools, several=len(suite.worlds) > 1),
     }
 
 
 def _about(
-    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]]
+    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
 ) -> dict[str, Any]:
-    """Return what the manifest says about an agent: with each environment's tools, the prompt that it is told in."""
+    """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
     fitted = {world: agent.fitted(offered) for world, offered in tools.items()} or {"": agent}
     prompts = {world: one.prompt for world, one in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
     options: dict[str, Any] = {
         "agent": spec.agent,
-        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}),
-        "prompt_hash": _hash(*dict.fromkeys(map(repr, prompts.values())), template),
+        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}, several),
+        "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
     if any(tools.values()):
-        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered})
+        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered}, several)
     for name in ("history", "window_turns", "observation_tokens"):
         if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
             options[name] = getattr(spec, name)
@@ -316,9 +323,9 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
     return found
 
 
-def _told(values: dict[str, str]) -> str | dict[str, str]:
-    """Return the one value that all environments have, else the value of each."""
-    return next(iter(values.values())) if len(set(values.values())) == 1 else values
+def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:
+    """Return the value of each environment by its name; the value alone where there is one environment."""
+    return values if several and "" not in values else next(iter(values.values()))
 
 
 def _trained(model: str | None) -> TrainConfig | None:
@@ -337,9 +344,7 @@ def _resolve(model: str) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
     folder = Path(model)
     if ":" in model and not folder.exists():
-        kind, _, target = model.partition(":")
-        if kind == "hf" or (kind == "vllm" and is_path(target)):
-            check_model(target)
+        check_target(*model.split(":", 1))
         return model, None
     check_model(model)
     trained = _trained(model)

@@ -155,6 +155,29 @@ def test_what_cannot_be_played_is_skipped_with_the_reason(
     assert not (tmp_path / "f").exists()
 
 
+def test_what_was_skipped_is_played_by_the_same_command_once_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "e"
+    command = ["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "2", "--out", str(out)]
+    with monkeypatch.context() as bare:
+        bare.setenv("PATH", str(tmp_path))  # without bubblewrap
+        assert main(command) == 1
+        assert main([*command[:1], "guessnumber", *command[2:]]) == 0  # the same evaluation so far
+    first = (out / "episodes.jsonl").read_text()
+    assert main(command) == 0
+    assert (out / "episodes.jsonl").read_text().startswith(first)
+    assert {e.env: e.success for e in read_episodes(out / "episodes.jsonl")} == {
+        "rlvr/GuessNumber-v0": True, "rlvr/Terminal-v0": True,
+    }  # fmt: skip
+    assert set(json.loads((out / "contamination.json").read_text())) == {"rlvr/GuessNumber-v0", "rlvr/Terminal-v0"}
+    with monkeypatch.context() as bare:
+        bare.setenv("PATH", str(tmp_path))  # and what was played is kept where it cannot be any more
+        assert main(command) == 1
+    assert len(read_episodes(out / "episodes.jsonl")) == 4
+    assert main(["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "3", "--out", str(out)]) == 2
+
+
 class NoExpert(agentgym.TextEnv):
     """An environment that nobody has written an expert for."""
 
