@@ -73,8 +73,8 @@ def run(config: Config) -> int:
 
 
 def table(found: Row) -> Rows:
-    """Return the rows of a comparison: each world, its task types and difficulties, then all where there are several."""
-    shown = Rows("world", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
+    """Return the rows of a comparison: each environment, its types and difficulties, then all where there are several."""
+    shown = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
     worlds: Mapping[str, Row] = found["worlds"]
     for world, row in worlds.items():
         shown.add(world, _cells(row))

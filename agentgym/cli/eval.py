@@ -1,11 +1,11 @@
-"""Measure an agent on one world or many; an interrupted evaluation goes on where it stopped.
+"""Measure an agent in one environment or many; an interrupted evaluation goes on where it stopped.
 
 agentgym eval household --model runs/demo                       the policy of a training run
-agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every world that makes its own tasks
+agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every environment that makes its own tasks
 agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
 agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
-agentgym eval household --model runs/demo --env.preset easy     options of the world
+agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -49,31 +49,31 @@ OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
-"""Options of worlds that say where data lie: a protocol leaves these alone open."""
+"""Options of environments that say where data lie: a protocol leaves these alone open."""
 
 
 @dataclass(frozen=True)
 class Config:
     """What to measure."""
 
-    worlds: tyro.conf.Positional[str]
-    """World, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
+    worlds: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
+    """Environment, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     player: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
-    """Split of the tasks; without it the suite's, else the last of the world's splits, which is its test split."""
+    """Split of the tasks; without it the suite's, else the last of the environment's, which is its test split."""
     tasks: int | None = None
-    """Tasks of each world: the first so many of the split's fixed list, or all; without it the suite's, else all of a
+    """Tasks of each environment: the first so many of the split's fixed list, or all; without it the suite's, else all of a
     split that is counted (files), and 100 of others."""
     attempts: int | None = None
     """Attempts at each task; without it the suite's, else 1."""
     difficulties: tuple[int, ...] | None = None
     """Difficulties of which tasks are played, as many of each: --difficulties 0 1 2; without it the suite's, else the
-    world's own."""
+    environment's own."""
     seed: int | None = None
-    """Seed of the worlds' chance and of sampling; without it the suite's, else 0."""
+    """Seed of the environments' chance and of sampling; without it the suite's, else 0."""
     temperature: float | None = None
     """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
     agent: str | None = None
@@ -97,7 +97,7 @@ class Config:
     concurrency: int = 64
     """Episodes at a time; the results do not depend on it."""
     out: str | None = None
-    """Folder of the evaluation; without it, one under runs/ named after worlds and model."""
+    """Folder of the evaluation; without it, one under runs/ named after environments and model."""
     json: bool = False
     """Print the summary as JSON, and nothing else on standard output."""
     quiet: bool = False
@@ -105,7 +105,7 @@ class Config:
     retry_faults: bool = False
     """Play episodes again that an earlier sitting ended with a fault."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the worlds: --env.KEY VALUE; laid over the training run's own in the world it was trained in."""
+    """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
     engine_options: Options = field(default_factory=dict[str, Any])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 

@@ -1,4 +1,4 @@
-"""Make a small policy and tokenizer from a world's own text, so that training can start with nothing.
+"""Make a small policy and tokenizer from an environment's own text, so that training can start with nothing.
 
 agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
@@ -26,7 +26,7 @@ class Config:
     """The policy to make."""
 
     env: tyro.conf.Positional[str]
-    """World whose text the tokenizer is trained on."""
+    """Environment whose text the tokenizer is trained on."""
     out: str = "runs/policy"
     """Folder to write."""
     width: int = 128
@@ -38,7 +38,7 @@ class Config:
     vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
     pieces: str = "phrases"
-    """What a token may grow to: `phrases` of the world, or `words`."""
+    """What a token may grow to: `phrases` of the environment, or `words`."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -46,7 +46,7 @@ class Config:
     seed: int = 0
     """Seed of the weights and of the episodes."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:

@@ -1,4 +1,4 @@
-"""Serve a model to agents of others, recording what they say so that it can be trained on; or a retriever to worlds.
+"""Serve a model to other agents, recording what they say so that it can be trained on; or a retriever to environments.
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
 agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl

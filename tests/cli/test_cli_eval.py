@@ -35,7 +35,7 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     assert "rlvr/GuessNumber-v0" in shown
     assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
     assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
-    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 worlds or task types" in shown
+    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 environments or task types" in shown
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert options["player"] == "oracle"
     assert main(command) == 0  # nothing is left to play
@@ -111,8 +111,9 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["eval", *arguments]) == 2
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1
+    said = capsys.readouterr().err
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "with None" not in said
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
 
