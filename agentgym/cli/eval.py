@@ -10,6 +10,7 @@ agentgym eval household --model runs/demo --env.preset easy     options of the e
 
 import hashlib
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.spec import AGENTS, AgentSpec
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
+from agentgym.cli.train import quiet
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, check_target
@@ -119,6 +121,8 @@ def run(config: Config) -> int:
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
     _check_who(config)
+    if config.concurrency < 1:
+        raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     folder = Path(config.out or default_folder(config))
     if not config.quiet:  # loading a model takes its time
         print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
@@ -246,7 +250,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     kind, target = name.split(":", 1)
     spec = _spec(config, trained, messages=kind == "chat")
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
-    if sampling.temperature < 0:
+    if not 0 <= sampling.temperature < math.inf:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
@@ -255,6 +259,8 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
         )
     tools = _tools(config, suite, spec)
     try:
+        if kind == "hf":
+            quiet()
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error

@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
-from agentgym.cli.train import need_training
+from agentgym.cli.train import need_training, quiet
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 from agentgym.registry import make
@@ -52,6 +52,7 @@ class Config:
 def run(config: Config) -> int:
     """Write the policy and say what it is."""
     need_training()
+    quiet()
     if (Path(config.out) / "config.json").exists():
         raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
     if config.width % 64 or config.width < 64:

@@ -84,12 +84,10 @@ def run(config: Config | serve_retriever.Config) -> int:
     from agentgym.engines.model_names import check_target
 
     if config.engine == "hf":
-        from agentgym.cli.train import need_training
+        from agentgym.cli.train import need_training, quiet
 
         need_training()
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
+        quiet()
     model = config.model
     if config.engine in ("hf", "vllm"):
         from agentgym.trainers.preflight import model_folder

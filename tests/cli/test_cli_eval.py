@@ -97,6 +97,11 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             "--threads is 2; expected at least 1, and a model that the hf",
         ),
         (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Did you mean 'openai'?"),
+        (
+            ["guessnumber", "--model", "chat:http://localhost:9#m", "--temperature", "nan"],
+            "--temperature is nan; expected 0 (greedy) or more",
+        ),
+        (["guessnumber", "--player", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
         (["guessnumber", "--model", "runs/none"], "no folder 'runs/none'. Expected the folder of a model"),
         (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),
         (["guessnumber", "--model", "vllm:/none/x"], "no folder '/none/x'. Expected the folder of a model"),
@@ -143,7 +148,7 @@ def test_a_server_that_is_not_there_stops_an_evaluation_at_once(tmp_path: Path, 
 def test_what_cannot_be_played_is_skipped_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("agentgym.registry.DESCRIPTIONS", dict(DESCRIPTIONS))  # others are not to meet it
+    monkeypatch.setitem(DESCRIPTIONS, "me/NoExpert-v0", "")  # taken out at the end: others are not to meet it
     register("me/NoExpert-v0", NoExpert)
     command = ["eval", "guessnumber,me/NoExpert-v0", "--player", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main(command) == 1
