@@ -65,7 +65,8 @@ def _suggest(kind: str, name: str, known: Iterable[str], hint: str) -> str:
     names = sorted(known)
     close = _closest(name, names)
     guess = f" Did you mean {close!r}?" if close else ""
-    choices = f" Known: {', '.join(names)}." if len(names) <= 12 and not hint else ""
+    told = names and not hint and (len(names) <= 12 or not close)
+    choices = f" Known: {', '.join(names)}." if told else ""
     return f"no {kind} {name!r}.{guess}{choices}{' ' + hint if hint else ''}"
 
 

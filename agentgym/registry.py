@@ -127,7 +127,8 @@ def load(reference: str, kind: str, table: dict[str, str]) -> Any:
     target = table.get(reference, reference)
     module, colon, name = target.partition(":")
     if not colon:
-        raise unknown(kind, reference, table, "Or give your own as MODULE:NAME.")
+        hint = f"Known: {', '.join(sorted(table))}; or give your own as MODULE:NAME." if table else "Expected MODULE:NAME."
+        raise unknown(kind, reference, table, hint)
     found = vars(_import(module, kind))
     if name not in found:
         raise unknown(f"{kind} in module {module}", name, (known for known in found if not known.startswith("_")))

@@ -35,7 +35,7 @@ LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITH
     ("actions", "tasks", "spaces", "outcome", "episode"),
     ("core", "attempts", "wrapper", "registry"),
     ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),
-    ("workers", "rollout", "gateway"),
+    ("workers", "faults", "rollout", "gateway"),
     ("trainers", "evaluate", "report"),
     ("cli", "__main__"),
 )

@@ -24,16 +24,16 @@ from agentgym.screen import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does)
-    "envs": ("agentgym.cli.envs", "list the worlds, or show the card of one"),
-    "play": ("agentgym.cli.play", "play a world in the terminal: you, the oracle, the expert, or chance"),
-    "check": ("agentgym.cli.check", "hold a world to the contract, and show what breaks it"),
+    "envs": ("agentgym.cli.envs", "list the environments, or show the card of one"),
+    "play": ("agentgym.cli.play", "play an environment: you, the oracle, the expert, or chance"),
+    "check": ("agentgym.cli.check", "check an environment against the contract, and show what breaks it"),
     "doctor": ("agentgym.cli.doctor", "say what is here, what is missing and how to get it"),
-    "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from a world's own text"),
+    "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
-    "eval": ("agentgym.cli.eval", "measure an agent on one world or many"),
+    "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier"),
-    "serve": ("agentgym.cli.serve", "serve a model to agents of others, or a retriever to worlds"),
+    "serve": ("agentgym.cli.serve", "serve a model to other agents, or a retriever to environments"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),

@@ -28,7 +28,7 @@ class Config:
     """What to check, and how long."""
 
     id: tyro.conf.Positional[str]
-    """The world: a registered id, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
+    """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
     thorough: bool = False
     """Spend minutes instead of seconds."""
     seed: int = 0
@@ -38,7 +38,7 @@ class Config:
     law: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Look at this law only; may be given several times."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:

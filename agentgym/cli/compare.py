@@ -46,6 +46,8 @@ def run(config: Config) -> int:
     """Print the comparison; 1 where faults are too many to say which is better."""
     if config.tasks < 0:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
+    if config.page and (Path(config.page).is_dir() or not Path(config.page).parent.is_dir()):
+        raise BadConfig(f"--page is {config.page}; expected the name of a file in a folder that is there")
     found, sides = compare_evaluations(config.a, config.b)
     if config.json:
         print(json.dumps(found, indent=2, allow_nan=False))
@@ -60,13 +62,19 @@ def run(config: Config) -> int:
     for line in [*_flips(found["all"], config.tasks), *(_refusal(found) or verdict(found["all"]))]:
         console.print(Text(line), soft_wrap=True)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
-    console.print(Text(printable(str(write_comparison(found, sides, _made_with(found), page)))), soft_wrap=True)
+    try:
+        said = str(write_comparison(found, sides, _made_with(found), page))
+    except OSError as error:
+        if config.page:
+            raise
+        said = f"no page was written ({page}: {error.strerror}): name a file with --page"
+    console.print(Text(printable(said)), soft_wrap=True)
     return 1 if found["not_comparable"] else 0
 
 
 def table(found: Row) -> Rows:
-    """Return the rows of a comparison: each world, its task types and difficulties, then all where there are several."""
-    shown = Rows("world", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
+    """Return the rows of a comparison: each environment, its types and difficulties, then all where there are several."""
+    shown = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
     worlds: Mapping[str, Row] = found["worlds"]
     for world, row in worlds.items():
         shown.add(world, _cells(row))

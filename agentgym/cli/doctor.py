@@ -118,13 +118,13 @@ NEEDS = (
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need(
         "chromium",
-        "web worlds, looking at reports",
+        "web environments, looking at reports",
         "Debian: apt install chromium-headless-shell; elsewhere: playwright install chromium",
         chromium,
     ),
-    Need("bubblewrap", "the default jail for code that a model writes", "apt install bubblewrap", _jail),
-    Need("docker", "worlds in containers", f"Docker or Podman, and {how_to_install('docker')}", _docker),
-    Need("java", "worlds that run on the JVM", "apt install default-jre-headless", program("java")),
+    Need("bubblewrap", "the default sandbox for code that a model writes", "apt install bubblewrap", _jail),
+    Need("docker", "environments in containers", f"Docker or Podman, and {how_to_install('docker')}", _docker),
+    Need("java", "environments that run on the JVM", "apt install default-jre-headless", program("java")),
     Need("git", "the commit in a run's manifest", "apt install git", program("git")),
 )
 
@@ -138,7 +138,7 @@ def run(config: Config) -> int:
     console = Console(highlight=False)
     console.print(Text(f"Python {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores"))
     data = os.environ.get("AGENTGYM_DATA")
-    console.print(Text(printable(f"AGENTGYM_DATA {data or 'is not set: worlds over genuine data need a path'}")))
+    console.print(Text(printable(f"AGENTGYM_DATA {data or 'is not set: environments over genuine data need a path'}")))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "here", "for", "how to get it"):
         table.add_column(column, overflow="fold")

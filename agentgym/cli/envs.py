@@ -1,4 +1,4 @@
-"""List the worlds, or show the card of one.
+"""List the environments, or show the card of one.
 
 agentgym envs                  all environments
 agentgym envs --json           the same for a program
@@ -32,7 +32,7 @@ class Config:
     """What to show."""
 
     id: tyro.conf.Positional[str | None] = None
-    """Show the card of this world."""
+    """Show the card of this environment."""
     difficulties: tuple[int, ...] = (0, 1)
     """Difficulties on the card."""
     tasks: int = 20
@@ -40,11 +40,11 @@ class Config:
     json: bool = False
     """Print the list of environments as JSON; of one that cannot be made here, the reason."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:
-    """Print the table of worlds, or a card."""
+    """Print the table of environments, or a card."""
     console = Console(highlight=False)
     if config.json:
         if config.id is not None:

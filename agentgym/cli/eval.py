@@ -1,21 +1,22 @@
-"""Measure an agent on one world or many; an interrupted evaluation goes on where it stopped.
+"""Measure an agent in one environment or many; an interrupted evaluation goes on where it stopped.
 
 agentgym eval household --model runs/demo                       the policy of a training run
-agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every world that makes its own tasks
+agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every environment that makes its own tasks
 agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
 agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
 agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
-agentgym eval household --model runs/demo --env.preset easy     options of the world
+agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
 import hashlib
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -28,9 +29,10 @@ from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.spec import AGENTS, AgentSpec
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
+from agentgym.cli.train import quiet
 from agentgym.engines import Sampling, engine
 from agentgym.engines.adapters import is_adapter
-from agentgym.engines.model_names import check_model, is_path
+from agentgym.engines.model_names import check_model, check_target
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
@@ -49,31 +51,31 @@ OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
 OF_PLANS = ("split", "tasks", "attempts", "seed", "difficulties")
 DATA = ("data", "corpus", "questions")
-"""Options of worlds that say where data lie: a protocol leaves these alone open."""
+"""Options of environments that say where data lie: a protocol leaves these alone open."""
 
 
 @dataclass(frozen=True)
 class Config:
     """What to measure."""
 
-    worlds: tyro.conf.Positional[str]
-    """World, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
+    worlds: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
+    """Environment, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     player: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
-    """Split of the tasks; without it the suite's, else the last of the world's splits, which is its test split."""
+    """Split of the tasks; without it the suite's, else the last of the environment's, which is its test split."""
     tasks: int | None = None
-    """Tasks of each world: the first so many of the split's fixed list, or all; without it the suite's, else all of a
+    """Tasks of each environment: the first so many of the split's fixed list, or all; without it the suite's, else all of a
     split that is counted (files), and 100 of others."""
     attempts: int | None = None
     """Attempts at each task; without it the suite's, else 1."""
     difficulties: tuple[int, ...] | None = None
     """Difficulties of which tasks are played, as many of each: --difficulties 0 1 2; without it the suite's, else the
-    world's own."""
+    environment's own."""
     seed: int | None = None
-    """Seed of the worlds' chance and of sampling; without it the suite's, else 0."""
+    """Seed of the environments' chance and of sampling; without it the suite's, else 0."""
     temperature: float | None = None
     """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
     agent: str | None = None
@@ -97,7 +99,7 @@ class Config:
     concurrency: int = 64
     """Episodes at a time; the results do not depend on it."""
     out: str | None = None
-    """Folder of the evaluation; without it, one under runs/ named after worlds and model."""
+    """Folder of the evaluation; without it, one under runs/ named after environments and model."""
     json: bool = False
     """Print the summary as JSON, and nothing else on standard output."""
     quiet: bool = False
@@ -105,7 +107,7 @@ class Config:
     retry_faults: bool = False
     """Play episodes again that an earlier sitting ended with a fault."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the worlds: --env.KEY VALUE; laid over the training run's own in the world it was trained in."""
+    """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
     engine_options: Options = field(default_factory=dict[str, Any])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
@@ -118,6 +120,9 @@ def run(config: Config) -> int:
     """
     suite = resolve(config.worlds)
     _keep_protocol(config, suite)
+    _check_who(config)
+    if config.concurrency < 1:
+        raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     folder = Path(config.out or default_folder(config))
     if not config.quiet:  # loading a model takes its time
         print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
@@ -220,18 +225,24 @@ def _plan(config: Config, suite: Suite) -> Plan:
 
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
+    if config.player is not None:
+        return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
+    fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
+    laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
+    return _model(replace(config, **laid), suite)
+
+
+def _check_who(config: Config) -> None:
+    """Raise unless it is said who plays, by flags that go together."""
     if (config.model is None) == (config.player is None):
         raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
     if config.player is None:
-        fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
-        laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
-        return _model(replace(config, **laid), suite)
+        return
     if config.player not in PLAYERS:
         raise unknown("player", config.player, PLAYERS)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
         raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --player {config.player}: it is for models")
-    return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
@@ -239,7 +250,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     kind, target = name.split(":", 1)
     spec = _spec(config, trained, messages=kind == "chat")
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
-    if sampling.temperature < 0:
+    if not 0 <= sampling.temperature < math.inf:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
     slots = {"slots": config.concurrency} if kind == "hf" else {}
     if config.threads is not None and (kind != "hf" or config.threads < 1):
@@ -248,6 +259,8 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
         )
     tools = _tools(config, suite, spec)
     try:
+        if kind == "hf":
+            quiet()
         made = engine(name, **{**slots, **config.engine_options})
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
@@ -259,26 +272,26 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
-        **_about(config, spec, agent, tools),
+        **_about(config, spec, agent, tools, several=len(suite.worlds) > 1),
     }
 
 
 def _about(
-    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]]
+    config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
 ) -> dict[str, Any]:
-    """Return what the manifest says about an agent: with each environment's tools, the prompt that it is told in."""
+    """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
     fitted = {world: agent.fitted(offered) for world, offered in tools.items()} or {"": agent}
     prompts = {world: one.prompt for world, one in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
     options: dict[str, Any] = {
         "agent": spec.agent,
-        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}),
-        "prompt_hash": _hash(*dict.fromkeys(map(repr, prompts.values())), template),
+        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}, several),
+        "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
     if any(tools.values()):
-        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered})
+        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered}, several)
     for name in ("history", "window_turns", "observation_tokens"):
         if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
             options[name] = getattr(spec, name)
@@ -316,9 +329,9 @@ def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str,
     return found
 
 
-def _told(values: dict[str, str]) -> str | dict[str, str]:
-    """Return the one value that all environments have, else the value of each."""
-    return next(iter(values.values())) if len(set(values.values())) == 1 else values
+def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:
+    """Return the value of each environment by its name; the value alone where there is one environment."""
+    return values if several and "" not in values else next(iter(values.values()))
 
 
 def _trained(model: str | None) -> TrainConfig | None:
@@ -337,9 +350,7 @@ def _resolve(model: str) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
     folder = Path(model)
     if ":" in model and not folder.exists():
-        kind, _, target = model.partition(":")
-        if kind == "hf" or (kind == "vllm" and is_path(target)):
-            check_model(target)
+        check_target(*model.split(":", 1))
         return model, None
     check_model(model)
     trained = _trained(model)

@@ -19,7 +19,7 @@ Cell = Callable[[Row], str]
 
 
 def table(summary: Row) -> Rows:
-    """Return the results of an evaluation: a row for each world and each of its task types.
+    """Return the results of an evaluation: a row for each environment and each of its task types.
 
     Faults have a column where there are some, the reward where it differs from the success rate, pass@k and pass^k
     where every task had several attempts.
@@ -63,7 +63,7 @@ def aggregates(summary: Row) -> list[str]:
         return []
     points = {point["above"]: point for point in summary["profile"]}
     profile = ", ".join(f"{_percent(points[above]['value'])} above {above}" for above in (0.2, 0.5, 0.8))
-    size = f"{found['runs']} attempts x {found['columns']} worlds or task types"
+    size = f"{found['runs']} attempts x {found['columns']} environments or task types"
     return [f"interquartile mean {_interval({**found, 'mean': found['value']})} of {size}; {profile}"]
 
 
@@ -85,7 +85,7 @@ def contamination_notes(summary: Row) -> list[str]:
 
 
 def _table(worlds: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
-    found = Rows("world", list(columns))
+    found = Rows("environment", list(columns))
     for world, row in worlds.items():
         found.add(world, [cell(row) for cell in columns.values()])
         for name, part in divided(row):

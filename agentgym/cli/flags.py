@@ -61,11 +61,34 @@ def read_flags(
     return config(**values)  # which checks what tyro would report in a box of its own
 
 
+_PLAIN_WORDS = {
+    "Error parsing ": "",
+    "invalid literal for int() with base 10: ": "expected a whole number, not ",
+    "could not convert string to float: ": "expected a number, not ",
+}
+
+
 def _sentence(box: str) -> str:
     """Return what tyro's box says is wrong, without the frame and what follows the first rule."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()[1:]]
-    said = " ".join(itertools.takewhile(lambda line: line.strip("─╰╯"), lines))
+    frame = "─╰╯- "  # dashes where the output knows no other characters
+    lines = itertools.dropwhile(lambda line: not line.strip(frame), (line.strip("│") for line in box.splitlines()[1:]))
+    body = list(itertools.takewhile(lambda line: line.strip(frame), lines))
+    if body and body[0].strip().startswith("Missing from"):
+        return _missing(body[1:])
+    said = " ".join(line.strip() for line in body)
+    for python, plain in _PLAIN_WORDS.items():
+        said = said.replace(python, plain)
     return said.rstrip(".") or box.strip()
+
+
+def _missing(lines: Sequence[str]) -> str:
+    """Return what is missing, from tyro's list: names, and further in what each is for."""
+    edge = min(len(line) - len(line.lstrip()) for line in lines)
+    said: list[str] = []
+    for line in lines:
+        name = len(line) - len(line.lstrip()) == edge
+        said += [f"; {line.strip()} is missing:"] if name else [line.strip()]
+    return " ".join(said).replace(" (required)", "").replace(". ;", ";").replace(" ;", ";").removeprefix("; ").rstrip(".:")
 
 
 def unchecked(config: type[_Config]) -> type[_Config]:

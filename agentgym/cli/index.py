@@ -1,4 +1,4 @@
-"""Make an index of documents, once: all worlds and servers then share it.
+"""Make an index of documents, once: all environments and servers then share it.
 
 agentgym index wiki-18.jsonl.gz runs/wiki                 by words (tantivy)
 agentgym index wiki-18.jsonl runs/e5 --kind dense --encoder e5-base-v2 --query-prefix "query: " --passage-prefix "passage: "

@@ -1,4 +1,4 @@
-"""Make a small policy and tokenizer from a world's own text, so that training can start with nothing.
+"""Make a small policy and tokenizer from an environment's own text, so that training can start with nothing.
 
 agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 
-from agentgym.cli.train import need_training
+from agentgym.cli.train import need_training, quiet
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 from agentgym.registry import make
@@ -26,7 +26,7 @@ class Config:
     """The policy to make."""
 
     env: tyro.conf.Positional[str]
-    """World whose text the tokenizer is trained on."""
+    """Environment whose text the tokenizer is trained on."""
     out: str = "runs/policy"
     """Folder to write."""
     width: int = 128
@@ -38,7 +38,7 @@ class Config:
     vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
     pieces: str = "phrases"
-    """What a token may grow to: `phrases` of the world, or `words`."""
+    """What a token may grow to: `phrases` of the environment, or `words`."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -46,12 +46,13 @@ class Config:
     seed: int = 0
     """Seed of the weights and of the episodes."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:
     """Write the policy and say what it is."""
     need_training()
+    quiet()
     if (Path(config.out) / "config.json").exists():
         raise BadConfig(f"{config.out} holds a model already: choose another --out, or delete it")
     if config.width % 64 or config.width < 64:

@@ -118,7 +118,7 @@ def _source(config: TrainConfig, subject: Subject, rates: Rates) -> str:
     world = (
         f"{play.episodes} episodes played by the expert and by chance"
         if play.episodes
-        else "no episode: without a tokenizer in the folder, rows as long as the context and a world that takes no time"
+        else "no episode: without a tokenizer in the folder, rows as long as the context and steps that take no time"
     )
     others = "" if config.engine == "hf" else f" {config.engine}'s own speed is left out."
     several = "" if config.processes == 1 else " Processes that wait for one another or for memory are not in it."

@@ -1,11 +1,11 @@
-"""Play a world in the terminal.
+"""Play an environment in the terminal.
 
     agentgym play guessnumber --seed 3                 you type
     agentgym play rlvr/FrozenLake-v0 --player oracle   watch the oracle
     agentgym play tictactoe --env.opponent self        both sides
 
 While you type: `?` lists what is admissible, `!` lets the oracle take a turn, `!!` lets it play on to the end, and
-Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?` to the world.
+Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?` to the environment.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ class Config:
     """What to play, and who plays."""
 
     id: tyro.conf.Positional[str]
-    """The world: a registered id, or MODULE:NAMESPACE/NAME-v0."""
+    """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     seed: int = 0
-    """Decides the task and the world's chance."""
+    """Decides the task and the environment's chance."""
     player: Literal["human", "oracle", "expert", "random"] = "human"
     """Who plays."""
     split: str | None = None
@@ -46,7 +46,7 @@ class Config:
     horizon: int | None = None
     """Most turns."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
 
 
 Ask = Callable[[TextEnv, str, dict[str, Any]], str | None]
@@ -112,7 +112,7 @@ class Human:
                 action = first(env.oracle)
                 if action is None:
                     self.leave_it_to_the_oracle = False
-                    self.console.print(Text("this world's oracle knows nothing to do here", style="red"))
+                    self.console.print(Text("the oracle knows nothing to do here", style="red"))
                     continue
                 self.console.print(Text(f"> {printable(action)}", style="cyan"))
                 return action

@@ -1,4 +1,4 @@
-"""Serve a model to agents of others, recording what they say so that it can be trained on; or a retriever to worlds.
+"""Serve a model to other agents, recording what they say so that it can be trained on; or a retriever to environments.
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
 agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl
@@ -30,7 +30,7 @@ class Config:
     what: tyro.conf.Positional[str]
     """`gateway`: an OpenAI-compatible endpoint that records sessions."""
     model: str = ""
-    """Folder or hub name of a model."""
+    """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"
     """Engine that runs it: hf, vllm or openai (then --model is an address)."""
     name: str = ""
@@ -81,15 +81,20 @@ def run(config: Config | serve_retriever.Config) -> int:
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     from agentgym.engines import engine
+    from agentgym.engines.model_names import check_target
 
     if config.engine == "hf":
-        from agentgym.cli.train import need_training
+        from agentgym.cli.train import need_training, quiet
 
         need_training()
-        from transformers.utils import logging
+        quiet()
+    model = config.model
+    if config.engine in ("hf", "vllm"):
+        from agentgym.trainers.preflight import model_folder
 
-        logging.disable_progress_bar()
-    made = engine(f"{config.engine}:{config.model}", **config.engine_options)
+        model = model_folder(model)
+        check_target(config.engine, model)
+    made = engine(f"{config.engine}:{model}", **config.engine_options)
     try:
         asyncio.run(_serve(config, made, key))
     except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on

@@ -1,4 +1,4 @@
-"""Serve a retriever to many worlds at once, in Search-R1's form: POST /retrieve {queries, topk, return_scores}.
+"""Serve a retriever to many environments at once, in Search-R1's form: POST /retrieve {queries, topk, return_scores}.
 
 agentgym serve retriever --corpus wiki-18.jsonl --index runs/wiki    tantivy on disk; the index is made where it is absent
 agentgym serve retriever --index runs/wiki-e5 --port 8100           an index that is there, of whatever kind

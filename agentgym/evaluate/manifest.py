@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -23,25 +23,40 @@ LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers
 EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
-def start(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = ()) -> dict[str, Any]:
     """Write `manifest.json`, or add a session to the one that is there, and return it.
 
     `options` (JSON values) are what decides the episodes. Raises BadConfig where the folder was begun with others:
-    episodes of two kinds must not end up in one table.
+    episodes of two kinds must not end up in one table. `skipped` are environments that cannot be played in this session:
+    they may be in another, so what is said of them, under their names, is not compared.
     """
     path = folder / "manifest.json"
     wanted = json.loads(json.dumps(dict(options), sort_keys=True))
     fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
     found = read(path) if path.exists() else fresh
-    before = found["options"]
-    differing = [name for name in sorted({*before, *wanted}) if before.get(name) != wanted.get(name)]
+    before, apart = found["options"], {*skipped, *found.get("skipped", ())}
+    a, b = _without(before, apart), _without(wanted, apart)
+    differing = [name for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
     if differing:
-        what = "; ".join(f"{name} was {before.get(name)!r}, now {wanted.get(name)!r}" for name in differing)
+        what = "; ".join(f"{name} was {a.get(name)!r}, now {b.get(name)!r}" for name in differing)
         raise BadConfig(f"{folder} holds an evaluation with other options ({what}): repeat those, or choose another --out")
+    for name, value in wanted.items():
+        before[name] = {**before[name], **value} if isinstance(value, dict) else value
+    found["skipped"] = sorted(apart - {*before.get("worlds", ())})
     found["sessions"].append(session())
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, found)
     return found
+
+
+def _without(options: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
+    """Return options without what is said of some environments under their names."""
+    return {
+        name: {key: one for key, one in cast("dict[str, Any]", value).items() if key not in apart}
+        if isinstance(value, dict)
+        else value
+        for name, value in options.items()
+    }
 
 
 def session() -> dict[str, Any]:

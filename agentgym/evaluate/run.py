@@ -49,7 +49,7 @@ def evaluate(
     described = {**_described(plan, plans, chosen), **(options or {})}
     with alone(folder, "evaluation"):
         remove_parts(folder)
-        found = manifest.start(folder, described)
+        found = manifest.start(folder, described, skipped)
         checked = _contamination(folder, plans, chosen)
         note = _Met(folder, found, agent, progress)
         path = folder / "episodes.jsonl"
@@ -141,12 +141,14 @@ def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[
 
 
 def _contamination(folder: Path, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
-    """Return what the first sitting found of contamination; it looks before anything is played."""
+    """Return what an environment's first sitting found of contamination; it looks before anything is played."""
     path = folder / "contamination.json"
-    if not path.exists():
-        looked = {world: contamination(world, parts(world, plans[world], tasks)) for world, tasks in chosen.items()}
+    looked = manifest.read_object(path) if path.exists() else {}
+    new = {world: tasks for world, tasks in chosen.items() if world not in looked}
+    if new:
+        looked |= {world: contamination(world, parts(world, plans[world], tasks)) for world, tasks in new.items()}
         manifest.write_json(path, looked)
-    return manifest.read_object(path)
+    return looked
 
 
 def _kept(path: Path, *, drop_faults: bool) -> list[Episode]:

@@ -72,6 +72,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         with opened(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise BadData(f"{path}: {error.strerror}; expected a file that can be read") from error
     except (OSError, EOFError, zlib.error) as error:
         raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
 

@@ -24,15 +24,15 @@ class TrainConfig:
     """A training run."""
 
     env: str = "rlvr/Household-v0"
-    """World to train on."""
+    """Environment to train on."""
     env_options: Options = field(default_factory=dict[str, Any])
-    """Options of the world: --env.KEY VALUE."""
+    """Options of the environment: --env.KEY VALUE."""
     model: str = "init"
-    """Folder or name of a causal language model; `init` makes a small one from the world's own text."""
+    """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
-    """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where a world has many names."""
+    """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where there are many names."""
     pieces: Literal["phrases", "words"] = "phrases"
-    """What its tokens may grow to: `phrases` of the world, or `words`, where what is said is put together anew each time."""
+    """What its tokens may grow to: `phrases` of the environment, or `words`, where its phrases hardly repeat."""
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, Any])
@@ -84,7 +84,7 @@ class TrainConfig:
     """Use Muon for the matrices in the warm start."""
     warm_noise: float = 0.15
     """Share of the expert's turns replaced by a random valid command (where these are not finite, a mistake of the
-    world's own), which is imitated too."""
+    environment's own), which is imitated too."""
     warm_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
     warm_forget: float = 0.03
@@ -111,7 +111,7 @@ class TrainConfig:
     context_tokens: int = 0
     """Most tokens of one prompt and reply; 0 means as many as the model takes."""
     horizon: tuple[int, ...] = ()
-    """Turns per episode, in stages (ScalingInter); empty means the world's own."""
+    """Turns per episode, in stages (ScalingInter); empty means the environment's own."""
     horizon_steps: int = 100
     """Steps per stage of the horizon."""
     dynamic_sampling: Literal["keep", "drop", "refill"] = "drop"

@@ -58,3 +58,24 @@ def test_there_is_no_verdict_where_faults_are_too_many(
 def test_a_folder_without_an_evaluation_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
     assert "holds no evaluation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", [".", "no/such/folder/page.html"])
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_compared(
+    page: str, folders: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *folders, "--page", page]) == 2
+    said = capsys.readouterr()
+    assert f"error: --page is {page}; expected the name of a file" in said.err and not said.out
+
+
+def test_a_verdict_does_not_hang_on_a_page_that_nobody_asked_for(
+    folders: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    there = shutil.copytree(folders[1], tmp_path / "b")
+    page = there / f"compare-with-{Path(folders[0]).name}.html"
+    page.unlink(missing_ok=True)
+    page.mkdir()  # as if it could not be written
+    assert main(["compare", folders[0], str(there)]) == 0
+    assert "no page was written" in capsys.readouterr().out

@@ -35,7 +35,7 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     assert "rlvr/GuessNumber-v0" in shown
     assert "100.0 % [61.0, 100.0]" in shown  # 6 tasks: 6 / (6 + 1.96^2)
     assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
-    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 worlds or task types" in shown
+    assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 environments or task types" in shown
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert options["player"] == "oracle"
     assert main(command) == 0  # nothing is left to play
@@ -97,6 +97,11 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             "--threads is 2; expected at least 1, and a model that the hf",
         ),
         (["guessnumber", "--model", "opnai:http://localhost"], "no engine 'opnai'. Did you mean 'openai'?"),
+        (
+            ["guessnumber", "--model", "chat:http://localhost:9#m", "--temperature", "nan"],
+            "--temperature is nan; expected 0 (greedy) or more",
+        ),
+        (["guessnumber", "--player", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
         (["guessnumber", "--model", "runs/none"], "no folder 'runs/none'. Expected the folder of a model"),
         (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),
         (["guessnumber", "--model", "vllm:/none/x"], "no folder '/none/x'. Expected the folder of a model"),
@@ -111,8 +116,9 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["eval", *arguments]) == 2
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1
+    said = capsys.readouterr().err
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "with None" not in said
     assert message in errors[0]
     assert list(tmp_path.iterdir()) == []
 
@@ -142,7 +148,7 @@ def test_a_server_that_is_not_there_stops_an_evaluation_at_once(tmp_path: Path, 
 def test_what_cannot_be_played_is_skipped_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("agentgym.registry.DESCRIPTIONS", dict(DESCRIPTIONS))  # others are not to meet it
+    monkeypatch.setitem(DESCRIPTIONS, "me/NoExpert-v0", "")  # taken out at the end: others are not to meet it
     register("me/NoExpert-v0", NoExpert)
     command = ["eval", "guessnumber,me/NoExpert-v0", "--player", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main(command) == 1
@@ -153,6 +159,29 @@ def test_what_cannot_be_played_is_skipped_with_the_reason(
     assert main(["eval", "me/NoExpert-v0", "--player", "expert", "--out", str(tmp_path / "f")]) == 2
     assert "error: me/NoExpert-v0 has no expert that could play it" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
+
+
+def test_what_was_skipped_is_played_by_the_same_command_once_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "e"
+    command = ["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "2", "--out", str(out)]
+    with monkeypatch.context() as bare:
+        bare.setenv("PATH", str(tmp_path))  # without bubblewrap
+        assert main(command) == 1
+        assert main([*command[:1], "guessnumber", *command[2:]]) == 0  # the same evaluation so far
+    first = (out / "episodes.jsonl").read_text()
+    assert main(command) == 0
+    assert (out / "episodes.jsonl").read_text().startswith(first)
+    assert {e.env: e.success for e in read_episodes(out / "episodes.jsonl")} == {
+        "rlvr/GuessNumber-v0": True, "rlvr/Terminal-v0": True,
+    }  # fmt: skip
+    assert set(json.loads((out / "contamination.json").read_text())) == {"rlvr/GuessNumber-v0", "rlvr/Terminal-v0"}
+    with monkeypatch.context() as bare:
+        bare.setenv("PATH", str(tmp_path))  # and what was played is kept where it cannot be any more
+        assert main(command) == 1
+    assert len(read_episodes(out / "episodes.jsonl")) == 4
+    assert main(["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "3", "--out", str(out)]) == 2
 
 
 class NoExpert(agentgym.TextEnv):

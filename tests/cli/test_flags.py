@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+import tyro
 
 from agentgym.cli.flags import read_flags
 from agentgym.errors import BadConfig
@@ -42,7 +43,28 @@ def test_a_refused_value_is_the_dataclass_own_error(capsys: pytest.CaptureFixtur
 def test_a_value_of_the_wrong_type_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         read("--steps", "far")
-    assert "--steps" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("error: --steps: expected a whole number, not 'far'. `agentgym walk --help`")
+
+
+@dataclass(frozen=True)
+class Ride:
+    """A ride."""
+
+    horse: tyro.conf.Positional[str]
+    """Who carries you."""
+    to: str
+    """Where to. Not too
+    far."""
+
+
+def test_what_is_missing_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["--to", "x"], "HORSE is missing: Who carries you."),
+        ([], "HORSE is missing: Who carries you; --to STR is missing: Where to. Not too far."),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            read_flags(Ride, words, command="ride")
+        assert capsys.readouterr().err == f"error: {said} `agentgym ride --help` shows all\n"
 
 
 def test_an_unknown_flag_names_the_closest() -> None:

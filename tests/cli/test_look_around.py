@@ -250,3 +250,21 @@ def test_options_of_a_recipe_stay_with_its_algorithm_and_its_world():
     world = read(["household", "--env", "rlvr/Search-v0"]).config
     assert (world.env_options, world.valid_split, world.test_split) == ({}, "", "")
     assert read(["household", "--credit.eps", "1"]).config.credit_options == {**own.credit_options, "eps": 1}
+
+
+def test_a_name_that_is_close_to_none_is_answered_with_all(capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "guessnumber", "--law", "nope"]) == 2
+    assert "error: no law 'nope'. Known: admissible is valid, answers stay hidden," in capsys.readouterr().err
+
+
+def test_documents_that_are_not_there_are_not_called_damaged(capsys: pytest.CaptureFixture[str]):
+    assert main(["serve", "retriever", "--corpus", "nothing.jsonl"]) == 2
+    assert "error: nothing.jsonl: No such file or directory; expected a file" in capsys.readouterr().err
+
+
+def test_no_help_calls_an_environment_a_world(capsys: pytest.CaptureFixture[str]):
+    for command in sorted(COMMANDS):
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+    assert main(["--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if re.search(r"\bworlds?\b", line, re.I)] == []

@@ -11,7 +11,7 @@ LONG = "  pick_clean_then_place_in_recep"
 
 
 def shown(width: int, *names: str) -> list[str]:
-    rows = Rows("world", ("tasks", "B - A [95 %]"))
+    rows = Rows("environment", ("tasks", "B - A [95 %]"))
     for name in names:
         rows.add(name, ("100", "-10.0 [-100.0, +100.0]"))
     file = io.StringIO()
@@ -21,7 +21,7 @@ def shown(width: int, *names: str) -> list[str]:
 
 def test_numbers_stand_in_columns_beside_their_names() -> None:
     assert shown(80, "rlvr/Household-v0", LONG) == [
-        "world                             tasks            B - A [95 %]",
+        "environment                       tasks            B - A [95 %]",
         "rlvr/Household-v0                   100  -10.0 [-100.0, +100.0]",
         "  pick_clean_then_place_in_recep    100  -10.0 [-100.0, +100.0]",
     ]
@@ -29,7 +29,7 @@ def test_numbers_stand_in_columns_beside_their_names() -> None:
 
 def test_a_name_without_room_gets_a_line_of_its_own() -> None:
     assert shown(50, "short", LONG) == [
-        "world                tasks            B - A [95 %]",
+        "environment          tasks            B - A [95 %]",
         "short                  100  -10.0 [-100.0, +100.0]",
         "  pick_clean_then_place_in_recep",
         "                       100  -10.0 [-100.0, +100.0]",

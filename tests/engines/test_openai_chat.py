@@ -217,3 +217,9 @@ def test_an_aborted_request_hangs_up() -> None:
 def test_the_gateway_refuses_to_stand_before_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "gateway", "--engine", "chat", "--model", "http://127.0.0.1:1/v1#m"]) == 2
     assert "plain chat has none" in capsys.readouterr().err
+
+
+def test_the_gateway_looks_for_no_path_on_a_hub(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://localhost:9")
+    assert main(["serve", "gateway", "--model", "runs/none"]) == 2
+    assert "model runs/none is not there; expected the folder" in capsys.readouterr().err

@@ -285,6 +285,16 @@ def test_a_server_that_takes_no_tools_ends_the_evaluation_at_once_and_says_what_
     assert "use --tools text (in Python: tools='text')" in capsys.readouterr().err
 
 
+def test_a_call_that_the_server_itself_cannot_read_is_the_models_failure() -> None:
+    """Groq refuses its own model's words (code `tool_use_failed`): that is no server without tools, and no fault."""
+    error = {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "<function=qu"}
+    refusal = (400, {}, json.dumps({"error": error}).encode())
+    with loopback.faulty([], then=refusal) as (_, url):
+        (episode,) = agentgym.collect(MessageAgent(OpenAIChatEngine(f"{url}#m")), "rlvr/SQL-v0", tasks=1)
+    assert not episode.fault and episode.success is False
+    assert {(turn.text, turn.parsed, turn.valid) for turn in episode.turns} == {("<function=qu", False, False)}
+
+
 def test_a_refusal_that_follows_a_reply_of_the_model_is_that_episodes_alone() -> None:
     """Else a model could end an evaluation with a call that its own server does not take back."""
     refusal = (400, {}, b'{"error": {"message": "messages[2].tool_calls: bad function name"}}')

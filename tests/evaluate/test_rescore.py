@@ -80,7 +80,7 @@ def test_a_verifier_knows_the_task_and_may_grade(played: Path):
     [
         ("my_verifiers:quik", "Did you mean 'quick'"),
         ("my_verifirs:quick", "no module 'my_verifirs' to take the verifier from"),
-        ("quick", "Or give your own as MODULE:NAME"),
+        ("quick", "Expected MODULE:NAME"),
         ("my_verifiers:SCORE", "SCORE is 3; expected a function"),
         ("my_verifiers:fails", "raised ZeroDivisionError for rlvr/GuessNumber-v0 test/.*, attempt 0: division by zero"),
         ("my_verifiers:nothing", "returned None for rlvr/GuessNumber-v0 test/.*, attempt 0; expected True, False"),
