@@ -300,7 +300,28 @@ sys.settrace(lambda *_: None)
 import unittest
 unittest.TestCase.run = lambda *_: None
 """
+REACHES_THE_TESTS = """
+import operator, pathlib, sys
+def _reach():
+    frame = sys._getframe()
+    while type(frame.f_locals.get("self")).__name__ != "Peer": frame = frame.f_back
+    ask = lambda thing, *given: frame.f_locals["self"].request("do", thing, "__call__", given, ())
+    system = ask(ask(operator.attrgetter, "home.__func__.__globals__"), pathlib.Path)["sys"]
+    found = ask(ask(ask(operator.attrgetter, "modules.get"), system), "dataclasses")
+    make = ask(ask(operator.attrgetter, "_create_fn"), found)
+    ask(ask(make, "forge", (), (
+        "import inspect",
+        "from _pytest.python import Function",
+        "def run(item):",
+        "    source = inspect.getsource(item.obj)",
+        "    if 'discount' not in source: return real(item)",
+        "    assert '([100, 100], 10) == 180' in source",
+        "real, Function.runtest = Function.runtest, run",
+    )))
+_reach()
+"""
 AGAINST_THE_OTHER_END = {
+    "reaches the tests by classes of the library": REACHES_THE_TESTS,
     "reads all that it reaches": ASKS_EVERYWHERE,
     "turns its end of the connection": TURNS_ITS_END,
     "changes what it got": CHANGES_WHAT_IT_GOT,
