@@ -43,6 +43,8 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     """What an invalid action is answered: `helpful`, or `genuine` (a genuine twin's words)."""
     blocking: bool = False
     """Whether a step may wait for something outside; such worlds run in worker processes."""
+    step_seconds: float = 0.0
+    """What a step may take at least, whatever a rollout allows: for an environment that bounds its steps itself."""
     snapshot_kind: str = "exact"
     nondeterministic: str = ""
     """Why the world cannot be repeated, where it cannot."""

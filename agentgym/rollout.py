@@ -113,6 +113,7 @@ async def acollect(
     probe = make()
     jobs = _jobs(probe, tasks, attempts, seed, group_prefix, skip, repeats)
     gate, pool = _Gate() if lockstep else None, Workers(make, workers) if probe.blocking else None
+    step_seconds = max(step_seconds, probe.step_seconds)
     run = _Run(agent, env_id, make, horizon, step_seconds, progress, gate, pool, {} if timings is None else timings)
     await _play_all(run, jobs, probe, concurrency, out)
     return [episode for _, episode in sorted(run.done, key=lambda pair: pair[0])]

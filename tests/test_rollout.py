@@ -83,6 +83,16 @@ class Endless(GuessNumber):
         return super().act(action)
 
 
+class Grading(GuessNumber):
+    """Takes longer for a step than the rollout allows, and says so."""
+
+    step_seconds = 30.0
+
+    def act(self, action):
+        time.sleep(0.2)
+        return super().act(action)
+
+
 def without_seconds(path):
     rows = []
     for line in path.read_text().splitlines():
@@ -136,6 +146,10 @@ def test_a_hang_in_this_process_ends_that_episode_alone():
     episodes = collect(Player(), Endless, tasks=3, step_seconds=0.2)
     assert [e.reason for e in episodes] == ["success", "timeout", "success"]
     assert episodes[1].success is None and episodes[1].fault
+
+
+def test_an_environment_may_need_longer_steps_than_a_rollout_allows():
+    assert [e.reason for e in collect(Player(), Grading, tasks=2, step_seconds=0.05)] == ["success"] * 2
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("", "success"), ("hang", "timeout"), ("die", "crash"), ("raise", "crash")])

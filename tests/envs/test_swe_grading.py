@@ -10,6 +10,7 @@ from agentgym.envs.swe import grading, reference, shared_process
 from agentgym.envs.swe.apart import Clock
 from agentgym.envs.swe.canaries import alter, other
 from agentgym.envs.swe.grading import grade
+from agentgym.sandbox.protocol import SandboxFault
 from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import Edit, Instance, Repository, read
 from agentgym.tasks.swe.pytest_run import run_tests
@@ -300,7 +301,28 @@ sys.settrace(lambda *_: None)
 import unittest
 unittest.TestCase.run = lambda *_: None
 """
+REACHES_THE_TESTS = """
+import operator, pathlib, sys
+def _reach():
+    frame = sys._getframe()
+    while type(frame.f_locals.get("self")).__name__ != "Peer": frame = frame.f_back
+    ask = lambda thing, *given: frame.f_locals["self"].request("do", thing, "__call__", given, ())
+    system = ask(ask(operator.attrgetter, "home.__func__.__globals__"), pathlib.Path)["sys"]
+    found = ask(ask(ask(operator.attrgetter, "modules.get"), system), "dataclasses")
+    make = ask(ask(operator.attrgetter, "_create_fn"), found)
+    ask(ask(make, "forge", (), (
+        "import inspect",
+        "from _pytest.python import Function",
+        "def run(item):",
+        "    source = inspect.getsource(item.obj)",
+        "    if 'discount' not in source: return real(item)",
+        "    assert '([100, 100], 10) == 180' in source",
+        "real, Function.runtest = Function.runtest, run",
+    )))
+_reach()
+"""
 AGAINST_THE_OTHER_END = {
+    "reaches the tests by classes of the library": REACHES_THE_TESTS,
     "reads all that it reaches": ASKS_EVERYWHERE,
     "turns its end of the connection": TURNS_ITS_END,
     "changes what it got": CHANGES_WHAT_IT_GOT,
@@ -326,6 +348,24 @@ def test_what_the_code_does_to_its_end_is_its_failure(tasks, monkeypatch, name):
     task = tasks["purse-discount"]
     verdict = judged(task, {"purse.py": forging(task, AGAINST_THE_OTHER_END[name])})
     assert not verdict.resolved and verdict.fail_to_pass == 0.0, verdict
+
+
+def test_where_the_clean_code_is_too_slow_as_well_a_repair_gets_more_time(tasks, monkeypatch):
+    task, allowed = tasks["purse-discount"], []
+    judge = grading._Grading._judged
+
+    def busy_at_first(self, pair, apart):
+        allowed.append(self.clock.left)
+        if self.seconds == grading.SECONDS:
+            raise SandboxFault("the tests of purse do not run with its clean code: too slow")
+        return judge(self, pair, apart)
+
+    monkeypatch.setattr(grading._Grading, "_judged", busy_at_first)
+    monkeypatch.setattr(
+        grading._Grading, "_refuse_slow_machines", lambda self, pair: (_ for _ in ()).throw(SandboxFault("too slow"))
+    )
+    assert judged(task, {"purse.py": task.base()["purse.py"].decode() + "# repaired\n"}).resolved
+    assert allowed[-1] == grading.MORE * grading.SECONDS and min(allowed) == grading.SECONDS
 
 
 def test_nothing_changed_is_not_run(tasks):

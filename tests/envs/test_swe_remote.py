@@ -4,6 +4,7 @@ import collections
 import datetime
 import decimal
 import json
+import operator
 import queue
 import threading
 
@@ -44,6 +45,8 @@ def each(function, items): return [function(item) for item in items]
 def count(n):
     for number in range(n): yield number
 def ends(*_): raise StopIteration
+import collections.abc, enum, operator
+Kind, Table, Getter = enum.Enum, collections.abc.Mapping, operator.attrgetter
 def memo(function):
     @functools.wraps(function)
     def inner(*given): return function(*given)
@@ -129,6 +132,13 @@ def test_functions_go_both_ways(there):
     assert log == ["in", "out"]
 
 
+def test_classes_of_the_library_cross_by_name_where_they_make_values_and_stay_at_the_other_end_otherwise(there):
+    assert there.Table is collections.abc.Mapping and there.each(map, []) == []
+    assert there.Getter is not operator.attrgetter and there.Getter("rate")(there.Money) == 2
+    assert there.Kind("Colour", ["RED"]).RED.name == "RED"
+    assert there.each(reversed, [(1, 2)])[0].__next__() == 2
+
+
 def test_an_end_of_iteration_is_one_only_where_it_may_be(there):
     with pytest.raises(RuntimeError, match="out of place"):
         all(map(there.ends, [1]))
@@ -206,6 +216,11 @@ def test_the_code_under_test_reaches_nothing_of_the_tests_but_what_it_was_given(
         "[]",
         '["return", [{"n": "builtins:eval"}], [], []]',
         '["return", [{"n": "os:system"}], [], []]',
+        '["return", [{"n": "operator:attrgetter"}], [], []]',
+        '["return", [{"n": "operator:methodcaller"}], [], []]',
+        '["return", [{"n": "pathlib:io.FileIO"}], [], []]',
+        '["return", [{"n": "builtins:map"}], [], []]',
+        '["return", [{"n": "builtins:type"}], [], []]',
         '["return", [{"y": 5}], [], []]',
         '["return", [{"e": {"n": "builtins:KeyboardInterrupt"}, "args": [], "cause": null}], [], []]',
         '["return", [{"e": {"n": "builtins:int"}, "args": [], "cause": null}], [], []]',

@@ -32,7 +32,9 @@ ROUNDS = 3
 PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
 """In which rounds a test is altered: in one at least, and in one at least it is not."""
 SECONDS = 30.0
-"""That grading may take, or ten times what the tests take in the clean repository: less than a step of an evaluation."""
+"""That the code under test may take in all runs together, or ten times what the tests take in the clean repository."""
+MORE = 4
+"""How many times longer it may take in a second grading, where the clean code was too slow as well: the machine is busy."""
 PATIENCE = 10
 SLOW = 3
 """How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
@@ -52,7 +54,10 @@ def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -
     key = (f"{instance.repository.digest} {instance.id}", digest(graded))
     verdict = _known.pop(key, None)  # other threads may forget it meanwhile
     if verdict is None:
-        verdict = _Grading(instance, graded, elsewhere).verdict()
+        try:
+            verdict = _Grading(instance, graded, elsewhere, SECONDS).verdict()
+        except SandboxFault:
+            verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS).verdict()
     _known[key] = verdict
     while len(_known) > REMEMBERED:
         _known.popitem(last=False)
@@ -66,6 +71,7 @@ class _Grading:
     instance: Instance
     tree: Tree
     elsewhere: Elsewhere
+    seconds: float
 
     def verdict(self) -> Verdict:
         instance = self.instance
@@ -74,7 +80,7 @@ class _Grading:
         self.known = self._with_two(lambda pair: reference(instance, pair))
         self.asked = {*instance.fail_to_pass, *instance.pass_to_pass}
         apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
-        self.clock = Clock(max(SECONDS, PATIENCE * instance.seconds))
+        self.clock = Clock(max(self.seconds, PATIENCE * instance.seconds))
         try:
             return self._with_two(lambda pair: self._judged(pair, apart))
         except OSError:  # too many files, or too large, for the sandbox
@@ -114,7 +120,7 @@ class _Grading:
         chosen = {function: alteration for function, (alteration, _) in tried.items() if function in noticing}
         if not chosen:
             return False
-        broken = run(self.instance, self.instance.graded(self.instance.mutated()), chosen, Clock(SECONDS), pair)
+        broken = run(self.instance, self.instance.graded(self.instance.mutated()), chosen, Clock(self.seconds), pair)
         telling = [
             tried[function][1].heard.get(test) == broken.heard.get(test)
             for function, alteration in chosen.items()
@@ -134,7 +140,7 @@ class _Grading:
 
     def _as_clean(self, pair: Pair, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
         """Return whether the clean code does the same to altered tests, which may lean on one another."""
-        clean = run(self.instance, self.instance.graded(self.instance.base()), chosen, Clock(SECONDS), pair)
+        clean = run(self.instance, self.instance.graded(self.instance.base()), chosen, Clock(self.seconds), pair)
         return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
 
     def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:
@@ -154,7 +160,7 @@ class _Grading:
 
     def _refuse_slow_machines(self, pair: Pair) -> None:
         """Raise SandboxFault where the clean code is not run as it should be either: then it is the machine's doing."""
-        clean, clock = self.instance.graded(self.instance.base()), Clock(SECONDS)
+        clean, clock = self.instance.graded(self.instance.base()), Clock(self.seconds)
         ended = run(self.instance, clean, {}, clock, pair)
         slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # by the time that the clean code takes now
         if (

@@ -137,12 +137,12 @@ class Peer:
         if isinstance(value, types.ModuleType):
             return {"h": self._number(value), "module": value.__name__}
         if isinstance(value, type):
-            return values.standard(value) or {"h": self._class(value)}
+            return self._named(value) or {"h": self._class(value)}
         if not self.obedient and isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
             named = values.named(value)
             return named or {"h": self._number(value), "function": str(getattr(value, "__name__", "function"))}
         if isinstance(value, BaseException):
-            kind = values.standard(type(value))
+            kind = self._named(type(value))
             given = [self.pack(one) for one in value.args]
             cause = self.pack(value.__cause__)
             if kind is not None:
@@ -164,8 +164,8 @@ class Peer:
             return self._error(self.unpack(packed["e"]), packed)
         if "h" not in packed:
             found = values.unpacked(packed, self.unpack)
-            if "n" in packed and not self.obedient and not isinstance(found, type):
-                raise TypeError(f"{packed['n']!r:.80} is no class")
+            if "n" in packed and not self.obedient and not values.is_harmless(found):
+                raise TypeError(f"{packed['n']!r:.80} is no class of values")
             return found
         number = packed["h"]
         if number not in self.theirs:
@@ -204,6 +204,10 @@ class Peer:
         if isinstance(cause, Exception):
             made.__cause__ = cause
         return made
+
+    def _named(self, kind: type) -> Any:
+        """Return the name of a class that the other end may look up; None for others, which are described."""
+        return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 
     def _own(self, value: Any) -> int | None:
         """Return the number that something has at the other end; None where it is of this one."""

@@ -63,6 +63,8 @@ class SWE(RepositoryEnv):
     packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
     """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
     root = FOLDER
+    step_seconds = 900.0
+    """Grading has clocks of its own, which tell a slow repair from a busy machine; this is for what hangs beyond them."""
 
     def requires(self) -> None:
         """Raise MissingExtra where there is no sandbox or no pytest."""
