@@ -95,6 +95,8 @@ class OpenAIChatEngine(ServedEngine):
         except Refused as refusal:
             if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
                 return Completion([], [], "context", text="")
+            if refusal.status == 400 and (said := _failed_call(refusal.content)) is not None:
+                return Completion([], [], "stop", text=said)
             raise _tools_refused(body, refusal) or refusal from None
         except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
             raise _tools_refused(body, error) or error from None
@@ -113,6 +115,16 @@ def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | Non
             "with --enable-auto-tool-choice and --tool-call-parser"
         )
     return None
+
+
+def _failed_call(content: bytes) -> str | None:
+    """Return what the model wrote where a server (Groq's) refuses its own model's words since they make no call."""
+    try:
+        error: Any = json.loads(content)["error"]
+        said = str(error.get("failed_generation") or "") if error["code"] == "tool_use_failed" else None
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return None
+    return None if said is None else _sound(said)
 
 
 def _key(name: str | None) -> str | None:
