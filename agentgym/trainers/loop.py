@@ -24,7 +24,7 @@ from agentgym.seeding import derive
 from agentgym.trainers import fitting, lora, parts, precision, preflight, sync, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
-from agentgym.trainers.credit.gigpo import anchor_statistics
+from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 from agentgym.trainers.draws import Draw, Draws
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.metrics import first_fault, mean, merged, played, shares, uniform
@@ -46,7 +46,7 @@ Show = Callable[[str, dict[str, Any]], None]
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     accelerator = _accelerator(config)
-    config = preflight.looked_at(config)
+    config = preflight.looked_at(config, fresh=accelerator.is_main_process)  # which may fill the folder before others look
     config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
     if accelerator.is_main_process:
         for caution in preflight.cautions(config):
@@ -100,8 +100,10 @@ class _Run:
         self.played: int = 0 if state is None else state["episodes"]
         self.lost: int = 0 if state is None else state.get("demonstrations_lost", 0)
         self.lost_steps, self.fault = 0, ""  # one after another in this sitting, in which every episode was a fault
-        self.drawn: int = 0 if state is None else state.get("drawn", 0)
-        """How many tasks of a file's split were taken: where the next step goes on."""
+        fresh = [0] * config.processes
+        self.drawn: list[int] = fresh if state is None else state.get("drawn", fresh)
+        """By process: the place in a file's split where its next step goes on."""
+        self.rollouts: int = 0 if state is None else state.get("rollouts", 0)
         self.faults: int = 0 if state is None else state.get("faults", 0)
         self.draws = Draws(
             registry.make(config.env, **config.env_options), config.seed, config.train_split or "train"
@@ -236,15 +238,17 @@ class _Run:
             together = any(self._gathered([bool(found)]))  # who has no group still takes part
             metrics = reinforce(self.learner, found, self.credit, config, step) if together else {}
             self.position += 1
-            self.drawn = max(self._gathered([reached]))
+            self.drawn = self._gathered([reached])
             self._note_faults(episodes)
             self._sync()
             row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
             row |= shares(episodes, timings.get("world", 0.0), rolled - started, time.perf_counter() - rolled)
-            row |= anchor_statistics(found, config.credit_options.get("anchor", "observation")) | metrics
+            anchor = str(config.credit_options.get("anchor"))  # a credit of a user's may mean something else by it
+            row |= anchor_statistics(found, anchor if anchor in ANCHORS else "observation") | metrics
             row = {"step": step + 1, "phase": "rl", **merged(self._gathered([row]))}
             number = row.pop("episodes")
-            self.played, self.faults = self.played + number, self.faults + row["faults"]
+            self.played, self.rollouts = self.played + number, self.rollouts + number
+            self.faults += row["faults"]
             row["fault_share"] = row["faults"] / max(number, 1)
             self.record.keep(episodes[: config.keep_episodes])
             if config.eval_every and (step + 1) % config.eval_every == 0:
@@ -269,12 +273,13 @@ class _Run:
         config = self.config
         rounds = config.refill_rounds if config.dynamic_sampling == "refill" else 1
         # numbers of generated tasks are a function of the step; of a file none is left out, so the checkpoint holds them
-        first = self.drawn if self.draws.finite else step * config.tasks_per_step * rounds
+        place = self.drawn[self.accelerator.process_index]
+        first = place if self.draws.finite else step * config.tasks_per_step * rounds
         kept: list[Group] = []
         episodes: list[Episode] = []
         dropped = 0
         for _ in range(rounds):
-            wanted = config.tasks_per_step - len({group.task_id for group in kept}) * self.accelerator.num_processes
+            wanted = config.tasks_per_step - len({group[0].group_id for group in kept}) * self.accelerator.num_processes
             if wanted <= 0:
                 break
             fresh = self.loop.run(self._play(self._draws(first, wanted, "train"), step, timings))
@@ -352,14 +357,15 @@ class _Run:
 
     def _summary(self) -> dict[str, Any]:
         config = self.config
+        fault_share = self.faults / max(self.rollouts, 1)
         summary = {
             "success_before": self.results["success_before"],
             "success_warm": self.results["success_warm"],
             "success_after": self.results["success_after"],
             "demonstrations_lost": self.lost,
             "episodes": self.played,
-            "fault_share": self.faults / max(self.played, 1),
-            "comparable": max(self.faults / max(self.played, 1), *self._fault_shares()) <= MOST_FAULTS,
+            "fault_share": fault_share,
+            "comparable": max(fault_share, *self._fault_shares()) <= MOST_FAULTS,
             "train_seconds": round(self.seconds, 1),
             "credit": config.credit,
             "seed": config.seed,
@@ -409,6 +415,7 @@ class _Run:
             "episodes": self.played,
             "demonstrations_lost": self.lost,
             "drawn": self.drawn,
+            "rollouts": self.rollouts,
             "faults": self.faults,
             "optimizers": [optimizer.state_dict() for optimizer in self.learner.optimizers],
             "masters": self.learner.masters.state_dict() if self.learner.masters else {},

@@ -302,4 +302,5 @@ def test_a_refusal_that_follows_a_reply_of_the_model_is_that_episodes_alone() ->
     with loopback.faulty([], then=lambda b: refusal if len(b["messages"]) > 2 else answer(tool_calls=[call])) as (_, url):
         agent = MessageAgent(OpenAIChatEngine(f"{url}#m"))
         (episode,) = agentgym.collect(agent, "rlvr/SQL-v0", tasks=1)
-    assert episode.fault and "status 400" in str(episode.error)
+    assert (episode.success, episode.reason, len(episode.turns)) == (False, "failure", 1)
+    assert "status 400" in str(episode.error)

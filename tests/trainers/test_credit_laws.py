@@ -3,6 +3,7 @@
 import re
 import sys
 import types
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import agentgym
 from agentgym.episode import Episode, Turn
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.credit import CREDITS, resolve
+from agentgym.trainers.credit import CREDITS, Within, credit, resolve
 
 CORRECTED = ("grpo", "dr_grpo", "rloo", "gigpo")
 rewards = st.sampled_from([0.0, 1.0, 0.1, -0.3, 10.0])
@@ -261,3 +262,14 @@ def test_an_array_may_have_a_number_per_output_token():
 
     one = Episode("e", "t", "t", 0, turns=[Turn("o", output_ids=[1, 2]), Turn("o", output_ids=[3])])
     assert resolve("per_token")([group(one)])[0][0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("value", ["x", True, None, 2, float("nan")])
+def test_a_bounded_hyper_parameter_without_a_default_refuses_what_is_no_number(value):
+    @credit("bounded")
+    def bounded(group, *, alpha: Annotated[float, Within(0, 1)]):
+        return [np.zeros(len(episode.turns)) for episode in group]
+
+    with pytest.raises(BadConfig, match=r"alpha of credit 'bounded' is .*; expected a number from 0 to 1"):
+        resolve("bounded", alpha=value)
+    assert resolve("bounded", alpha=1).hyperparameters == {"alpha": 1}

@@ -24,7 +24,15 @@ class File(GuessNumber):
         return self.numbered(int(task_id.removeprefix("file-")))
 
 
+class Lottery(File):
+    """Pays a random sum, so that no group is uniform."""
+
+    def act(self, action):
+        return self.reward("Paid.", luck=float(self.np_random.random()))
+
+
 agentgym.register("me/File-v0", File, horizon=3)
+agentgym.register("me/Lottery-v0", Lottery, horizon=1, shaping={"luck": 0.5})
 
 
 def ids(draws):
@@ -79,3 +87,13 @@ def test_steps_that_ask_for_more_than_the_file_has_go_through_it_evenly_also_wit
     assert max(tasks.values()) - min(tasks.values()) <= 2
     assert len({(episode.group_id, episode.attempt) for episode in played}) == len(played)
     assert len({episode.seed for episode in played}) == len(played)
+
+
+def test_groups_of_a_task_that_comes_twice_count_for_what_a_step_asks_for(tmp_path):
+    config = TrainConfig(
+        env=f"{__name__}:me/Lottery-v0", out=str(tmp_path / "run"), steps=1, tasks_per_step=8, group_size=2, turn_tokens=4,
+        eval_every=0, test_tasks=0, dynamic_sampling="refill", refill_rounds=3, keep_episodes=1000, threads=1,
+        credit_options={"anchor": "state"},
+    )  # fmt: skip
+    train(config)  # all 8 groups are good at once: nothing is to be refilled
+    assert len(agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")) == 8 * 2

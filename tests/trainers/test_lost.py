@@ -78,3 +78,10 @@ def test_a_step_of_faults_alone_is_passed_over_and_several_end_the_run_which_goe
     assert "loss" not in rows(tmp_path / "run")[1]
     resume(tmp_path / "run")
     assert [(row["step"], row["faults"]) for row in rows(tmp_path / "run")][6:] == [(7, 0), (8, 0)]
+
+
+def test_demonstrations_do_not_thin_out_the_share_of_faults(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([1]))
+    summary = train(small(tmp_path / "run", warm_episodes=60, warm_batch=20, steps=2, checkpoint_every=1))
+    assert (summary["episodes"], summary["fault_share"], summary["comparable"]) == (60 + 8, 2 / 8, False)
+    assert resume(tmp_path / "run", steps=4)["fault_share"] == 2 / 16

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 from two_processes import CASES, update
+from two_trainers import FirstPays
+
+from agentgym import read_episodes
+from agentgym.trainers.draws import Draws
 
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    """What two real processes make of the stored episodes: (metrics, weights) by case."""
-    out = tmp_path_factory.mktemp("two") / "found"
+def run_two(script, out):
+    """Run a script beside this file in two real processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -30,7 +32,7 @@ def two(tmp_path_factory):
     }
     running = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "two_processes.py"), str(out)],
+            [sys.executable, str(HERE / script), str(out)],
             env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -39,11 +41,18 @@ def two(tmp_path_factory):
         for rank in range(2)
     ]
     try:
-        said = [process.communicate(timeout=300)[0] for process in running]
+        said = [process.communicate(timeout=120)[0] for process in running]
     finally:
         for process in running:
             process.kill()
     assert [process.returncode for process in running] == [0, 0], "\n".join(said)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What two real processes make of the stored episodes: (metrics, weights) by case."""
+    out = tmp_path_factory.mktemp("two") / "found"
+    run_two("two_processes.py", out)
     return json.loads(out.read_text()), torch.load(f"{out}.pt", weights_only=True)
 
 
@@ -56,3 +65,10 @@ def test_two_processes_take_the_step_of_one_though_one_has_only_uniform_groups(t
         torch.testing.assert_close(two[1][case] - before, step, rtol=1e-6, atol=1e-7 * float(step.norm()))
         for name in ("loss", "entropy", "logp", "mismatch_mean", "mismatch_q999"):
             assert two[0][case][name] == pytest.approx(metrics[name], rel=1e-5), name
+
+
+def test_a_process_that_comes_late_joins_the_run_and_each_goes_through_the_file_without_a_gap(tmp_path):
+    run_two("two_trainers.py", tmp_path / "run")
+    played = read_episodes(tmp_path / "run" / "episodes.jsonl")  # the first process's; the other refilled three times a step
+    expected = Draws(FirstPays(), seed=0).at(range(0, 8, 2), "train")
+    assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]

@@ -154,9 +154,15 @@ def _check_values(credit: str, function: CreditFunction, values: Mapping[str, An
             raise BadConfig(f"{where} one of {', '.join(map(repr, get_args(hints[name])))}")
         bounds = get_args(hints[name])[1:] if get_origin(hints.get(name)) is Annotated else ()
         for bound in bounds:
-            if isinstance(bound, Within) and not (math.isfinite(value) and bound.least <= value <= bound.most):
+            if isinstance(bound, Within) and not _within(value, bound):
                 most = f" to {bound.most:g}" if bound.most < math.inf else ""
                 raise BadConfig(f"{where} a number from {bound.least:g}{most}")
+
+
+def _within(value: object, bound: Within) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and bound.least <= value <= bound.most
 
 
 def _try(credit: Credit) -> None:
