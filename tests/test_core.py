@@ -311,7 +311,7 @@ def test_gym_make_returns_the_world_bare_and_wrappers_forward():
     env = gym.make("rlvr/GuessNumber-v0", difficulty=1, render_mode="ansi")
     assert isinstance(env, TextEnv) and env.unwrapped is env and env.difficulty == 1
     env.reset(seed=1)
-    assert env.render() == f"{env.task.id} turn 0/12 success=None"
+    assert env.render() == f"{env.task.id} turn 0/15 success=None"
     wrapped = TextWrapper(gym.Wrapper(TextWrapper(env)))
     state = wrapped.snapshot()
     wrapped.step("500")

@@ -19,7 +19,7 @@ from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.screen import printable
 from agentgym.trainers import preflight
-from agentgym.trainers.config import TrainConfig, read_recipe, recipes
+from agentgym.trainers.config import TrainConfig, homemade, read_recipe, recipes
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
 
 
@@ -109,7 +109,7 @@ def _resumed(folder: str, words: list[str], arguments: tuple[str, ...]) -> Confi
 def _check_kind(name: str, recipe: TrainConfig, config: TrainConfig) -> None:
     """Refuse a pretrained model in a recipe whose every setting is for a small policy made from nothing."""
     folder = preflight.model_folder(config.model)
-    if recipe.model != "init" or folder == "init" or preflight.homemade(folder):
+    if recipe.model != "init" or folder == "init" or homemade(folder):
         return
     others = [other for other in recipes() if (own := read_recipe(other)).model != "init" and own.env == config.env]
     instead = f"Take {' or '.join(repr(other) for other in others)}" if others else "`agentgym train --list` shows others"

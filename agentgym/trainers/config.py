@@ -16,6 +16,8 @@ from agentgym.trainers import checks, lora
 
 STATE = "trainer.pt"
 """The file of a checkpoint folder that holds the trainer's state."""
+MARK = "<|act|>"
+"""A token that the tokenizers of `init-policy` have and no other."""
 FOLDER = Path(str(files("agentgym.trainers") / "recipes"))
 
 
@@ -48,7 +50,7 @@ class TrainConfig:
     """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; without it, one that tells of the environment's tools, and
-    `bare` for model `init`."""
+    `bare` for a policy made from nothing."""
     tools: str = AUTO
     """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
     native where the template can."""
@@ -199,7 +201,8 @@ class TrainConfig:
     @property
     def prompt_asked(self) -> str | None:
         """The prompt that is asked for by name; a policy made from nothing reads no instructions."""
-        return self.prompt or ("bare" if self.model == "init" and self.agent != "completion" else None)
+        made = self.model == "init" or homemade(self.model)
+        return self.prompt or ("bare" if made and self.agent != "completion" else None)
 
     @property
     def served(self) -> bool:
@@ -245,6 +248,14 @@ class TrainConfig:
             else:
                 lines.append(f"{f.name} = {_toml(value)}")
         return "\n".join([*lines, *tables]) + "\n"
+
+
+def homemade(model: str) -> bool:
+    """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
+    try:
+        return MARK in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def recipes() -> dict[str, Path]:

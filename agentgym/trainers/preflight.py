@@ -11,11 +11,9 @@ from agentgym.core import TextEnv
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
-from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
+from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, read_config
 from agentgym.trainers.credit import resolve
 
-MARK = "<|act|>"
-"""A token that the tokenizers of `init-policy` have and no other."""
 HF_OPTIONS = {"slots": 1, "prefill_tokens": 1}
 """Options of the hf engine that a run may set, and the least of each."""
 USUAL_LR = 1e-6
@@ -111,14 +109,6 @@ def model_folder(name: str) -> str:
         what = "is a file" if folder.exists() else "is not there"
         raise BadConfig(f"model {name} {what}; expected the folder of a model or of a training run, or a name on the hub")
     return name
-
-
-def homemade(model: str) -> bool:
-    """Whether a folder holds a policy made by `init-policy` or trained from one: its tokenizer has the mark."""
-    try:
-        return MARK in (Path(model) / "tokenizer_config.json").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _check_agent(config: TrainConfig) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install 'agentgym[serve]'")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed: pip install -e '.[serve]'")
 import loopback
 import tiny
 

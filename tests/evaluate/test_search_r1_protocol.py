@@ -223,7 +223,7 @@ def test_it_is_played_by_its_name(data, tmp_path: Path, capsys: pytest.CaptureFi
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert json.dumps(summary).count('"popqa"') and summary["success"]["mean"] == 1.0
     assert main([*command, "chat:http://localhost:1/v1#m", *where]) == 2
-    assert "it needs tokens" in capsys.readouterr().err
+    assert "needs a model's tokens" in capsys.readouterr().err
 
 
 def test_questions_of_several_files(data, tmp_path: Path) -> None:

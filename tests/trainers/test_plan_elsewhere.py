@@ -67,7 +67,7 @@ def test_durations_in_words():
 
 def test_a_steps_line_fits_the_terminal():
     names = ("share_rollout", "share_train", "share_env", "reward", "turns", "tokens_per_second", "eta_seconds")
-    numbers = {**dict.fromkeys(names, 0.5), "step": 7, "success_train": 0.25, "groups_dropped": 3}
+    numbers = {**dict.fromkeys(names, 0.5), "step": 7, "success_train": 0.25, "groups_dropped": 3, "fault_share": 0.0}
     cells = step_cells(numbers, differs=True)
     for width in (40, 60, 80, 100):
         line = fitted(cells, width)
