@@ -142,11 +142,11 @@ def _import(module: str, kind: str) -> ModuleType:
     except OURS:
         raise
     except Exception as error:
-        if module.startswith("agentgym."):  # whoever asks knows which extra it wants
-            raise
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             hint = "Is it installed, in this folder, or on PYTHONPATH?"
             raise UnknownName(f"no module {error.name!r} to take the {kind} from. {hint}") from None
+        if module.startswith("agentgym."):  # whoever asks knows which extra it wants
+            raise
         raise BadConfig(f"the module {module} of the {kind} cannot be imported: {failure(error)}") from error
 
 

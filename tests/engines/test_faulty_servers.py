@@ -86,21 +86,22 @@ def once(out: Path) -> list[agentgym.Episode]:
 def test_an_evaluation_beside_a_server_in_trouble_ends_complete_and_says_what_it_met(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Forty troubles one after the other, whoever meets them.
+    """Sixty troubles one after the other, whoever meets them.
 
-    Two fail a request, two failed requests an episode, which is tried twice: no more than ten end as faults, and no fewer
-    than four, since each of the eight under way when the troubles end has met three at the most.
+    Two fail a request. On a first turn that is a fault of the episode, on a later one if two more fail the question whether
+    the server answers at all; then the episode is tried once more. So a fault takes four to eight: no more than fifteen
+    end so, and at least one, since each of the eight under way when the troubles end has met seven at the most.
     """
     rng = random.Random(0)
     quick = [pair for pair in TROUBLES if pair[0] not in ("huge", "silent", "drip")]
-    troubles = [*quick, *(rng.choice(quick) for _ in range(40 - len(quick)))]
+    troubles = [*quick, *(rng.choice(quick) for _ in range(60 - len(quick)))]
     rng.shuffle(troubles)
     out = tmp_path / "e"
     with loopback.faulty([GOOD] * 8 + [answer for answer, _ in troubles], then=GOOD) as (server, url):
-        assert main(evaluation(url, out, "--engine.retries", "1")) == 0
+        assert main(evaluation(url, out, "--engine.retries", "1")) == 1  # more than 1 % of faults
         faults = sum(episode.fault for episode in once(out))
         shown, summary = capsys.readouterr().out, json.loads((out / "summary.json").read_text())
-        assert 4 <= faults <= 10
+        assert 1 <= faults <= 15
         assert summary["success"]["faults"] == faults and summary["success"]["episodes"] == 24 - faults
         assert summary["met"] == collections.Counter(kind for _, kind in troubles)
         met = ", ".join(f"{n} x {kind}" for kind, n in summary["met"].items())

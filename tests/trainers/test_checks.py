@@ -171,13 +171,13 @@ def test_a_high_learning_rate_for_a_pretrained_model_is_a_caution():
 WRONG = """
 --lr -1 | lr is -1.0
 --lr nan | lr is nan
---lr abc | could not convert
+--lr abc | expected a number
 --lr | Missing value
 --warm-noise 7 | warm_noise is 7.0
 --clip-low 5 | clip_low is 5.0
 --threads -1 | threads is -1
 --ratio foo | invalid choice 'foo'
---steps 1.5 | invalid literal
+--steps 1.5 | expected a whole number
 --train-split nope | no split of
 --valid-split nope | no split of
 --credit gigpoo | Did you mean 'gigpo'
