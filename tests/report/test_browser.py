@@ -125,6 +125,7 @@ def test_a_group_is_shown_side_by_side(watched: Watched):
     assert len(turns) == 2 and group.locator(".cell").count() == sum(turns)
     assert group.locator(".cell.p1, .cell.p2, .cell.p3, .cell.p4, .cell.n1, .cell.n2, .cell.n3, .cell.n4").count() > 0
     group.get_by_text("Actions side by side").click()
+    group.locator(".actions tbody tr").first.wait_for()  # drawn when it is opened
     assert group.locator(".actions tbody tr").first.locator("td").count() == 2
     group.get_by_role("button", name="attempt 1").click()
     assert group.locator("tr.here").inner_text().strip().startswith("attempt 1")
