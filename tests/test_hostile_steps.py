@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
-from agentgym.errors import BadConfig, MissingExtra
+from agentgym.errors import BadConfig, BadData, MissingExtra
 from agentgym.registry import WORLDS
 
 PROGRAM = Path(__file__).with_name("hostile_steps.py")
@@ -22,7 +22,7 @@ def in_process():
     for id in sorted(WORLDS):  # not what other tests register
         try:
             env = agentgym.make(id)
-        except (BadConfig, MissingExtra):
+        except (BadConfig, BadData, MissingExtra):
             continue
         if not env.blocking:
             found.append(id)

@@ -87,7 +87,8 @@ class ALFWorld(HouseWorld):
             places = [Path(home) / "alfworld"] if home else []
             places += [Path(os.path.expandvars(genuine)).expanduser()] if genuine else []
             places.append(Path("~/.cache/alfworld").expanduser())
-        path = next((place for place in places if place.exists()), None)
+        there = (place for place in places if place.is_file() or (place.is_dir() and any(place.iterdir())))
+        path = next(there, None)  # importing the genuine package leaves an empty folder in the cache
         if path is None:
             looked = ", ".join(map(str, places))
             raise BadConfig(
