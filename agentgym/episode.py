@@ -13,6 +13,7 @@ from agentgym.prompt_ids import shared
 
 FORMAT = 1
 FAULTS = ("timeout", "crash", "engine")
+_OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
 MOST_FAULTS = 0.01
 """Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
 
@@ -122,7 +123,10 @@ class Episode:
         self.turns.append(turn)
 
     def to_json(self) -> str:
-        """Return one JSON line; each prompt is kept as what it adds to the tokens before it."""
+        """Return one JSON line; each prompt is kept as what it adds to the tokens before it.
+
+        It is one line for every reader, also one that splits text where Unicode ends a line.
+        """
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
         held: list[int] = []
         turns: list[dict[str, Any]] = []
@@ -139,7 +143,7 @@ class Episode:
             line.encode()
         except UnicodeEncodeError:  # half a character (a lone surrogate), which no file takes: escape it
             return json.dumps(json.loads(line))
-        return line
+        return line.translate(_OTHER_LINE_ENDS)
 
     @staticmethod
     def from_json(line: str) -> "Episode":

@@ -35,6 +35,13 @@ def test_what_is_written_is_read(episode):
     assert "\n" not in line and Episode.from_json(line) == episode
 
 
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029", "\x1c", "\x0b", "\r"])
+def test_one_episode_is_one_line_for_every_reader(mark):
+    episode = Episode("e", "t", "g", 0, turns=[Turn(f"a{mark}b", action=mark)])
+    (line,) = episode.to_json().splitlines()
+    assert Episode.from_json(line) == episode
+
+
 def test_a_prompt_is_written_as_what_it_adds():
     first, second = Turn("a", prompt_ids=[1, 2], output_ids=[3]), Turn("b", prompt_ids=[1, 2, 3, 4], output_ids=[5])
     third = Turn("c", prompt_ids=[1, 9], output_ids=[])

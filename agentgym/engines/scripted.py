@@ -128,7 +128,7 @@ class ScriptedEngine:
 def read_replies(path: Path) -> list[str]:
     """Read replies, one JSON string a line; raises BadData with the line that is something else."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise BadData(f"script {path} cannot be read: {error}; expected a file with one JSON string a line") from error
     replies: list[str] = []

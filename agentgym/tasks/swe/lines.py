@@ -49,7 +49,7 @@ def write(path: str | Path, instances: Iterable[Instance]) -> None:
         if repositories[instance.package] != instance.repository:
             raise BadData(f"task {instance.id}: two different repositories are called {instance.package!r}")
         lines.append(_task(instance))
-    Path(path).write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def _repository(told: Mapping[str, Any], folder: Path) -> Repository:
