@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
+    from agentgym.trainers.loss import loss
+    from agentgym.trainers.needs import needs
+    from agentgym.trainers.rewards import reward
+    from agentgym.trainers.sampler import sampler
+    from agentgym.trainers.selection import select
 
 __version__ = "0.1.0"
 
@@ -61,16 +66,29 @@ __all__ = [
     "credit",
     "engine",
     "groups",
+    "loss",
     "make",
+    "needs",
     "play_out",
     "read_episodes",
     "register",
     "register_all",
+    "reward",
+    "sampler",
+    "select",
     "success",
     "tool",
 ]
 
-_LATE = {"credit": "agentgym.trainers.credit", **_AGENTS}  # imported when first asked for
+_LATE = {
+    "credit": "agentgym.trainers.credit",
+    "loss": "agentgym.trainers.loss",
+    "needs": "agentgym.trainers.needs",
+    "reward": "agentgym.trainers.rewards",
+    "sampler": "agentgym.trainers.sampler",
+    "select": "agentgym.trainers.selection",
+    **_AGENTS,
+}  # imported when first asked for
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentgym.actions import Tool
 from agentgym.agents.base import Agent, Conversation
-from agentgym.core import INFO_KEYS, Task
+from agentgym.core import INFO_KEYS, Snapshot
 from agentgym.episode import FAULTS, Turn
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.workers import StepResult, World
@@ -26,6 +26,14 @@ MOST = 5
 """Repetitions without a fault in one episode; after these it ends as a fault, to be played again alone."""
 REPLY = 16
 """Tokens of the reply that shows whether an engine works."""
+
+
+Begin = Callable[[World], Awaitable[tuple[str, dict[str, Any]]]]
+"""Starts an episode in an environment."""
+
+
+async def _not_begun(world: World) -> tuple[str, dict[str, Any]]:
+    raise RuntimeError("step() before reset()")
 
 
 class Repeating:
@@ -42,7 +50,8 @@ class Repeating:
         world: World | None = None,
     ) -> None:
         self._make, self._alone, self.world = make, alone, world
-        self._start: tuple[int, dict[str, Any]] = (0, {})
+        self._begin: Begin = _not_begun
+        self._task = ""
         self._actions: list[str] = []
         self._repeated = 0
         self._metrics: dict[str, float] = {}
@@ -62,13 +71,26 @@ class Repeating:
 
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode, in a fresh environment where the last one is broken."""
+        return await self._begun(lambda world: world.reset(seed, options, seconds))
+
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot, in a fresh environment where the last one is broken."""
+        return await self._begun(lambda world: world.restore(state, seed, seconds))
+
+    async def _begun(self, begin: "Begin") -> tuple[str, dict[str, Any]]:
         if self.world and not self.world.usable:
             self.close()
         self.world = self.world or self._make()
-        self._start, self._actions, self._repeated = (seed, options), [], 0
-        result = await self.world.reset(seed, options, seconds)
+        self._begin, self._actions, self._repeated = begin, [], 0
+        result = await begin(self.world)
+        self._task = result[1]["task_id"]
         self._take_over(self.world, result[1])
         return result
+
+    async def snapshot(self, seconds: float) -> Snapshot:
+        """Return everything `restore` needs to go on from here."""
+        assert self.world is not None
+        return await self.world.snapshot(seconds)
 
     async def step(self, action: str, seconds: float) -> StepResult:
         """Carry out one action; what it brings about, time and memory included, is the agent's."""
@@ -117,7 +139,7 @@ class Repeating:
 
     async def _replay(self, world: World, actions: list[str], seconds: float) -> StepResult | None:
         """Play actions from the start; None where the episode is over before the last of them."""
-        await world.reset(*self._start, seconds)
+        await self._begin(world)
         result = None
         for place, action in enumerate(actions):
             result = await world.step(action, seconds)
@@ -132,8 +154,7 @@ class Repeating:
             f"the agent's actions caused a {getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
         )
         info: dict[str, Any] = dict.fromkeys(INFO_KEYS)
-        task = self._start[1].get("task")
-        info |= {"task_id": task.id if isinstance(task, Task) else task, "valid": False, "error": error, "rewards": {}}
+        info |= {"task_id": self._task, "valid": False, "error": error, "rewards": {}}
         return "", 0.0, True, False, info | {"metrics": self._metrics, "success": False, "reason": "failure"}
 
     def _take_over(self, world: World, info: Mapping[str, Any]) -> None:

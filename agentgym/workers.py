@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
 from agentgym.actions import Tool
-from agentgym.core import TextEnv
+from agentgym.core import Snapshot, TextEnv
 from agentgym.errors import Fault
 
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
@@ -60,6 +60,14 @@ class World(Protocol):
         """Carry out one action within so many seconds."""
         ...
 
+    async def snapshot(self, seconds: float) -> Snapshot:
+        """Return everything `restore` needs to go on from here, in this or another environment of the same kind."""
+        ...
+
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot, later chance drawn afresh where a seed is given; return what the agent sees there."""
+        ...
+
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on (`TextEnv.health_check`); a Fault where it fails."""
 
@@ -95,6 +103,18 @@ class LocalWorld:
         self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
         self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
         return result
+
+    async def snapshot(self, seconds: float) -> Snapshot:
+        """Return everything `restore` needs to go on from here."""
+        with time_limit(seconds, "snapshot"):
+            return self.env.snapshot()
+
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot."""
+        with time_limit(seconds, "restore"):
+            self.env.restore(state, seed=seed)
+        self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
+        return self.env.observation, self.env.info()
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""
@@ -266,6 +286,17 @@ class RemoteWorld:
         self.limit, self.role, self.totals, self.tools = status
         return result
 
+    async def snapshot(self, seconds: float) -> Snapshot:
+        """Return everything `restore` needs to go on from here."""
+        return await self.process.ask(self.number, ("snapshot",), seconds)
+
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot."""
+        self.seconds = seconds
+        result, status = await self.process.ask(self.number, ("restore", state, seed), seconds + 60)  # 60: its start
+        self.limit, self.role, self.totals, self.tools = status
+        return result
+
     async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
         """Return `function(env, *arguments)`, computed in the environment's process."""
         return await self.process.ask(self.number, ("consult", function, arguments), self.seconds)
@@ -321,5 +352,13 @@ def _answer(env: TextEnv, request: list[Any]) -> Any:
         return request[1](env, *request[2])
     if request[0] == "check":
         return env.health_check()
-    result = env.reset(seed=request[1], options=request[2]) if request[0] == "reset" else env.step(request[1])
+    if request[0] == "snapshot":
+        return env.snapshot()
+    if request[0] == "reset":
+        result: Any = env.reset(seed=request[1], options=request[2])
+    elif request[0] == "restore":
+        env.restore(request[1], seed=request[2])
+        result = env.observation, env.info()
+    else:
+        result = env.step(request[1])
     return result, (env.limit, env.role, dict(env.totals), dict(env.tools))

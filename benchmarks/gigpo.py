@@ -58,7 +58,7 @@ def base(**changes):
             "eval_every": 0,
             "checkpoint_every": 1000,
             "keep_episodes": 0,
-            "dynamic_sampling": "keep",
+            "select": "keep",
             **changes,
         }
     )
@@ -94,7 +94,9 @@ def run_all(configs, jobs):
         while len(running) >= jobs:
             running = wait(running)
         with tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False) as file:
-            file.write(config.to_toml())
+            from agentgym.trainers.recipe_files import to_toml
+
+            file.write(to_toml(config))
         resume = (Path(config.out) / "config.toml").exists()
         words = ["--resume", config.out] if resume else [file.name]
         log = Path(f"{config.out}.log").open("a")  # noqa: SIM115  # lives as long as the process

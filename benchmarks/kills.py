@@ -52,7 +52,7 @@ valid_split = "valid"
 test_split = "test"
 test_tasks = 4
 checkpoint_every = 1
-dynamic_sampling = "keep"
+select = "keep"
 turn_tokens = 6
 kl = 0.1
 """

@@ -48,7 +48,7 @@ RUN: dict[str, Any] = {
     "eval_tasks": 0,
     "test_tasks": 0,
     "threads": 1,
-    "dynamic_sampling": "keep",
+    "select": "keep",
     "credit": "plan:alternating",
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

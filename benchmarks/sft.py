@@ -24,6 +24,7 @@ import torch
 import transformers
 import trl
 from accelerate import Accelerator
+from agentgym.trainers.draws import Draw
 
 import agentgym
 from agentgym.agents import ChatAgent
@@ -31,10 +32,9 @@ from agentgym.engines.hf import HFEngine
 from agentgym.episode import Episode
 from agentgym.trainers import warm
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.draws import Draw
 from agentgym.trainers.policy import init_policy, load_policy
 from agentgym.trainers.segments import build
-from agentgym.trainers.step import Learner, Scorer, imitate
+from agentgym.trainers.step import Scorer, TrainedModel, imitate
 
 BATCH = 16
 CONFIG = TrainConfig(env_options={"preset": "tiny"}, warm_muon=False, warm_lr=1e-3)
@@ -57,7 +57,7 @@ def speed(finished: list[float]) -> float:
 
 
 def ours(model: Any, batches: list[list[Episode]]) -> Run:
-    learner = Learner(Accelerator(cpu=True), Scorer(model, 1.0), warm.optimizers(model, CONFIG))
+    learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), warm.optimizers(model, CONFIG))
     losses: list[float] = []
     finished: list[float] = []
     for batch in batches:

@@ -35,7 +35,7 @@ from agentgym.trainers.optimizers import optimizers
 from agentgym.trainers.packing import Batch, pack, token_weights
 from agentgym.trainers.policy import load_policy
 from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.step import Learner, Scorer, credited, reinforce
+from agentgym.trainers.step import Scorer, TrainedModel, credited, reinforce
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,15 @@ def time_backward(accelerator: Any, clock: Clock) -> None:
     accelerator.backward = backward
 
 
-def learner_of(model: Any, arm: Arm, clock: Clock, lr: float = 1e-4) -> Learner:
+def learner_of(model: Any, arm: Arm, clock: Clock, lr: float = 1e-4) -> TrainedModel:
     """Return what an arm updates the policy with."""
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     time_backward(accelerator, clock)
     scorer = (LibraryScorer if arm.padded or arm.library else Scorer)(model, 1.0)
-    return Learner(accelerator, TimedScorer(scorer, clock), optimizers(model, lr, muon=False))
+    return TrainedModel(accelerator, TimedScorer(scorer, clock), optimizers(model, lr, muon=False))
 
 
-def update(learner: Learner, found: Sequence[Group], setting: Setting, arm: Arm, config: TrainConfig) -> None:
+def update(learner: TrainedModel, found: Sequence[Group], setting: Setting, arm: Arm, config: TrainConfig) -> None:
     """Take one optimizer step on groups of episodes, in the arm's way."""
     credit = resolve(setting.credit)
     if arm.merge:

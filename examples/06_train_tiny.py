@@ -23,7 +23,7 @@ def main() -> None:
             tasks_per_step=8,
             group_size=4,
             minibatches=1,
-            dynamic_sampling="keep",
+            select="keep",
             turn_tokens=8,
             credit="gigpo",
             lr=2e-4,

@@ -14,6 +14,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episode import Turn, groups
 from agentgym.errors import Fault
+from agentgym.pool import RolloutConfig
 from agentgym.rollout import collect
 
 MARKS = "AGENTGYM_TEST_MARKS"
@@ -101,8 +102,9 @@ class Agent:
         return Script(self.scripts.get(int(task.id.rsplit("/", 1)[1]), []))
 
 
-def played(kind, scripts, tasks=3, **options):
-    return collect(Agent(scripts), kind, tasks=tasks, **{"step_seconds": 1.0, "concurrency": tasks, **options})
+def played(kind, scripts, tasks=3, *, workers=2, step_seconds=1.0, **options):
+    config = RolloutConfig(workers=workers, step_seconds=step_seconds)
+    return collect(Agent(scripts), kind, tasks=tasks, config=config, **{"concurrency": tasks, **options})
 
 
 @pytest.mark.parametrize("what", ["hang", "raise", "memory", "fault"])

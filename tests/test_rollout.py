@@ -14,6 +14,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.pool import RolloutConfig
 from agentgym.rollout import acollect, collect, play_out
 
 
@@ -143,20 +144,22 @@ def test_a_fault_is_retried_once():
 
 
 def test_a_hang_in_this_process_ends_that_episode_alone():
-    episodes = collect(Player(), Endless, tasks=3, step_seconds=0.2)
+    episodes = collect(Player(), Endless, tasks=3, config=RolloutConfig(step_seconds=0.2))
     assert [e.reason for e in episodes] == ["success", "timeout", "success"]
     assert episodes[1].success is None and episodes[1].fault
 
 
 def test_an_environment_may_need_longer_steps_than_a_rollout_allows():
-    assert [e.reason for e in collect(Player(), Grading, tasks=2, step_seconds=0.05)] == ["success"] * 2
+    assert [e.reason for e in collect(Player(), Grading, tasks=2, config=RolloutConfig(step_seconds=0.05))] == [
+        "success"
+    ] * 2
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("", "success"), ("hang", "timeout"), ("die", "crash"), ("raise", "crash")])
 def test_worlds_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", trouble)
     seconds = 1.0 if trouble == "hang" else 60.0
-    episodes = collect(Player(), Blocking, tasks=4, concurrency=4, step_seconds=seconds, workers=2)
+    episodes = collect(Player(), Blocking, tasks=4, concurrency=4, config=RolloutConfig(workers=2, step_seconds=seconds))
     assert episodes[1].reason == reason
     assert [e.success for e in episodes if e.task_id != "train/0/1"] == [True] * 3
     if trouble == "raise":
@@ -166,7 +169,9 @@ def test_worlds_that_block_run_in_worker_processes(monkeypatch, trouble, reason)
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_dying_process_takes_no_neighbour_along(monkeypatch, lockstep):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", "die")
-    episodes = collect(Player(), Blocking, tasks=6, concurrency=6, step_seconds=60.0, workers=1, lockstep=lockstep)
+    episodes = collect(
+        Player(), Blocking, tasks=6, concurrency=6, config=RolloutConfig(workers=1, step_seconds=60.0), lockstep=lockstep
+    )
     assert [e.success for e in episodes] == [True, None, True, True, True, True]
     assert episodes[1].reason == "crash" and "died" in episodes[1].error
 

@@ -1,5 +1,7 @@
 """What stands between a world's text and a model: an agent is configuration, a conversation the state of one episode."""
 
+import copy
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, TypeVar
 
@@ -75,3 +77,10 @@ class Agent(Protocol):
     def begin(self, task: Task, tools: Mapping[str, Tool]) -> Conversation:
         """Start the conversation of one episode."""
         ...
+
+
+def sampled(agent: Agent, changes: Mapping[str, Any]) -> Agent:
+    """Return the same agent whose replies are drawn in another way, such as at another temperature."""
+    other: Any = copy.copy(agent)
+    other.sampling = dataclasses.replace(agent.sampling, **changes)
+    return other

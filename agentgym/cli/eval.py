@@ -43,7 +43,8 @@ from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.screen import printable
-from agentgym.trainers.config import TrainConfig, newest_checkpoint, read_config
+from agentgym.trainers.config import TrainConfig, newest_checkpoint
+from agentgym.trainers.recipe_files import read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")

@@ -19,8 +19,9 @@ from agentgym.cli.train_screen import Screen
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.screen import printable
 from agentgym.trainers import preflight
-from agentgym.trainers.config import TrainConfig, homemade, read_recipe, recipes
+from agentgym.trainers.config import TrainConfig, homemade
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
+from agentgym.trainers.recipe_files import read_recipe, recipes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +76,10 @@ def read(arguments: Sequence[str]) -> Config:
     if config.engine != default.engine:
         default = dataclasses.replace(default, engine_options={})
     if config.env != default.env:
-        default = dataclasses.replace(default, env_options={}, train_split="", valid_split="", test_split="")
+        default = dataclasses.replace(default, env_options={}, envs=(), train_split="", valid_split="", test_split="")
+    for stage in ("sampler", "select", "loss", "learner"):
+        if getattr(config, stage) != getattr(default, stage):
+            default = dataclasses.replace(default, **{f"{stage}_options": {}})
     config = read_flags(TrainConfig, words, command="train", default=default)
     if name in recipes():
         _check_kind(name, default, config)

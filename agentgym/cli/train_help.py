@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.settings import TABLES
 
 WIDTH = 80
 INDENT = 6
@@ -37,14 +38,6 @@ SWITCHES = {
     "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
     "--plan --json": "The same for programs.",
 }
-GROUPS = {  # by the first field of each
-    "env": "environment, model and engine",
-    "lora_rank": "LoRA",
-    "warm_episodes": "SFT warm start: imitation of the environment's expert",
-    "train_split": "rollouts of reinforcement learning",
-    "credit": "credit, loss and updates",
-    "eval_every": "evaluation and checkpoints",
-}
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 
@@ -53,10 +46,12 @@ def help_text(default: TrainConfig) -> str:
     lines = [USAGE, "options of the command:"]
     for name, text in SWITCHES.items():
         lines += [f"  {name}", *_wrapped(text)]
-    for field in dataclasses.fields(default):
-        if field.name in GROUPS:
-            lines += ["", f"{GROUPS[field.name]}:"]
-        lines += _entry(field.name, getattr(default, field.name))
+    for kind, table in TABLES.items():
+        purpose = str(kind.__doc__).rstrip(".")
+        lines += ["", *textwrap.wrap(f"{f'[{table}] ' if table else ''}{purpose}:", WIDTH)]
+        for field in dataclasses.fields(kind):
+            if field.name != "envs":
+                lines += _entry(kind, field.name, getattr(default, field.name))
     return "\n".join(lines)
 
 
@@ -71,8 +66,8 @@ def docs(kind: type) -> dict[str, str]:
     return found
 
 
-def _entry(name: str, default: Any) -> Iterator[str]:
-    text = docs(TrainConfig)[name]
+def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
+    text = docs(kind)[name]
     if name.endswith("_options"):
         yield f"  --{name.removesuffix('_options')}.KEY VALUE"
         shown = " ".join(f"{key}={value}" for key, value in default.items())

@@ -47,7 +47,6 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "context_tokens": (0, 100_000_000),
     "horizon": (1, 1_000_000),
     "horizon_steps": (1, MANY),
-    "refill_rounds": (1, 10_000),
     "negative": (0, 1000),
     "lr": (0, 1),
     "lr_warmup": (0, MANY),
@@ -72,7 +71,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 """The least and the most of every number; of a field with several, of each."""
 POSITIVE = ("lr", "warm_lr", "temperature", "grad_clip")
 """Numbers that must be above their least."""
-FILLED = ("env", "model", "engine", "agent", "out", "credit")
+FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "select", "loss", "learner")
 """Texts that must say something."""
 
 
@@ -88,6 +87,7 @@ def check(config: "TrainConfig") -> None:
     noise = config.warm_noise + config.warm_invalid + config.warm_forget
     if noise > 1:
         raise BadConfig(f"warm_noise, warm_invalid and warm_forget are shares of the expert's turns and sum to {noise:g}")
+    _check_envs(config)
     _check_loss(config)
     _check_attention(config)
     _check_engine(config)
@@ -129,6 +129,19 @@ def _check_bounds(name: str, value: float) -> None:
         raise BadConfig(f"{name} is {value}; expected {'more than' if name in POSITIVE else 'at least'} {least:g}")
     if value > most:
         raise BadConfig(f"{name} is {value}; expected at most {most:,}")
+
+
+def _check_envs(config: "TrainConfig") -> None:
+    names = [env.name for env in config.envs]
+    if len(set(names)) < len(names):
+        raise BadConfig(f"envs are {', '.join(names)}; two of one id need a label each")
+    for env in config.envs:
+        if not env.weight > 0:
+            raise BadConfig(f"weight of environment {env.name} is {env.weight}; expected more than 0")
+    if config.envs and (config.env != type(config).env or config.env_options):
+        raise BadConfig(f"env is {config.env!r}, and [[envs]] names {', '.join(names)}: give one of the two")
+    if len(names) > 1 and config.agent not in AGENTS:
+        raise BadConfig(f"agent {config.agent!r} plays in an environment of its own: leave [[envs]] out")
 
 
 def _check_loss(config: "TrainConfig") -> None:

@@ -1,14 +1,18 @@
 """The policy-gradient loss, from small parts: ratio, clip, mismatch correction, KL, and sums with global weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.logprobs import Scores
+from agentgym.trainers.loss import loss
 from agentgym.trainers.metrics import LIMIT
 from agentgym.trainers.packing import Batch
+from agentgym.trainers.seams import Within
 
 LEVELS = ("token", "turn", "sequence")
 KINDS = ("k1", "k2", "k3")
@@ -17,16 +21,66 @@ Sums = dict[str, Tensor]
 """By metric: [2] = (sum, count), so that micro-batches and processes add up to the mean over all tokens."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a loss function is given: the trained tokens of a micro-batch, each field [tokens]."""
+
+    logprobs: Tensor
+    """Log-probabilities under the weights being trained: what has a gradient."""
+    behaviour: Tensor
+    """Those that an importance ratio compares with: the trainer's before the update, or the engine's."""
+    engine: Tensor
+    """Those that the engine recorded."""
+    advantages: Tensor
+    entropy: Tensor
+    """In nats, under the weights being trained; without a gradient."""
+    batch: Batch
+    """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
+
+    @property
+    def extra(self) -> Mapping[str, Tensor]:
+        """What the loss declared that it needs, by name."""
+        return self.batch.extra
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """All tokens that one optimizer update of this process trains, as NumPy arrays [tokens], for `choose`."""
+
+    advantages: Any
+    logprobs: Any
+    """Under the weights before the update, where they were computed; else the engine's."""
+    turns: Any
+    """Which turn each belongs to, numbered over the update."""
+    episodes: Any
+    extra: Mapping[str, Any]
+
+
+@loss("clip")
+def clip(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    ratio: Literal["token", "turn", "sequence"] = "token",
+    dual_clip: Annotated[float, Within(0)] = 0.0,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, at the level of tokens, turns or rows (GSPO).
+
+    `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
+    """
+    log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, ratio)
+    losses, clipped = clipped_losses(log_ratio.exp(), tokens.advantages, clip_low, clip_high, dual_clip or None)
+    return losses, {"clip_fraction": clipped.float()}
+
+
 def policy_loss(
     scores: Scores,
     batch: Batch,
     *,
     old: Tensor | None = None,
     reference: Tensor | None = None,
-    level: str = "token",
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    dual_clip: float | None = None,
+    function: Callable[[Tokens], Any] = clip,
     correction: float | None = 2.0,
     kl: str = "k3",
     kl_weight: float = 0.0,
@@ -36,16 +90,16 @@ def policy_loss(
     `scores` come from `policy_logprobs`; all tensors are [trained]. `old`: the trainer's own log-probabilities before
     the update. With it the ratio is new / old, and each token's loss is multiplied by min(old / engine, `correction`),
     which makes up for an engine that computes slightly different numbers. Without it the ratio is new / engine.
-    `reference`: log-probabilities of the model that the KL holds the policy to. Raises ValueError where a trained token
-    has no log-probability to compare with.
+    `reference`: log-probabilities of the model that the KL holds the policy to. `function`: see `loss`. Raises ValueError
+    where a trained token has no log-probability to compare with.
     """
     behaviour = batch.logprobs if old is None else old
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
-    log_ratio = level_log_ratio(scores.logprobs, behaviour, batch, level)
-    ratio = log_ratio.exp()
-    losses, clipped = clipped_losses(ratio, batch.advantages, clip_low, clip_high, dual_clip)
-    sums = _sums(scores, batch, scores.logprobs.detach() - behaviour, clipped)
+    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch))
+    losses, told = cast("tuple[Tensor, dict[str, Tensor]]", found if isinstance(found, tuple) else (found, {}))
+    sums = {name: _sum(values.detach().float()) for name, values in told.items()}
+    sums |= _sums(scores, batch, scores.logprobs.detach() - behaviour)
     if old is not None and correction is not None:
         weight = mismatch_weight(old, batch.logprobs, correction)
         losses = losses * weight
@@ -56,9 +110,9 @@ def policy_loss(
         distance = divergence(scores.logprobs, reference, kl)
         losses = losses + kl_weight * distance
         sums["reference_kl"] = _sum(distance.detach())
-    loss = (losses * batch.weights).sum()
-    sums["loss"] = torch.stack([loss.detach(), loss.new_ones(())])
-    return loss, sums
+    total = (losses * batch.weights).sum()
+    sums["loss"] = torch.stack([total.detach(), total.new_ones(())])
+    return total, sums
 
 
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
@@ -143,12 +197,11 @@ def entropy_sum(scores: Scores) -> Sums:
     return {"entropy": _sum(scores.entropy)}
 
 
-def _sums(scores: Scores, batch: Batch, log_ratio: Tensor, clipped: Tensor) -> Sums:
+def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
     """Metrics without gradient. `logp_positive` falling while training succeeds is the first sign of a collapse."""
     positive = batch.advantages > 0
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {
-        "clip_fraction": _sum(clipped.float()),
         "approx_kl": _sum(log_ratio.exp() - 1 - log_ratio),
         "entropy": _sum(scores.entropy),
         "logp": _sum(scores.logprobs.detach()),

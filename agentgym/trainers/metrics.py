@@ -1,11 +1,16 @@
 """What a step of training amounts to, in one flat row of numbers."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from agentgym.episode import Episode, Group
+from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
+
+if TYPE_CHECKING:
+    from agentgym.trainers.run import Run
 
 LIMIT = 20.0
 """Log-ratios are held within it, so that exp stays finite."""
@@ -63,6 +68,32 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: sum(v) if name in counted else mean([x for x in v if x == x]) for name, v in values.items()}
 
 
+def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return success by environment as NAME/ENV, where there are several."""
+    envs = dict.fromkeys(e.labels["env"] for e in episodes if "env" in e.labels)
+    return {
+        f"{name}/{env}": mean([float(e.success is True) for e in episodes if not e.fault and e.labels["env"] == env])
+        for env in envs
+    }
+
+
+def step_row(
+    step: int,
+    chosen: list[Group],
+    episodes: list[Episode],
+    dropped: int,
+    seconds: tuple[float, float, float],
+    metrics: dict[str, float],
+    run: "Run",
+) -> dict[str, Any]:
+    """Return the numbers of a step over all processes. `seconds`: in environments, of the rollout, of the update."""
+    row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
+    row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
+    anchor = str(run.config.credit_options.get("anchor"))  # a credit of a user's may mean something else by it
+    row |= anchor_statistics(chosen, anchor if anchor in ANCHORS else "observation") | metrics
+    return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
+
+
 def first_fault(episodes: list[Episode]) -> str:
     """Return the last line of the first fault's error; nothing without one."""
     for episode in episodes:
@@ -70,11 +101,6 @@ def first_fault(episodes: list[Episode]) -> str:
             said = episode.error or (episode.turns[-1].error if episode.turns else None) or episode.reason
             return said.strip().split("\n")[-1]
     return ""
-
-
-def uniform(group: Group) -> bool:
-    """Return whether all episodes of a group were paid the same."""
-    return len({episode.reward for episode in group}) == 1
 
 
 def mean(values: list[Any]) -> float:

@@ -1,8 +1,7 @@
-"""Rows gathered into micro-batches of bounded size, and spread evenly over processes."""
+"""Rows gathered into micro-batches of bounded size."""
 
-import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +35,8 @@ class Batch:
     segments: tuple[int, ...] = ()
     """Indices of the rows in what `pack` was given; trained tokens lie in this order."""
     counts: tuple[int, ...] = ()  # [rows], trained tokens of each, counted where they are not given
+    extra: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """By name, what a loss needs to know of each token: [trained]."""
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -50,7 +51,10 @@ class Batch:
     def to(self, device: str | torch.device) -> "Batch":
         """Return the micro-batch on another device."""
         flat = (tensor.to(device) for tensor in self._flat())
-        return Batch(self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments, counts=self.counts)
+        extra = {name: tensor.to(device) for name, tensor in self.extra.items()}
+        return Batch(
+            self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments, counts=self.counts, extra=extra
+        )
 
     def _flat(self) -> tuple[Tensor, ...]:
         return (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
@@ -103,6 +107,10 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
         torch.as_tensor(np.repeat(np.arange(len(segments)), [segment.trained for segment in segments])),
         tuple(lengths),
         chosen,
+        extra={
+            name: torch.as_tensor(np.concatenate([segment.extra[name][segment.mask] for segment in segments]))
+            for name in segments[0].extra
+        },
     )
 
 
@@ -161,21 +169,3 @@ def token_weights(
             weights /= constant
         found.append(weights.astype(np.float32))
     return found
-
-
-def spread(segments: Sequence[Segment], parts: int) -> list[list[int]]:
-    """Return indices of the rows for each of `parts` processes, balanced by the sum of squared lengths.
-
-    Rows of one episode stay together. Longest first, each to the lightest part so far.
-    """
-    episodes: dict[int, list[int]] = {}
-    for i, segment in enumerate(segments):
-        episodes.setdefault(segment.episode, []).append(i)
-    costs = {episode: sum(len(segments[i]) ** 2 for i in rows) for episode, rows in episodes.items()}
-    heap = [(0, part) for part in range(parts)]
-    found: list[list[int]] = [[] for _ in range(parts)]
-    for episode in sorted(episodes, key=lambda e: (-costs[e], e)):
-        load, part = heapq.heappop(heap)
-        found[part] += episodes[episode]
-        heapq.heappush(heap, (load + costs[episode], part))
-    return [sorted(part) for part in found]

@@ -5,8 +5,9 @@
 
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,15 @@ def init_policy(
     size: PolicySize | None = None,
     episodes: int = 1500,
     seed: int = 0,
+    beside: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> Path:
-    """Write a randomly initialised policy and its tokenizer for a world to the folder `out`; return the folder."""
+    """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
+
+    `beside`: further environments, with their options, whose text the tokenizer is to know.
+    """
     size = size or PolicySize()
-    texts = world_text(env, dict(env_options or {}), episodes, seed)
+    envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]
+    texts = chain.from_iterable(world_text(name, options, episodes, seed) for name, options in envs)
     tokenizer = train_tokenizer(texts, size.vocabulary, size.pieces)
     torch.manual_seed(seed)
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))

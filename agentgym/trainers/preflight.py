@@ -11,8 +11,16 @@ from agentgym.core import TextEnv
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
-from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, read_config
+from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
 from agentgym.trainers.credit import resolve
+from agentgym.trainers.learner import LEARNERS
+from agentgym.trainers.loggers import resolve_loggers
+from agentgym.trainers.loss import LOSSES, resolve_loss
+from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.rewards import resolve_rewards
+from agentgym.trainers.sampler import SAMPLERS
+from agentgym.trainers.selection import SELECTIONS
+from agentgym.trainers.settings import EnvSpec
 
 HF_OPTIONS = {"slots": 1, "prefill_tokens": 1}
 """Options of the hf engine that a run may set, and the least of each."""
@@ -29,17 +37,40 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
     if fresh:
         check_free(Path(config.out))
     config = replace(config, model=model_folder(config.model))
-    resolve(config.credit, **config.credit_options)
+    _check_stages(config)
     _check_agent(config)
     _check_engine(config)
-    env = registry.make(config.env, **config.env_options)
+    envs = [_look_at_env(config, spec) for spec in config.mix]
+    splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
+    return replace(config, envs=tuple(envs) if config.envs else (), **splits)
+
+
+def _check_stages(config: TrainConfig) -> None:
+    """Raise BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
+    resolve(config.credit, **config.credit_options)
+    SAMPLERS.resolve(config.sampler, config.sampler_options)
+    SELECTIONS.resolve(config.select, config.select_options)
+    resolve_rewards(config.reward, config.reward_options)
+    resolve_loggers(config.loggers, config.logger_options)
+    if config.loss not in LOSSES.table or config.loss_options:  # the package's own import torch, and need no check
+        resolve_loss(config)
+    if config.learner not in LEARNERS.table or config.learner_options:
+        LEARNERS.resolve(config.learner, config.learner_options)
+
+
+def _look_at_env(config: TrainConfig, spec: EnvSpec) -> EnvSpec:
+    """Return an environment of the run with its splits filled in."""
+    try:
+        settings = replace(config, **spec.agent) if spec.agent else config
+    except TypeError as error:
+        raise BadConfig(f"agent of environment {spec.name}: {error}") from error
+    env = registry.make(spec.id, **spec.options)
     if config.agent in AGENTS:
-        config.spec.check_tools(env.tools)
-    config = _with_splits(config, list(env.splits))
+        settings.spec.check_tools(env.tools)
     if config.agent in AGENTS and (config.warm_episodes or config.model == "init"):
         asked = f"warm_episodes is {config.warm_episodes}" if config.warm_episodes else "model is 'init'"
         check_expert(env, f"{asked}, which", "Train a model that can play already: --model FOLDER --warm-episodes 0")
-    return config
+    return _with_splits(spec, list(env.splits))
 
 
 def cautions(config: TrainConfig) -> list[str]:
@@ -149,7 +180,7 @@ def check_reachable(config: TrainConfig) -> None:
         check_model(config.model)
 
 
-def _with_splits(config: TrainConfig, splits: list[str]) -> TrainConfig:
+def _with_splits(config: EnvSpec, splits: list[str]) -> EnvSpec:
     first = "train" if "train" in splits else splits[0]
     chosen = {
         "train_split": config.train_split or first,
@@ -158,7 +189,7 @@ def _with_splits(config: TrainConfig, splits: list[str]) -> TrainConfig:
     }
     for name, split in chosen.items():
         if split not in splits:
-            raise unknown(f"split of {config.env} ({name}):", split, splits)
+            raise unknown(f"split of {config.id} ({name}):", split, splits)
     return replace(config, **chosen)
 
 

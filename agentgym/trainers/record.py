@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -14,8 +15,8 @@ from agentgym.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.folders import alone, remove_parts, write_whole
 from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint
-from agentgym.trainers.policy import save_policy
 from agentgym.trainers.preflight import check_free, extended
+from agentgym.trainers.recipe_files import to_toml
 
 
 class Record:
@@ -48,7 +49,7 @@ class Record:
                 record.close()
                 raise
         if writes:  # last, and whole or not at all: what has a configuration can be resumed
-            write_whole(folder / "config.toml", config.to_toml())
+            write_whole(folder / "config.toml", to_toml(config))
         return record
 
     @classmethod
@@ -64,13 +65,13 @@ class Record:
         record = cls(folder, config, writes)
         record.tidy()
         if writes and steps is not None:
-            write_whole(folder / "config.toml", config.to_toml())
+            write_whole(folder / "config.toml", to_toml(config))
         state = None
         newest = record.newest()
         if newest is not None:
             state = _load(newest / STATE)
             state["folder"] = str(newest)
-            if config.steps > state["position"] - config.warm_steps and "success_after" in state["results"]:
+            if config.steps > state["tally"]["position"] - config.warm_steps and "success_after" in state["results"]:
                 del state["results"]["success_after"]  # the end that was measured is none any more
                 state["offsets"] = state.get("end") or state["offsets"]
         offsets = (0, 0) if state is None else state["offsets"]
@@ -125,17 +126,17 @@ class Record:
                 f"--resume {self.folder}"
             ) from error
 
-    def checkpoint(self, model: Any, tokenizer: Any, state: dict[str, Any]) -> None:
-        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two."""
+    def checkpoint(self, save: Callable[[Path], None], position: int, state: dict[str, Any]) -> None:
+        """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two. `save` writes the model."""
         if not self.writes:
             return
-        name = f"step-{state['position']:08d}"
+        name = f"step-{position:08d}"
         draft, old, final = (self.checkpoints / f"{before}{name}" for before in (".", ".old-", ""))
         for path in (draft, old):
             shutil.rmtree(path, ignore_errors=True)
         state = {**state, "offsets": self.offsets()}
         try:
-            save_policy(model, tokenizer, draft)
+            save(draft)
             torch.save(state, draft / STATE)
             if final.exists():  # made before an interruption, or as the last step of the run that now has ended
                 final.rename(old)  # in one go: a half-deleted folder would pass for the newest checkpoint

@@ -1,7 +1,7 @@
 """Turns of episodes laid out as rows of tokens to train on, one number per token for everything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ class Segment:
     """What the engine recorded; NaN where nothing was (prompts, demonstrations)."""
     turns: npt.NDArray[np.int32]  # [tokens]
     """Index of the model's call in its episode (notes count) for every sampled token; -1 for prompt tokens."""
+    extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
+    """By name, what a loss needs to know of each token: [tokens], NaN where nothing was computed."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -14,17 +14,20 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from agentgym.episode import Episode, Group
+from agentgym.errors import BadConfig
 from agentgym.seeding import generator
 from agentgym.trainers import layers, needs
 from agentgym.trainers.attention import choose
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.logprobs import Scores, policy_logprobs
-from agentgym.trainers.losses import Sums, add_sums, entropy_sum, imitation_loss, means, policy_loss
+from agentgym.trainers.loss import resolve_loss
+from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.optimizers import set_lr
 from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, unpack
 from agentgym.trainers.precision import Masters
+from agentgym.trainers.seams import Stage
 from agentgym.trainers.segments import Segment, build
 
 Gaps = npt.NDArray[np.float32]
@@ -68,8 +71,8 @@ class BaseScorer(Scorer):
 
 
 @dataclass(slots=True)
-class Learner:
-    """The policy with its optimizers, wherever accelerate has put them."""
+class TrainedModel:
+    """A model with its optimizers, wherever accelerate has put them."""
 
     accelerator: Any
     scorer: Any
@@ -87,11 +90,13 @@ class CannotGoOn(RuntimeError):
     """The loss or the gradient is not finite, or nothing but faults came back from the rollouts."""
 
 
-def credited(groups: Sequence[Group], credit: Credit, negative: float = 1.0) -> tuple[list[Episode], list[Any]]:
+def credited(
+    groups: Sequence[Group], credit: Credit, negative: float = 1.0, *, step: int = 0
+) -> tuple[list[Episode], list[Any]]:
     """Return the groups' episodes with an array of advantages each, the negative ones weighted; turns note theirs."""
     episodes: list[Episode] = []
     advantages: list[Any] = []
-    for group, arrays in zip(groups, credit(groups), strict=True):
+    for group, arrays in zip(groups, credit(groups, step=step), strict=True):
         for episode, array in zip(group, arrays, strict=True):
             values = np.where(array < 0, negative * array, array)
             episodes.append(episode)
@@ -102,21 +107,27 @@ def credited(groups: Sequence[Group], credit: Credit, negative: float = 1.0) -> 
     return episodes, advantages
 
 
-def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config: TrainConfig, step: int) -> dict[str, float]:
+def reinforce(
+    learner: TrainedModel,
+    groups: Sequence[Group],
+    credit: Credit,
+    config: TrainConfig,
+    step: int,
+    loss: Stage | None = None,
+) -> dict[str, float]:
     """Update the policy on groups of episodes and return the mean metrics of all updates, over all processes.
 
-    Of several processes all must call it, those without groups too.
+    Of several processes all must call it, those without groups too. `loss` is what the configuration names.
 
     The mismatch of engine and trainer is measured before the first update, while both hold the same weights: over every
     token where the correction needs the trainer's scores ahead of several updates (a pass of its own), else over the first
     mini-batch, whose scores are at hand.
     """
-    if credit.needs:
-        played = [episode for group in groups for episode in group]
-        needs.fill(played, credit.needs, lambda rows: _scored(learner, rows, config))
-    episodes, advantages = credited(groups, credit, config.negative)
+    loss = loss or resolve_loss(config)
+    episodes, advantages = credited(groups, credit, config.negative, step=step)
     segments = build(episodes, advantages)
-    before = _scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
+    needs.attach(episodes, segments, loss.attributes["needs"])
+    before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
     parts: list[Sums] = []
     norms: list[float] = []
     apart: Gaps = np.empty(0, dtype=np.float32)
@@ -127,7 +138,8 @@ def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config:
         for rows in _minibatches(segments, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.weighing))
             if total:
-                sums, norm, gaps = _update(learner, segments, rows, total, before, config)
+                update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
+                sums, norm, gaps = _update(learner, update, config, loss)
                 apart = gaps if before is None and not parts else apart
                 parts.append(sums)
                 norms.append(norm)
@@ -139,7 +151,34 @@ def reinforce(learner: Learner, groups: Sequence[Group], credit: Credit, config:
     return {**found, **mismatch(apart), "grad_norm": float(np.mean(norms))}
 
 
-def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """The rows of one optimizer step."""
+
+    segments: list[Segment]
+    total: int
+    """`count` of these rows over all processes."""
+    before: list[npt.NDArray[np.float32]] | None
+    """The trainer's log-probabilities before the first update, [tokens] per row."""
+
+    def flat(self) -> Update:
+        """Return the trained tokens of all rows one after another."""
+
+        def joined(values: list[Any]) -> Any:
+            return np.concatenate([value[row.mask] for value, row in zip(values, self.segments, strict=True)])
+
+        rows = self.segments
+        turns = joined([row.turns.astype(np.int64) + 100_000 * row.episode for row in rows])
+        return Update(
+            advantages=joined([row.advantages for row in rows]),
+            logprobs=joined(self.before or [row.logprobs for row in rows]),
+            turns=np.unique(turns, return_inverse=True)[1],
+            episodes=joined([np.full(len(row), row.episode) for row in rows]),
+            extra={name: joined([row.extra[name] for row in rows]) for name in rows[0].extra},
+        )
+
+
+def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
     """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens)
     with torch.no_grad():
@@ -147,7 +186,7 @@ def _scored(learner: Learner, segments: list[Segment], config: TrainConfig) -> d
     return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
 
 
-def imitate(learner: Learner, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
+def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
     """Update the policy on demonstrations and return the metrics over all processes; {} where nobody has any."""
     segments = build(episodes)
     total = _everywhere(learner, count(segments, "token"))
@@ -175,31 +214,24 @@ def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch:
     return dealt
 
 
-def _update(
-    learner: Learner,
-    segments: list[Segment],
-    rows: list[int],
-    total: int,
-    before: list[npt.NDArray[np.float32]] | None,
-    config: TrainConfig,
-) -> tuple[Sums, float, Gaps]:
-    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said.
-
-    `total`: `count` of these rows over all processes.
-    """
-    chosen = [segments[row] for row in rows]
+def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage) -> tuple[Sums, float, Gaps]:
+    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
+    rows, before = update.segments, update.before
     constant = config.constant if config.weighing == "constant" else None
-    weights = token_weights(chosen, config.weighing, total=total, constant=constant)
+    weights = token_weights(rows, config.weighing, total=update.total, constant=constant)
+    if rows and loss_stage.attributes["choose"]:
+        weights = _chosen(update, weights, loss_stage)
     parts: list[Sums] = []
     gaps: list[Tensor] = []
     if not config.kl:  # a row without advantage has no gradient: it is only measured
-        parts, gaps = _measured(learner, [segment for segment in chosen if not segment.advantages.any()], config)
-        keep = [i for i, segment in enumerate(chosen) if segment.advantages.any()]
-        chosen, weights, rows = [chosen[i] for i in keep], [weights[i] for i in keep], [rows[i] for i in keep]
-    for batch in _even(learner, pack(chosen, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
+        parts, gaps = _measured(learner, [row for row in rows if not row.advantages.any()], config)
+        keep = [i for i, row in enumerate(rows) if row.advantages.any()]
+        rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
+        before = before and [before[i] for i in keep]
+    for batch in _even(learner, pack(rows, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
         old = None
         if before is not None and batch.segments:
-            old = torch.as_tensor(np.concatenate([before[rows[i]][chosen[i].mask] for i in batch.segments]))
+            old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
             old = old.to(learner.accelerator.device)
         reference: Tensor | None = None
         if config.kl:
@@ -214,10 +246,9 @@ def _update(
             batch,
             old=old,
             reference=reference,
-            level=config.ratio,
-            clip_low=config.clip_low,
-            clip_high=config.clip_high,
+            function=loss_stage,
             correction=config.mismatch_cap,
+            kl=config.kl_kind,
             kl_weight=config.kl,
         )
         _backward(learner, loss)
@@ -226,7 +257,19 @@ def _update(
     return add_sums(parts), _apply(learner, config.grad_clip), torch.cat(gaps).float().cpu().numpy()
 
 
-def _measured(learner: Learner, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
+def _chosen(update: _Update, weights: list[Any], loss: Stage) -> list[Any]:
+    """Return the weights times the factors that a loss chose over the whole update."""
+    factors = np.asarray(loss.attributes["choose"](update.flat(), **loss.options), dtype=np.float32)
+    sizes = [row.trained for row in update.segments]
+    if factors.shape != (sum(sizes),) or not np.isfinite(factors).all():
+        raise BadConfig(f"choose of loss {loss.name!r} returned {factors.shape}; expected ({sum(sizes)},) finite factors")
+    changed = [weight.copy() for weight in weights]
+    for weight, row, part in zip(changed, update.segments, np.split(factors, np.cumsum(sizes)[:-1]), strict=True):
+        weight[row.mask] *= part
+    return changed
+
+
+def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
     """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
     batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens))
     with torch.no_grad():
@@ -235,7 +278,7 @@ def _measured(learner: Learner, segments: list[Segment], config: TrainConfig) ->
     return [entropy_sum(scores) for _, scores in found], [scores.logprobs - batch.logprobs for batch, scores in found]
 
 
-def _everywhere(learner: Learner, number: int) -> int:
+def _everywhere(learner: TrainedModel, number: int) -> int:
     """Return the sum of a number over all processes."""
     accelerator = learner.accelerator
     if accelerator.num_processes == 1:
@@ -243,7 +286,7 @@ def _everywhere(learner: Learner, number: int) -> int:
     return int(accelerator.reduce(torch.tensor(number, device=accelerator.device)))
 
 
-def _together(learner: Learner, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps]:
+def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps]:
     """Return the sums and the gaps of all processes: no mean can be put together from means, no quantile from quantiles."""
     if learner.accelerator.num_processes == 1:
         return sums, gaps
@@ -252,7 +295,7 @@ def _together(learner: Learner, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps]:
     return add_sums(one for one, _ in found), np.concatenate([some for _, some in found])
 
 
-def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
+def _even(learner: TrainedModel, batches: list[Batch]) -> list[Batch]:
     """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
@@ -261,7 +304,7 @@ def _even(learner: Learner, batches: list[Batch]) -> list[Batch]:
     return [batch.to(accelerator.device) for batch in batches]
 
 
-def _backward(learner: Learner, loss: Tensor) -> None:
+def _backward(learner: TrainedModel, loss: Tensor) -> None:
     if not bool(torch.isfinite(loss)):
         raise CannotGoOn(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
     learner.accelerator.backward(loss * learner.accelerator.num_processes)  # data-parallel wrappers average gradients
@@ -269,7 +312,7 @@ def _backward(learner: Learner, loss: Tensor) -> None:
         learner.masters.collect()
 
 
-def _apply(learner: Learner, grad_clip: float) -> float:
+def _apply(learner: TrainedModel, grad_clip: float) -> float:
     updated = learner.scorer if learner.masters is None else learner.masters
     norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), grad_clip))
     if not np.isfinite(norm):

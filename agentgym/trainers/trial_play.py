@@ -3,18 +3,20 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agentgym import registry
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.players import Noise
+from agentgym.engines import Sampling
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.engines.slots import common_prefix
 from agentgym.episode import Episode
-from agentgym.rollout import acollect
+from agentgym.pool import RolloutConfig, RolloutPool
+from agentgym.rollout import jobs_of
 from agentgym.seeding import derive
-from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.segments import build
 
@@ -66,33 +68,28 @@ class Play:
 def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
     chat = replace(config, agent="chat", warm_episodes=0) if config.agent == "summary" else config
-    agent = parts.agent(chat, ScriptedEngine([], tokenizer), tokenizer, config.temperature)
-    world = registry.make(config.env, **config.env_options)
-    horizon = max(config.horizon, default=world.horizon)
-    tasks = [world.numbered(FIRST_TASK + i, config.train_split or "train") for i in range(EPISODES)]
-    timings: dict[str, float] = {}
+    env = config.mix[0]
+    agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
+    probe = registry.make(env.id, **env.options)
+    horizon = max(env.horizon, default=probe.horizon)
+    tasks = [probe.numbered(FIRST_TASK + i, env.train_split or "train") for i in range(EPISODES)]
+    pool = RolloutPool({env.name: registry.Maker(env.id, env.options)}, RolloutConfig(EPISODES))
 
-    def play(noise: float) -> list[Episode]:
-        playing = acollect(
-            Demonstrator(agent, Noise(random=noise)),
-            config.env,
-            tasks=tasks,
-            seed=derive("trial play", config.seed),
-            concurrency=EPISODES,
-            horizon=horizon,
-            env_options=config.env_options,
-            timings=timings,
-        )
-        return _faultless(asyncio.run(playing))
+    async def play(noise: float) -> list[Episode]:
+        jobs = jobs_of(env.name, tasks, 1, derive("trial play", config.seed), horizon)
+        return _faultless(await pool.collect(Demonstrator(agent, Noise(random=noise)), jobs))
+
+    async def both() -> tuple[list[Episode], list[Episode]]:
+        with closing(pool):
+            return await play(0.0), await play(1.0)
 
     started = time.perf_counter()
-    expert = play(0.0)
-    chance = play(1.0)
+    expert, chance = asyncio.run(both())
     played = time.perf_counter() - started
     if not expert or not chance:
         return None
     turns = sum(len(e.turns) for e in (*expert, *chance))
-    world = timings.get("world", 0.0)
+    world = pool.seconds
     found = _measured(expert, chance, horizon, config.turn_tokens)
     seconds = {"world_seconds": world / turns, "agent_seconds": max(played - world, 0.0) / turns}
     return replace(found, **seconds, episodes=len(expert) + len(chance))

@@ -1,35 +1,34 @@
-"""The warm start: imitation of expert episodes with mistakes in them, in the agent's exact tokens."""
+"""The SFT warm start: imitation of expert episodes with mistakes in them, in the agent's exact tokens."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
-from agentgym.agents.demonstrator import Demonstrator
-from agentgym.agents.players import Noise
 from agentgym.episode import Episode
-from agentgym.rollout import acollect
-from agentgym.seeding import derive
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.draws import Draw
+from agentgym.trainers.metrics import first_fault
+from agentgym.trainers.step import CannotGoOn
+from agentgym.trainers.tally import Tally
 
+FIRST_TASK = 1_000_000_000
+"""Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
 MOST_LOST = 0.02
 """Largest share of the demonstrations that may be lost to faults."""
 
 
-async def demonstrate(agent: Any, config: TrainConfig, draws: Sequence[Draw], step: int) -> list[Episode]:
-    """Play the expert on tasks, with the noise of the recipe, in the tokens the agent would see; faults are among them."""
-    noise = Noise(random=config.warm_noise, invalid=config.warm_invalid, forget=config.warm_forget)
-    return await acollect(
-        Demonstrator(agent, noise),
-        config.env,
-        tasks=[draw.task for draw in draws],
-        repeats=[draw.epoch for draw in draws],
-        seed=derive("demonstrate", config.seed, step),
-        concurrency=len(draws),
-        env_options=config.env_options,
-        workers=config.workers,
-        step_seconds=config.step_seconds,
-    )
+def faultless(
+    episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Any]], list[Any]]
+) -> list[Episode]:
+    """Return the faultless demonstrations and count the others over all processes; CannotGoOn where they are too many."""
+    found = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+    tally.lost += sum(lost for _, lost, _ in found)
+    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in found)
+    if too_many_lost(tally.lost, shown, config):
+        raise CannotGoOn(
+            f"{tally.lost} of {shown} demonstrations were lost to faults, more than {MOST_LOST:.0%}; the last one: "
+            f"{[reason for _, _, reason in found if reason][-1]}"
+        )
+    return [episode for episode in episodes if not episode.fault]
 
 
 def too_many_lost(lost: int, shown: int, config: TrainConfig) -> bool:

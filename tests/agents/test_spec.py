@@ -12,7 +12,8 @@ import agentgym
 from agentgym import BadConfig, Sampling, UnknownName
 from agentgym.agents.spec import AgentSpec
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.config import TrainConfig, read_config, recipes
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.recipe_files import read_config, recipes, to_toml
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"agent": "chta"}, "Did you mean 'chat'"),
@@ -111,7 +112,7 @@ def test_policies_made_from_nothing_ask_for_their_prompt_by_name(tmp_path: Path)
     assert TrainConfig().spec.prompt == "bare" and TrainConfig(model="some/model").spec.prompt is None
     path = tmp_path / "config.toml"
     before = TrainConfig(agent="window", window_turns=4, observation_tokens=100, tools="text", prompt="act")
-    path.write_text(before.to_toml())
+    path.write_text(to_toml(before))
     assert read_config(path).spec == before.spec
 
 

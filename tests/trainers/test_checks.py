@@ -10,8 +10,10 @@ import pytest
 from agentgym.cli import main
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.checks import BOUNDS, FILLED, check, types
-from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import HF_OPTIONS, cautions, looked_at, model_folder
+from agentgym.trainers.recipe_files import read_config, read_recipe, recipes
+from agentgym.trainers.settings import EnvSpec
 
 KINDS = types(TrainConfig)
 NUMBERS = [name for name, kind in KINDS.items() if kind in (int, float)]
@@ -33,14 +35,35 @@ BAD = {
     "train_split": "training",
     "valid_split": "nope",
     "test_split": "nope",
+    "envs": (EnvSpec("rlvr/Nope-v0"),),
+    "sampler": "unifor",
+    "sampler_options": {"low": 3},
+    "reward": ("brevit",),
+    "reward_options": {"weight": 1},
+    "select": "dropp",
+    "select_options": {"rounds": 3},
+    "loss": "clipp",
+    "loss_options": {"dual_clip": -1.0},
+    "learner": "locall",
+    "learner_options": {"rank": 3},
+    "loggers": ("wand",),
+    "logger_options": {"project": "x"},
 }
 """A bad value of each field that is neither a number, a flag nor a closed choice."""
 NAMED = {
+    "loggers": "logger",
+    "envs": "Nope",
     "env": "Nope",
     "env_options": "nope",
     "engine_options": "engine.slots",
     "lora_targets": "lora_targets",
     "credit_options": "ancho",
+    "sampler_options": "low",
+    "reward_options": "weight",
+    "select_options": "rounds",
+    "loss_options": "dual_clip",
+    "learner_options": "rank",
+    "logger_options": "project",
 }
 """What the message names where that is not the field itself."""
 

@@ -135,7 +135,7 @@ def test_a_credit_of_ones_own(my_module):
     credit = resolve("my_module:last_turn", scale="0.5")  # as the command line gives it
     assert [array.tolist() for array in credit([made])[0]] == [[0, 0.25], [-0.25]]
     assert my_module.last_turn(made)[0].tolist() == [0, 0.5]
-    assert resolve("last_turn").function is my_module.last_turn
+    assert resolve("last_turn").stage.target is my_module.last_turn
 
 
 def test_unknown_names_are_answered_with_the_closest(my_module):
@@ -149,7 +149,7 @@ def test_unknown_names_are_answered_with_the_closest(my_module):
         resolve("grpo", eps="small")
     with pytest.raises(BadConfig, match="expected bool"):
         resolve("gigpo", revisits="perhaps")
-    with pytest.raises(BadConfig, match=r"not a credit function.*@agentgym.credit\('undeclared'\)"):
+    with pytest.raises(BadConfig, match=r"is no credit.*@agentgym.credit\('undeclared'\)"):
         resolve("my_module:undeclared")
 
 
@@ -206,7 +206,7 @@ def test_a_credit_of_ones_own_may_refuse_its_values_when_it_is_looked_up():
 @pytest.mark.parametrize("need", ["values", "probe", "branches"])
 def test_needs_that_nothing_computes_are_refused_when_the_credit_is_looked_up(need):
     agentgym.credit(f"with_{need}", needs=[need])(lambda group: [])
-    with pytest.raises(BadConfig, match=f"needs '{need}', which nothing computes yet; computed are entropy, logprobs"):
+    with pytest.raises(UnknownName, match=f"no need '{need}'.*entropy, logprobs"):
         resolve(f"with_{need}")
 
 
@@ -223,16 +223,17 @@ def test_names_of_the_package_cannot_be_taken():
         agentgym.credit("grpo")(lambda group: [])
     with pytest.raises(BadConfig, match="scope"):
         agentgym.credit("mine", scope="turn")
-    with pytest.raises(BadConfig, match="Did you mean 'entropy'"):
-        agentgym.credit("mine", needs=["entrop"])
+    agentgym.credit("needy", needs=["entrop"])(lambda group: [])
+    with pytest.raises(UnknownName, match="Did you mean 'entropy'"):
+        resolve("needy")
 
 
 def test_every_credit_of_the_table_resolves_and_declares_itself():
-    for name in CREDITS:
+    for name in CREDITS.table:
         credit = resolve(name)
         assert credit.name == name
         for word in ("Source:", "Statistics", "ddof", "spread", "enalties"):
-            assert word in credit.function.__doc__
+            assert word in credit.stage.target.__doc__
 
 
 def test_batch_scope_sees_all_groups_and_results_are_checked():

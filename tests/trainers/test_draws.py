@@ -1,13 +1,16 @@
 """Which tasks a step plays: those of a file in a new order every epoch, none twice in the same way."""
 
+import asyncio
 from collections import Counter
 
 import agentgym
 from agentgym import ChatAgent, Task
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
+from agentgym.pool import RolloutPool
+from agentgym.rollout import jobs_of
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.draws import Draws
+from agentgym.trainers.sampler import TaskSource
 
 
 class File(GuessNumber):
@@ -40,18 +43,18 @@ def ids(draws):
 
 
 def test_every_epoch_is_a_permutation_of_the_file_that_seed_and_epoch_decide():
-    found = Draws(File(), seed=4).at(range(500), "train")
+    found = TaskSource(File(), seed=4).at(range(500), "train")
     epochs = [ids(found[start : start + 5]) for start in range(0, 500, 5)]
     assert all(sorted(epoch) == [f"file-{n}" for n in range(5)] for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) > 40  # of 120 orders
     assert [draw.epoch for draw in found] == [place // 5 for place in range(500)]
-    assert ids(Draws(File(), seed=4).at(range(7, 20), "train")) == ids(found[7:20])
-    assert ids(Draws(File(), seed=5).at(range(20), "train")) != ids(found[:20])
-    assert ids(Draws(File(), seed=4).at(range(20), "demonstrations")) != ids(found[:20])
+    assert ids(TaskSource(File(), seed=4).at(range(7, 20), "train")) == ids(found[7:20])
+    assert ids(TaskSource(File(), seed=5).at(range(20), "train")) != ids(found[:20])
+    assert ids(TaskSource(File(), seed=4).at(range(20), "demonstrations")) != ids(found[:20])
 
 
 def test_generated_tasks_go_by_their_number():
-    draws = Draws(GuessNumber(), seed=4)
+    draws = TaskSource(GuessNumber(), seed=4)
     assert not draws.finite and ids(draws.at([3, 17], "train")) == ["train/0/3", "train/0/17"]
 
 
@@ -67,7 +70,8 @@ def test_a_task_that_comes_twice_has_its_own_seed_group_and_session():
     chosen = [File().numbered(n) for n in (0, 1, 0)]
     for repeats in ((), (0, 0, 1)):
         sessions.clear()
-        played = agentgym.collect(agent, File, tasks=chosen, attempts=2, horizon=1, repeats=repeats)
+        jobs = jobs_of("File", chosen, 2, 0, 1, repeats=repeats)
+        played = asyncio.run(RolloutPool({"File": File}).collect(agent, jobs))
         assert [episode.group_id for episode in played] == ["file-0"] * 2 + ["file-1"] * 2 + ["file-0~1"] * 2
         assert len({episode.seed for episode in played}) == len(set(sessions)) == 6
     alone = agentgym.collect(agent, File, tasks=chosen[:1], attempts=2, horizon=1)
@@ -77,7 +81,8 @@ def test_a_task_that_comes_twice_has_its_own_seed_group_and_session():
 def test_steps_that_ask_for_more_than_the_file_has_go_through_it_evenly_also_with_refill(tmp_path):
     config = TrainConfig(
         env=f"{__name__}:me/File-v0", out=str(tmp_path / "run"), steps=2, tasks_per_step=8, group_size=2, turn_tokens=4,
-        eval_every=0, test_tasks=0, dynamic_sampling="refill", refill_rounds=2, keep_episodes=1000, threads=1, horizon=(1,),
+        eval_every=0, test_tasks=0, select="refill", select_options={"rounds": 2},
+        keep_episodes=1000, threads=1, horizon=(1,),
     )  # fmt: skip
     train(config)
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
@@ -92,7 +97,7 @@ def test_steps_that_ask_for_more_than_the_file_has_go_through_it_evenly_also_wit
 def test_groups_of_a_task_that_comes_twice_count_for_what_a_step_asks_for(tmp_path):
     config = TrainConfig(
         env=f"{__name__}:me/Lottery-v0", out=str(tmp_path / "run"), steps=1, tasks_per_step=8, group_size=2, turn_tokens=4,
-        eval_every=0, test_tasks=0, dynamic_sampling="refill", refill_rounds=3, keep_episodes=1000, threads=1,
+        eval_every=0, test_tasks=0, select="refill", select_options={"rounds": 3}, keep_episodes=1000, threads=1,
         credit_options={"anchor": "state"},
     )  # fmt: skip
     train(config)  # all 8 groups are good at once: nothing is to be refilled

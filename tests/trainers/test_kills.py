@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import read_config
+from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.record import Record
 
 PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "kills.py"

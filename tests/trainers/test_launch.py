@@ -26,7 +26,7 @@ group_size = 4
 turn_tokens = 6
 eval_every = 0
 test_tasks = 4
-dynamic_sampling = "keep"
+select = "keep"
 checkpoint_every = 1
 """
 

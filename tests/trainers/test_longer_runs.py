@@ -8,8 +8,8 @@ from test_train import curve, episodes, small, whole  # noqa: F401  (a fixture)
 from agentgym.cli import main
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import read_config
 from agentgym.trainers.policy import load_policy
+from agentgym.trainers.recipe_files import read_config
 
 
 def test_a_finished_run_goes_on_as_the_longer_one(whole, tmp_path):  # noqa: F811

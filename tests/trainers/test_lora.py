@@ -21,7 +21,7 @@ from agentgym.engines.hf import HFEngine
 from agentgym.episode import groups
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import forward, resume, train
-from agentgym.trainers.config import TrainConfig, read_config
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.logprobs import policy_logprobs
 from agentgym.trainers.lora import ALPHA, ATTENTION, TARGETS, add_adapters
@@ -29,8 +29,9 @@ from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.optimizers import optimizers
 from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.policy import PolicySize, init_policy, load_policy, save_policy
+from agentgym.trainers.recipe_files import read_config, to_toml
 from agentgym.trainers.segments import build
-from agentgym.trainers.step import BaseScorer, Learner, Scorer, imitate, reinforce
+from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
 
 LORA = {"lora_rank": 4, "lora_alpha": 16, "warm_muon": False}
 
@@ -133,7 +134,7 @@ def test_only_adapters_have_a_gradient_and_are_optimized():
 def learner(model, run):
     accelerator = Accelerator(cpu=True)
     scorer = Scorer(model, run.temperature)
-    return Learner(accelerator, scorer, optimizers(model, run.lr, muon=False), BaseScorer(model, run.temperature))
+    return TrainedModel(accelerator, scorer, optimizers(model, run.lr, muon=False), BaseScorer(model, run.temperature))
 
 
 def test_what_was_rewarded_becomes_likelier_and_the_base_stays():
@@ -219,7 +220,7 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, base, number):
     run = small(tmp_path / "run", model=str(base), warm_episodes=0, **LORA)
-    (tmp_path / "config.toml").write_text(run.to_toml())
+    (tmp_path / "config.toml").write_text(to_toml(run))
     child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), "step", str(number)]
     assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
     resume(tmp_path / "run")

@@ -10,8 +10,8 @@ from agentgym.cli import main
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import TrainConfig, resume, train
-from agentgym.trainers.loop import WARM_TASKS
-from agentgym.trainers.warm import too_many_lost
+from agentgym.trainers.recipe_files import to_toml
+from agentgym.trainers.warm import FIRST_TASK, too_many_lost
 
 
 class Shaky(GuessNumber):
@@ -30,7 +30,7 @@ agentgym.register("me/Shaky-v0", Shaky, horizon=3)
 def small(out, **changes):
     options = {
         "env": f"{__name__}:me/Shaky-v0", "out": str(out), "steps": 0, "tasks_per_step": 2, "group_size": 2,
-        "turn_tokens": 4, "eval_every": 0, "test_tasks": 0, "threads": 1, "dynamic_sampling": "keep", "checkpoint_every": 50,
+        "turn_tokens": 4, "eval_every": 0, "test_tasks": 0, "threads": 1, "select": "keep", "checkpoint_every": 50,
     }  # fmt: skip
     return TrainConfig(**{**options, **changes})
 
@@ -40,9 +40,9 @@ def rows(folder):
 
 
 def test_a_lost_demonstration_is_counted_and_shown(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([WARM_TASKS + 55]))
+    monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([FIRST_TASK + 55]))
     config = small(tmp_path / "run", warm_episodes=60, warm_batch=5)
-    (tmp_path / "own.toml").write_text(config.to_toml())
+    (tmp_path / "own.toml").write_text(to_toml(config))
     assert main(["train", str(tmp_path / "own.toml")]) == 0
     assert "1 demonstrations lost to faults" in capsys.readouterr().out
     assert [row["demonstrations_lost"] for row in rows(tmp_path / "run")] == [1]
@@ -51,7 +51,7 @@ def test_a_lost_demonstration_is_counted_and_shown(tmp_path, monkeypatch, capsys
 
 
 def test_more_than_two_in_a_hundred_stop_the_run_with_the_reason(tmp_path, monkeypatch):
-    monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([WARM_TASKS + 1, WARM_TASKS + 7]))
+    monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([FIRST_TASK + 1, FIRST_TASK + 7]))
     with pytest.raises(BadConfig, match=r"2 of 10 demonstrations were lost.*more than 2%.*lost the connection of 10+7"):
         train(small(tmp_path / "run", warm_episodes=60, warm_batch=5))
 

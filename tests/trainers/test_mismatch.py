@@ -24,7 +24,7 @@ from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.packing import pack, token_weights, unpack
 from agentgym.trainers.segments import build
-from agentgym.trainers.step import Learner, Scorer, reinforce
+from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 
 
 def gaps(*values):
@@ -48,10 +48,10 @@ import json, sys
 import numpy as np
 from accelerate import Accelerator
 from agentgym.trainers.metrics import mismatch
-from agentgym.trainers.step import Learner, _together
+from agentgym.trainers.step import TrainedModel, _together
 accelerator = Accelerator(cpu=True)
 mine = [0.0] * 1499 if accelerator.process_index == 0 else [1.0, -3.0, float("nan")]
-everyone = _together(Learner(accelerator, None, []), {}, np.array(mine, dtype=np.float32))[1]
+everyone = _together(TrainedModel(accelerator, None, []), {}, np.array(mine, dtype=np.float32))[1]
 if accelerator.is_main_process:
     print(json.dumps(mismatch(everyone)))
 """
@@ -82,7 +82,7 @@ def test_two_processes_are_one_sample():
 
 def learner(lr):
     model = tiny_model()
-    return Learner(Accelerator(cpu=True), Scorer(model, 0.7), [torch.optim.SGD(model.parameters(), lr=lr)])
+    return TrainedModel(Accelerator(cpu=True), Scorer(model, 0.7), [torch.optim.SGD(model.parameters(), lr=lr)])
 
 
 def played(temperature=0.7, off=None):

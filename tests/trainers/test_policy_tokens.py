@@ -3,8 +3,9 @@
 import pytest
 
 from agentgym.errors import BadConfig, UnknownName
-from agentgym.trainers.config import TrainConfig, read_recipe
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy import train_tokenizer
+from agentgym.trainers.recipe_files import read_recipe
 
 TEXTS = [
     "Instruction: [SEP] i need slip resistant clogs [SEP] Search",

@@ -19,7 +19,7 @@ from agentgym.trainers.optimizers import optimizers, set_lr
 from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.precision import Masters, bytes_per_parameter, resolve
 from agentgym.trainers.segments import build
-from agentgym.trainers.step import Learner, Scorer, imitate
+from agentgym.trainers.step import Scorer, TrainedModel, imitate
 
 TORCHAO = pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="torchao is not installed")
 CPU = torch.device("cpu")
@@ -98,7 +98,7 @@ def test_weights_that_are_fp32_already_are_their_own_masters():
 def test_what_is_published_is_the_masters_rounded_and_training_goes_down():
     model = tiny_model().bfloat16()
     masters = Masters(model)
-    made = Learner(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(masters, 1e-2, muon=False), masters=masters)
+    made = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(masters, 1e-2, muon=False), masters=masters)
     config, episodes = TrainConfig(batch_tokens=40, precision="bf16"), token_episodes(n=8)[0]
     losses = [imitate(made, episodes, config)["nll"] for _ in range(8)]
     assert losses[-1] < 0.5 * losses[0]
@@ -132,7 +132,7 @@ def test_settings_that_do_not_go_together_are_refused(changes):
 def small(out, **changes):
     options = {
         "env": "rlvr/GuessNumber-v0", "out": str(out), "warm_episodes": 8, "warm_batch": 2, "steps": 3, "tasks_per_step": 2,
-        "group_size": 4, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 1, "dynamic_sampling": "keep",
+        "group_size": 4, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 1, "select": "keep",
         "turn_tokens": 6, "threads": 1, "credit_options": {"penalty": 0.1},
     }  # fmt: skip
     return TrainConfig(**{**options, **changes})
@@ -227,7 +227,7 @@ def test_an_optimizer_that_is_not_installed_names_the_extra():
 def test_eight_bits_of_state_learn_as_32_do():
     def losses(kind):
         model = tiny_model()
-        made = Learner(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(model, 1e-2, muon=False, kind=kind))
+        made = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(model, 1e-2, muon=False, kind=kind))
         found = []
         for step in range(12):
             made.set_lr(1e-2 * (12 - step) / 12)

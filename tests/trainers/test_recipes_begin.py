@@ -8,8 +8,8 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from agentgym.cli import main
-from agentgym.trainers.config import read_recipe, recipes
 from agentgym.trainers.policy import save_policy
+from agentgym.trainers.recipe_files import read_recipe, recipes
 from agentgym.trainers.stand_in import stand_in
 
 PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]

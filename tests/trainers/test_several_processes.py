@@ -13,7 +13,7 @@ from two_processes import CASES, update
 from two_trainers import FirstPays
 
 from agentgym import read_episodes
-from agentgym.trainers.draws import Draws
+from agentgym.trainers.sampler import TaskSource
 
 HERE = Path(__file__).parent
 
@@ -70,5 +70,5 @@ def test_two_processes_take_the_step_of_one_though_one_has_only_uniform_groups(t
 def test_a_process_that_comes_late_joins_the_run_and_each_goes_through_the_file_without_a_gap(tmp_path):
     run_two("two_trainers.py", tmp_path / "run")
     played = read_episodes(tmp_path / "run" / "episodes.jsonl")  # the first process's; the other refilled three times a step
-    expected = Draws(FirstPays(), seed=0).at(range(0, 8, 2), "train")
+    expected = TaskSource(FirstPays(), seed=0).at(range(0, 8, 2), "train")
     assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]

@@ -16,10 +16,11 @@ from agentgym.cli import main
 from agentgym.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
-from agentgym.trainers.config import TrainConfig, read_config, read_recipe, recipes
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.muon import orthogonal
 from agentgym.trainers.policy import load_policy
+from agentgym.trainers.recipe_files import read_config, read_recipe, recipes, to_toml
 from agentgym.trainers.segments import build
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
@@ -42,7 +43,7 @@ def small(out, **changes):
         "test_split": "test",
         "test_tasks": 3,
         "checkpoint_every": 1,
-        "dynamic_sampling": "keep",
+        "select": "keep",
         "credit_options": {"penalty": 0.1},
         "turn_tokens": 6,
         "threads": 1,
@@ -87,7 +88,7 @@ def test_a_run_leaves_what_it_promises(whole):
 
 CHILD = """
 import os, sys
-from agentgym.trainers.config import read_config
+from agentgym.trainers.recipe_files import read_config, to_toml
 from agentgym.trainers import resume, train
 from pathlib import Path
 kind, number = sys.argv[2], int(sys.argv[3])
@@ -101,7 +102,7 @@ train(read_config(Path(sys.argv[1])), show)
 @pytest.mark.parametrize(("kind", "number"), [("warm", 20), ("step", 1), ("step", 3)])
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
     config = small(tmp_path / "run")
-    (tmp_path / "config.toml").write_text(config.to_toml())
+    (tmp_path / "config.toml").write_text(to_toml(config))
     child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), kind, str(number)]
     assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
     summary = resume(tmp_path / "run")
@@ -116,7 +117,7 @@ def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
 
 def test_control_c_leaves_a_checkpoint_and_exit_code_130(tmp_path):
     config = small(tmp_path / "run", steps=500, checkpoint_every=400, eval_every=0)
-    (tmp_path / "own.toml").write_text(config.to_toml())
+    (tmp_path / "own.toml").write_text(to_toml(config))
     command = [sys.executable, "-m", "agentgym", "train", str(tmp_path / "own.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         deadline = time.time() + 120
@@ -196,7 +197,7 @@ sys.exit(main(["train", sys.argv[1]]))
 
 
 def test_no_room_for_a_checkpoint_is_one_line_and_leaves_the_earlier_ones(tmp_path):
-    (tmp_path / "own.toml").write_text(small(tmp_path / "run", eval_every=0, test_tasks=0).to_toml())
+    (tmp_path / "own.toml").write_text(to_toml(small(tmp_path / "run", eval_every=0, test_tasks=0)))
     ran = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path / "own.toml")], capture_output=True, text=True, check=False
     )
@@ -262,9 +263,7 @@ def test_muon_directions_have_singular_values_near_one():
     assert torch.allclose(orthogonal(wide.transpose(1, 2)), orthogonal(wide).transpose(1, 2), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"dynamic_sampling": "refill"}, {"kl": 0.1}, {"epochs": 2, "ratio": "turn"}, {"agent": "window"}]
-)
+@pytest.mark.parametrize("changes", [{"select": "refill"}, {"kl": 0.1}, {"epochs": 2, "ratio": "turn"}, {"agent": "window"}])
 def test_variants_run(tmp_path, changes):
     summary = train(small(tmp_path / "run", warm_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
     assert summary["steps"] == 2

@@ -11,7 +11,7 @@ from agentgym.trainers.attention import choose
 from agentgym.trainers.logprobs import policy_logprobs as scores
 from agentgym.trainers.logprobs import token_logprobs
 from agentgym.trainers.losses import imitation_loss, policy_loss
-from agentgym.trainers.packing import count, idle, pack, spread, token_weights, unpack
+from agentgym.trainers.packing import count, idle, pack, token_weights, unpack
 from agentgym.trainers.segments import build
 
 
@@ -85,7 +85,7 @@ def test_the_size_of_micro_batches_does_not_change_the_gradient(model, level, wi
 def test_two_processes_add_up_to_one(model):
     segments = build(*token_episodes(n=7, window=True))
     whole = gradient(model, segments, weighing="turn")
-    parts = [[segments[i] for i in part] for part in spread(segments, 2)]
+    parts = [[row for row in segments if row.episode % 2 == part] for part in range(2)]
     total = sum(count(part, "turn") for part in parts)
     assert total == count(segments, "turn")
     added = 0
@@ -211,14 +211,6 @@ def test_weights_by_hand():
             token_weights(segments, **wrong)
     with pytest.raises(BadConfig, match="at least 1"):
         pack(segments, token_weights(segments), 0)
-
-
-def test_rows_are_spread_by_squared_length():
-    segments = build(token_episodes(n=40)[0])
-    parts = spread(segments, 4)
-    assert sorted(i for part in parts for i in part) == list(range(len(segments)))
-    loads = [sum(len(segments[i]) ** 2 for i in part) for part in parts]
-    assert max(loads) < 1.2 * min(loads)
 
 
 def test_a_process_that_waits_for_others_computes_two_tokens_without_weight(model):

@@ -15,13 +15,14 @@ from tiny_rows import tiny_model, token_episode
 from agentgym.episode import groups
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import credit, resolve
-from agentgym.trainers.metrics import uniform
-from agentgym.trainers.step import Learner, Scorer, reinforce
+from agentgym.trainers.needs import score
+from agentgym.trainers.selection import uniform
+from agentgym.trainers.step import Scorer, TrainedModel, reinforce, scored
 
 CASES = {
     "token": {},
     "constant": {"weighing": "constant", "constant": 20.0},
-    "kept": {"dynamic_sampling": "keep", "weighing": "turn"},
+    "kept": {"select": "keep", "weighing": "turn"},
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
@@ -54,12 +55,16 @@ def update(case):
     accelerator = Accelerator(cpu=True)
     config = TrainConfig(**{"minibatches": 1, "credit": "grpo", "grad_clip": 1e9, "batch_tokens": 40, **CASES[case]})
     model, reference = tiny_model().double(), tiny_model(seed=1).double()
-    learner = Learner(accelerator, accelerator.prepare(Scorer(model, 0.7, "rows")), [], Scorer(reference, 0.7, "rows"))
+    learner = TrainedModel(accelerator, accelerator.prepare(Scorer(model, 0.7, "rows")), [], Scorer(reference, 0.7, "rows"))
     learner.optimizers = [torch.optim.SGD(model.parameters(), lr=1.0)]
     mine = groups(stored())[accelerator.process_index :: accelerator.num_processes]
-    if config.dynamic_sampling == "drop":
+    if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
-    metrics = reinforce(learner, mine, resolve(config.credit), config, 0)
+    chosen = resolve(config.credit)
+    if chosen.needs:
+        played = [episode for group in mine for episode in group]
+        score(played, chosen.needs, lambda rows: scored(learner, rows, config))
+    metrics = reinforce(learner, mine, chosen, config, 0)
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])
 

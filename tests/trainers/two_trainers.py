@@ -30,7 +30,7 @@ def small(out):
     """Return a run of two steps, of two tasks a process."""
     return TrainConfig(
         env=f"{__name__}:me/FirstPays-v0", out=out, processes=2, steps=2, tasks_per_step=4, group_size=2, turn_tokens=4,
-        eval_every=0, test_tasks=0, dynamic_sampling="refill", refill_rounds=3, keep_episodes=1000, threads=1,
+        eval_every=0, test_tasks=0, select="refill", select_options={"rounds": 3}, keep_episodes=1000, threads=1,
     )  # fmt: skip
 
 

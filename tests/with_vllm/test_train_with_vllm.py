@@ -16,6 +16,7 @@ import agentgym
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, init_policy, resume, sync, train
 from agentgym.trainers.policy import PolicySize
+from agentgym.trainers.recipe_files import to_toml
 
 WORLD = "rlvr/GuessNumber-v0"
 SIZE = {"width": 64, "layers": 2, "heads": 2, "feed_forward": 128, "vocabulary": 400, "context": 512}
@@ -45,7 +46,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 def config(policy: Path, out: Path, **changes: Any) -> TrainConfig:
     options: dict[str, Any] = {
         "env": WORLD, "engine": "vllm", "engine_options": ENGINE, "model": str(policy), "out": str(out), "steps": 10,
-        "warm_episodes": 8 * WARM, "tasks_per_step": 2, "group_size": 4, "dynamic_sampling": "keep", "turn_tokens": 6,
+        "warm_episodes": 8 * WARM, "tasks_per_step": 2, "group_size": 4, "select": "keep", "turn_tokens": 6,
         "context_tokens": 384, "threads": 1, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 4, "lr": 1e-3,
         "keep_episodes": 8, "credit": f"{__name__}:by_turns",
     }  # fmt: skip
@@ -126,8 +127,9 @@ def test_an_engine_goes_with_a_run_that_fails(policy: Path, tmp_path: Path, mark
     with pytest.raises(BadConfig, match="no option of the vllm engine 'max_num_seq'"):
         train(config(policy, tmp_path / "wrong", engine_options={"max_num_seq": 3}))
     assert not (tmp_path / "wrong").exists()
-    run = "from agentgym.trainers import train; from agentgym.trainers.config import read_config; from pathlib import Path; "
-    (tmp_path / "run.toml").write_text(config(policy, tmp_path / "killed", credit="grpo").to_toml())
+    run = "from agentgym.trainers import train; from agentgym.trainers.recipe_files import read_config; "
+    run += "from pathlib import Path; "
+    (tmp_path / "run.toml").write_text(to_toml(config(policy, tmp_path / "killed", credit="grpo")))
     program = tmp_path / "program.py"
     program.write_text(
         f"import os, signal\n{run}\n"

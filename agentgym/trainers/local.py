@@ -1,0 +1,128 @@
+"""The learner in this process: accelerate's one process, or a copy of the policy in each of several."""
+
+# torch and accelerate are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+
+from agentgym.episode import Episode, Group
+from agentgym.trainers import lora, parts, precision, sync
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.learner import learner
+from agentgym.trainers.needs import Values
+from agentgym.trainers.optimizers import optimizers
+from agentgym.trainers.policy import load_policy, save_policy, set_threads
+from agentgym.trainers.precision import masters
+from agentgym.trainers.seams import Stage
+from agentgym.trainers.segments import Segment
+from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
+
+
+@learner("local")
+class LocalLearner:
+    """The policy in this process, or a copy in each of several that accelerate joins."""
+
+    def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, Any]) -> None:
+        self.accelerator, self.config = accelerator, config
+        self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
+        set_threads(self.model, config.threads)
+        if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
+            lora.add_adapters(self.model, config)
+        self.model.to(accelerator.device)
+        self.engine = parts.engine(config, folder, self.model, self.tokenizer)
+        try:
+            self.weights = None if config.served else sync.weight_sync(self.model, self.engine)
+            scorer = Scorer(
+                self.model, config.temperature, config.attention, checkpointing=config.checkpointing, compiled=config.compile
+            )
+            self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
+            self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def about(self) -> dict[str, Any]:
+        """Return what a reader of the log wants to know."""
+        return {
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "trained": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+            "attention": self._method,
+            "precision": self.config.precision,
+        }
+
+    @property
+    def _method(self) -> str:
+        return self.accelerator.unwrap_model(self.trained.scorer).method
+
+    def begin(self, phase: str, folder: Path) -> None:
+        """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
+        config, updated = self.config, self.trained.masters or self.model
+        if phase == "sft":
+            made = optimizers(updated, config.warm_lr, muon=config.warm_muon, kind=config.optimizer)
+        else:
+            decay = config.weight_decay
+            made = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
+            self.trained.reference = self._reference(folder / "reference")
+        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in made]
+
+    def _reference(self, folder: Path) -> Scorer | None:
+        """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
+        config = self.config
+        if not config.kl:
+            return None
+        if config.lora_rank:
+            return BaseScorer(self.model, config.temperature, self._method)
+        if self.accelerator.is_main_process and not folder.exists():
+            save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)  # whole or not at all
+        self.accelerator.wait_for_everyone()
+        frozen = load_policy(folder, precision.DTYPES[config.precision])[0].to(self.accelerator.device)
+        return Scorer(frozen, config.temperature, config.attention).eval().requires_grad_(False)
+
+    def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
+        """Update the policy on demonstrations."""
+        self.trained.set_lr(lr)
+        return imitate(self.trained, episodes, self.config)
+
+    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
+        """Update the policy on groups of episodes."""
+        self.trained.set_lr(self.config.lr_at(step))
+        return reinforce(self.trained, groups, credit, self.config, step, loss)
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return `logprobs` and `entropy` of the trained tokens."""
+        return scored(self.trained, rows, self.config)
+
+    async def publish(self, version: int) -> None:
+        """Bring the weights to the engine."""
+        if self.weights is not None:  # a server was proved to serve these very weights, and none may be updated
+            await self.weights.push(version)
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+        save_policy(self.model, self.tokenizer, folder)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of optimizers and fp32 masters."""
+        trained = self.trained
+        return {
+            "optimizers": [optimizer.state_dict() for optimizer in trained.optimizers],
+            "masters": trained.masters.state_dict() if trained.masters else {},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with them."""
+        if self.trained.masters is not None:
+            self.trained.masters.load_state_dict(state["masters"])
+        for optimizer, saved in zip(self.trained.optimizers, state["optimizers"], strict=False):
+            optimizer.load_state_dict(saved)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        if self.weights is not None:
+            self.weights.close()
+        self.engine.close()

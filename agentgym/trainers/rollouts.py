@@ -1,0 +1,142 @@
+"""The rollouts of a training run: its environments, its agents, and the groups that they play."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentgym.agents.demonstrator import Demonstrator
+from agentgym.agents.players import Noise
+from agentgym.agents.spec import AGENTS
+from agentgym.core import TextEnv
+from agentgym.engines import Sampling
+from agentgym.episode import Episode
+from agentgym.play import Job
+from agentgym.pool import RolloutPool
+from agentgym.registry import Maker, full_id, load, make
+from agentgym.rollout import group_of
+from agentgym.seeding import derive
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.gateway_agent import GatewayAgent
+from agentgym.trainers.sampler import Draw, TaskSource
+from agentgym.trainers.settings import EnvSpec
+
+Progress = Callable[[Episode], None]
+
+
+class Rollouts:
+    """Plays what a task sampler draws. Environments, worker processes and browsers live as long as this does."""
+
+    def __init__(self, config: TrainConfig, engine: Any, tokenizer: Any) -> None:
+        self.config, self.engine, self.tokenizer = config, engine, tokenizer
+        self.envs: dict[str, EnvSpec] = {env.name: env for env in config.mix}
+        self.pool = RolloutPool({name: Maker(env.id, env.options) for name, env in self.envs.items()}, config)
+        self._ids = {name: full_id(env.id) for name, env in self.envs.items()}
+        self._agents: dict[float, dict[str, Any]] = {}
+        self._askable: dict[str, TextEnv] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent in environments of this process."""
+        return self.pool.seconds
+
+    def sources(self) -> list[TaskSource]:
+        """Return where the training tasks of each environment come from."""
+        seed = self.config.seed
+        return [
+            TaskSource(self.env(name), seed, env.train_split or "train", name, env.weight) for name, env in self.envs.items()
+        ]
+
+    def env(self, name: str) -> TextEnv:
+        """Return an environment that nobody plays in, to ask for tasks."""
+        if name not in self._askable:
+            self._askable[name] = make(self.envs[name].id, **self.envs[name].options)
+        return self._askable[name]
+
+    def agents(self, temperature: float) -> Mapping[str, Any]:
+        """Return the agent of each environment, sampling at a temperature."""
+        if temperature not in self._agents:
+            self._agents[temperature] = {name: self._agent(env, temperature) for name, env in self.envs.items()}
+        return self._agents[temperature]
+
+    def _agent(self, env: EnvSpec, temperature: float) -> Any:
+        config = replace(self.config, **env.agent) if env.agent else self.config
+        if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
+            play = load(config.agent, "agent", {})
+            seconds = config.attempt_seconds
+            return GatewayAgent(play, self.engine, self.tokenizer, temperature, config.turn_tokens, seconds)
+        return config.spec.make(self.engine, Sampling(temperature=temperature), self.tokenizer)
+
+    def tasks(self, name: str, split: str, number: int) -> list[Draw]:
+        """Return the first tasks of a split's fixed list; where there are fewer, all of them."""
+        env = make(self.envs[name].id, **{**self.envs[name].options, "split": split})
+        size = env.size(split)
+        return [Draw(task, env=name) for task in env.tasks(number if size is None else min(number, size))]
+
+    async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
+        """Play a group of episodes of every draw, for a step counted from 0."""
+        seed = derive("train", self.config.seed, step)
+        return await self._played(self.agents(self.config.temperature), draws, seed, f"{step + 1}/", progress, step)
+
+    async def evaluate(self, draws: Sequence[Draw], prefix: str, progress: Progress | None = None) -> list[Episode]:
+        """Play one episode of every draw."""
+        seed = derive("evaluate", self.config.seed)
+        draws = [replace(draw, attempts=1) for draw in draws]
+        return await self._played(self.agents(self.config.test_temperature), draws, seed, prefix, progress)
+
+    async def demonstrate(self, draws: Sequence[Draw], position: int) -> list[Episode]:
+        """Play the expert, with the noise of the recipe, in the tokens the agent would see; faults are among them."""
+        config = self.config
+        noise = Noise(random=config.warm_noise, invalid=config.warm_invalid, forget=config.warm_forget)
+        agents = {name: Demonstrator(agent, noise) for name, agent in self.agents(config.temperature).items()}
+        draws = [replace(draw, attempts=1) for draw in draws]
+        return await self._played(agents, draws, derive("demonstrate", config.seed, position), "", None)
+
+    async def _played(
+        self,
+        agents: Mapping[str, Any],
+        draws: Sequence[Draw],
+        seed: int,
+        prefix: str,
+        progress: Progress | None,
+        step: int | None = None,
+    ) -> list[Episode]:
+        """Play every draw; of a training step, by its schedule of horizons."""
+        agent = next(iter(agents.values()))
+        if isinstance(agent, GatewayAgent):  # its environment is wherever it plays
+            return await agent.collect(
+                next(iter(self._ids.values())),
+                tasks=[draw.task for draw in draws],
+                repeats=[draw.epoch for draw in draws],
+                attempts=draws[0].attempts or self.config.group_size if draws else 1,
+                seed=seed,
+                concurrency=self.config.concurrency,
+                group_prefix=prefix,
+            )
+        jobs = [job for draw in draws for job in self._jobs(draw, seed, prefix, step)]
+        episodes = await self.pool.collect(agents, jobs, progress=progress)
+        for job, episode in zip(jobs, episodes, strict=True):
+            episode.env = self._ids[job.env]
+            if len(self.envs) > 1:
+                episode.labels["env"] = job.env
+        return episodes
+
+    def _jobs(self, draw: Draw, seed: int, prefix: str, step: int | None) -> list[Job]:
+        seed = derive("again", seed, draw.epoch) if draw.epoch else seed
+        group = self.group_id(draw, prefix)
+        horizon = draw.horizon
+        if horizon is None and step is not None:
+            horizon = self.config.horizon_at(step, self.envs[draw.env].horizon)
+        return [
+            Job(draw.task, n, seed, group, draw.env, horizon, draw.start, draw.sampling)
+            for n in range(draw.attempts or self.config.group_size)
+        ]
+
+    def group_id(self, draw: Draw, prefix: str) -> str:
+        """Return what the episodes of a draw have in common."""
+        return group_of(f"{prefix}{draw.env}/" if len(self.envs) > 1 else prefix, draw.task, draw.epoch) + draw.label
+
+    def close(self) -> None:
+        """Free all environments."""
+        self.pool.close()
+        for env in self._askable.values():
+            env.close()

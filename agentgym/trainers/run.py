@@ -1,0 +1,136 @@
+"""What a run is made of, put together from its configuration: what the loop works with and stages may look at."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from agentgym.episode import Episode
+from agentgym.tasks import Task
+from agentgym.trainers import parts, warm
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import Credit, resolve
+from agentgym.trainers.learner import LEARNERS, Learner
+from agentgym.trainers.loss import resolve_loss
+from agentgym.trainers.rewards import resolve_rewards
+from agentgym.trainers.rollouts import Rollouts
+from agentgym.trainers.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
+from agentgym.trainers.seams import Stage
+from agentgym.trainers.selection import SELECTIONS
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Run:
+    """The parts of a training run; each stage gets it under the name `run`."""
+
+    config: TrainConfig
+    folder: Path
+    accelerator: Accelerator
+    learner: Learner
+    rollouts: Rollouts
+    sampler: Sampler
+    rewards: list[Stage]
+    selection: Stage
+    credit: Credit
+    loss: Stage
+
+    @classmethod
+    def assemble(cls, config: TrainConfig, folder: Path, accelerator: Accelerator, state: dict[str, Any] | None) -> "Run":
+        """Make the parts of a run, with the state of a checkpoint if there is one."""
+        credit, loss, rewards = (
+            resolve(config.credit, **config.credit_options),
+            resolve_loss(config),
+            resolve_rewards(config.reward, config.reward_options),
+        )
+        selection = SELECTIONS.resolve(config.select, config.select_options)
+        model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
+        kind = LEARNERS.resolve(config.learner, config.learner_options)
+        learner: Learner = kind.target(accelerator, config, model, state={"resumed": state is not None}, **kind.options)
+        try:
+            rollouts = Rollouts(config, learner.engine, learner.tokenizer)
+            sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
+            run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, credit, loss)
+            if state is not None:
+                run.load_state_dict(state["stages"])
+            return run
+        except BaseException:
+            learner.close()
+            raise
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return self.accelerator.process_index
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+        return self.accelerator.num_processes
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes, in the order of the processes."""
+        return items if self.processes == 1 else gather_object(items)
+
+    def share(self, items: Sequence[T]) -> list[T]:
+        """Return this process's part of what all processes know."""
+        return list(items[self.rank :: self.processes])
+
+    def task(self, episode: Episode) -> Task:
+        """Return the task of an episode, answers included."""
+        name = episode.labels.get("env") or next(iter(self.rollouts.envs))
+        return self.rollouts.env(name).find(episode.task_id)
+
+    def demonstration_draws(self, position: int) -> list[Draw]:
+        """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
+        batch, sources = self.config.warm_batch, self.rollouts.sources()
+        if len(sources) == 1:
+            first = position * batch + (0 if sources[0].finite else warm.FIRST_TASK)
+            return sources[0].at(range(first, first + batch), "demonstrations")
+        turns = dealt({source.name: source.weight for source in sources}, (position + 1) * batch)
+        draws: list[Draw] = []
+        for place, name in list(enumerate(turns))[position * batch :]:
+            source = next(one for one in sources if one.name == name)
+            number = turns[:place].count(name) + (0 if source.finite else warm.FIRST_TASK)
+            draws += source.at([number], "demonstrations")
+        return draws
+
+    def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
+        """Return how the groups of all processes ended, in the order of the draws."""
+        ended: dict[str, list[tuple[float, bool]]] = {}
+        for group_id, reward, success in self.gathered(
+            [(e.group_id, e.reward, e.success is True) for e in episodes if not e.fault]
+        ):
+            ended.setdefault(group_id, []).append((reward, success))
+        found = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
+        return [
+            Seen(d.env, d.task.id, d.task.difficulty, tuple(r for r, _ in pairs), tuple(s for _, s in pairs))
+            for d, pairs in found
+        ]
+
+    def _stages(self) -> dict[str, Any]:
+        named = {f"reward {stage.name}": stage for stage in self.rewards}
+        return {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss, **named}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of every stage, for the checkpoint."""
+        return {name: stage.state_dict() for name, stage in self._stages().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from it."""
+        for name, stage in self._stages().items():
+            stage.load_state_dict(state[name])
+
+    def close(self) -> None:
+        """Free environments and engine."""
+        try:
+            self.rollouts.close()
+        finally:
+            self.learner.close()

@@ -1,0 +1,209 @@
+"""What every replaceable stage of a training step shares: a table of names, MODULE:NAME, options checked by value, state.
+
+A stage is a function with a decorator of its kind (`@agentgym.reward("brevity")`) or a class (a task sampler, a logger).
+Its options are its keyword-only parameters. Three names are not options but are handed in: `step` (updates so far, from
+0), `state` (a dict of plain data that is kept in the checkpoint) and `run` (what a stage may use of the run).
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from agentgym.errors import BadConfig, bad_option
+from agentgym.registry import load
+
+HANDED_IN = ("step", "state", "run")
+"""Parameters of a stage that are no options: who calls it fills them in."""
+MARK = "__stage__"
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Bounds of a number, both allowed: `gamma: Annotated[float, Within(0, 1)] = 0.95`."""
+
+    least: float
+    most: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a decorator says of a function or class."""
+
+    kind: str
+    name: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Stage:
+    """A function or class chosen for a stage, with its options filled in."""
+
+    kind: str
+    name: str
+    target: Callable[..., Any]
+    options: dict[str, Any]
+    attributes: Mapping[str, Any]
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What a function with a parameter `state` keeps from step to step: plain data, saved in the checkpoint."""
+
+    def __call__(self, *arguments: Any, **handed: Any) -> Any:
+        """Call the target with its options and with what it asks to be handed, of `step`, `state` and `run`."""
+        asked = parameters(self.target)
+        values = {name: value for name, value in {**handed, "state": self.state}.items() if name in asked}
+        return self.target(*arguments, **self.options, **values)
+
+    def option(self, name: str, default: Any) -> Any:
+        """Return the value of an option, as it was given or as the target has it; `default` where it has none."""
+        known = options_of(self.target)
+        return self.options.get(name, known[name].default) if name in known else default
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what goes into the checkpoint."""
+        return self.state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what a checkpoint holds."""
+        self.state.clear()
+        self.state.update(state)
+
+
+class Seam:
+    """One kind of stage: which names there are, how one is declared, and how one is chosen.
+
+    `table`: the package's own, by name. `kind` is the word in messages and of the flags `--KIND NAME --KIND.OPTION VALUE`.
+    """
+
+    def __init__(
+        self, kind: str, table: Mapping[str, str], attributes: Mapping[str, Any] | None = None, *, noun: str = ""
+    ) -> None:
+        self.kind, self.noun = kind, noun or kind
+        self.table = dict(table)
+        self.attributes = dict(attributes or {})
+        """What a decorator of this kind may say of a function, with the defaults."""
+        self._declared: dict[str, Callable[..., Any]] = {}
+
+    def declare(self, name: str, **attributes: Any) -> Callable[[Target], Target]:
+        """Return the decorator that gives a function or class a short name; what it decorates is returned unchanged."""
+        for key in attributes:
+            if key not in self.attributes:
+                raise bad_option(f"attribute of {self.kind} {name!r}:", key, self.attributes)
+
+        def mark(target: Target) -> Target:
+            if name in self.table and self.table[name] != f"{target.__module__}:{target.__qualname__}":
+                raise BadConfig(
+                    f"the name {name!r} belongs to a {self.kind} of the package; choose another for {target.__module__}"
+                )
+            setattr(target, MARK, Declared(self.kind, name, {**self.attributes, **attributes}))
+            self._declared[name] = target
+            return target
+
+        return mark
+
+    def names(self) -> list[str]:
+        """Return every name there is: the package's and those declared so far."""
+        return sorted({*self.table, *self._declared})
+
+    def resolve(self, reference: str, options: Mapping[str, Any] | None = None) -> Stage:
+        """Return the stage of a short name or MODULE:NAME with its options.
+
+        Strings are read as the type of the option's default, as they come from a command line. Raises UnknownName or
+        BadConfig with the closest name, and BadConfig for a value that the annotation (`Literal`,
+        `Annotated[float, Within(0, 1)]`) does not allow.
+        """
+        found = self.looked_up(reference)
+        found.options = self._bound(found.name, found.target, dict(options or {}))
+        return found
+
+    def looked_up(self, reference: str) -> Stage:
+        """Return the stage of a short name or MODULE:NAME, its options at their defaults."""
+        table = {**{name: f"{one.__module__}:{one.__qualname__}" for name, one in self._declared.items()}, **self.table}
+        target = self._declared.get(reference) or load(reference, self.noun, table)
+        declared: Declared | None = getattr(target, MARK, None)
+        if declared is None or declared.kind != self.kind:
+            name = reference.rpartition(":")[2]
+            raise BadConfig(f"{reference} is no {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
+        return Stage(self.kind, declared.name, target, {}, declared.attributes)
+
+    def _bound(self, name: str, target: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        known = options_of(target)
+        for key in given:
+            if key not in known:
+                raise bad_option(f"option of {self.kind} {name!r}:", key, known)
+        missing = [key for key, one in known.items() if one.default is inspect.Parameter.empty and key not in given]
+        if missing:
+            raise BadConfig(f"{self.kind} {name!r} needs {', '.join(missing)}; give --{self.kind}.{missing[0]} VALUE")
+        values = {
+            key: _converted(f"{key} of {self.kind} {name!r}", value, known[key].default) for key, value in given.items()
+        }
+        _check_values(f"of {self.kind} {name!r}", target, values)
+        return values
+
+
+def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the keyword-only parameters of a function, or of a class's `__init__`."""
+    found = inspect.signature(target).parameters
+    return {name: one for name, one in found.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def options_of(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters that are options: those that nobody hands in."""
+    return {name: one for name, one in parameters(target).items() if name not in HANDED_IN}
+
+
+def _check_values(where: str, target: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Raise BadConfig for a value that the annotation of its option does not allow."""
+    try:
+        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+    except (NameError, TypeError):  # annotations that cannot be read declare nothing
+        return
+    for name, value in values.items():
+        expected = f"{name} {where} is {value!r}; expected"
+        if get_origin(hints.get(name)) is Literal and value not in get_args(hints[name]):
+            raise BadConfig(f"{expected} one of {', '.join(map(repr, get_args(hints[name])))}")
+        bounds = get_args(hints[name])[1:] if get_origin(hints.get(name)) is Annotated else ()
+        for bound in bounds:
+            if isinstance(bound, Within) and not _within(value, bound):
+                most = f" to {bound.most:g}" if bound.most < math.inf else ""
+                raise BadConfig(f"{expected} a number from {bound.least:g}{most}")
+
+
+def _within(value: object, bound: Within) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and bound.least <= value <= bound.most
+
+
+def _converted(what: str, value: Any, default: Any) -> Any:
+    kind = next((one for one in (bool, int, float, str) if isinstance(default, one)), None)
+    if kind is None:
+        return value
+    if isinstance(value, str) and kind is bool and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        if isinstance(value, str) and kind in (int, float):
+            return kind(value)
+    except ValueError:
+        pass
+    if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    raise BadConfig(f"{what} is {value!r}; expected {kind.__name__}, for example {default!r}")
+
+
+def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return by stage the options that are its own: `weight`, or `NAME.weight` where several stages have it."""
+    found: dict[str, dict[str, Any]] = {stage.name: {} for stage in stages}
+    for key, value in options.items():
+        name, _, plain = key.rpartition(".")
+        owners = [stage.name for stage in stages if plain in options_of(stage.target) and name in ("", stage.name)]
+        if not owners:
+            known = {option for stage in stages for option in options_of(stage.target)}
+            raise bad_option(f"option of {kind} {', '.join(found)}:", key, known)
+        if len(owners) > 1:
+            raise BadConfig(f"{key} is an option of {' and '.join(owners)}; say which: --{kind}.{owners[0]}.{plain} VALUE")
+        found[owners[0]][plain] = value
+    return found

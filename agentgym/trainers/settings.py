@@ -1,0 +1,316 @@
+"""What a training run can be told, a dataclass a stage; `TrainConfig` is all of them together."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from agentgym.agents.decide import AUTO
+from agentgym.options import Options
+from agentgym.pool import RolloutConfig as RolloutConfig
+from agentgym.trainers import lora
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """One of several environments of a run: an entry of `[[envs]]`."""
+
+    id: str
+    """The environment: an id, a short name, or MODULE:ID."""
+    weight: float = 1.0
+    """Its share of the tasks, relative to the others'."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Options of the environment."""
+    label: str = ""
+    """What its results are called; without it, the id."""
+    horizon: tuple[int, ...] = ()
+    """Turns per episode, in stages; without it, the run's."""
+    agent: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of the agent that differ from the run's: prompt, tools, turn_tokens, …"""
+    train_split: str = ""
+    valid_split: str = ""
+    test_split: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its results are called."""
+        return self.label or self.id
+
+
+Envs = Annotated[tuple[EnvSpec, ...], tyro.conf.Suppress]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The environment, the model, and where the run is written."""
+
+    env: str = "rlvr/Household-v0"
+    """Environment to train on."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the environment: --env.KEY VALUE."""
+    envs: Envs = ()
+    """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/training.md."""
+    model: str = "init"
+    """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
+    vocabulary: int = 1000
+    """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where there are many names."""
+    pieces: Literal["phrases", "words"] = "phrases"
+    """What its tokens may grow to: `phrases` of the environment, or `words`, where its phrases hardly repeat."""
+    out: str = "runs/train"
+    """Folder of the run."""
+    seed: int = 0
+    """Everything random follows from it."""
+    processes: int = 1
+    """Processes on this machine, each with its share of every step; small models on a CPU want one a core."""
+    threads: int = 0
+    """CPU threads of torch in each process; 0 takes one for a model below 50 M parameters, else torch's own choice."""
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """What samples, and how new weights reach it."""
+
+    engine: str = "hf"
+    """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
+    engine_options: Options = field(default_factory=dict[str, Any])
+    """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs)."""
+    weights: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
+    """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
+    ipc where the trainer is on a GPU, else shared_memory."""
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """How turns become tokens."""
+
+    agent: str = "chat"
+    """How turns become tokens: `chat` (full history), `completion` (the same as one reply that goes on), `window` (the last
+    turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without a warm start); or MODULE:NAME,
+    a function that plays with an agent of others by its base URL."""
+    attempt_seconds: float = 3600.0
+    """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
+    prompt: str = ""
+    """Prompt of the agent: a name from agents/prompts or a file; without it, one that tells of the environment's tools, and
+    `bare` for a policy made from nothing."""
+    tools: str = AUTO
+    """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
+    native where the template can."""
+    history: str = "keep"
+    """What the agent chat holds of the past: `keep` (the sampled tokens) or `template` (what the chat template renders)."""
+    window_turns: int = 2
+    """Turns that the agent window shows again."""
+    observation_tokens: int = 2048
+    """Most tokens shown of an observation; a longer one loses its middle."""
+    temperature: float = 1.0
+    """Sampling temperature, in rollouts and in the loss."""
+    turn_tokens: int = 24
+    """Most tokens of one reply."""
+    context_tokens: int = 0
+    """Most tokens of one prompt and reply; 0 means as many as the model takes."""
+
+
+@dataclass(frozen=True)
+class LoraConfig:
+    """Low-rank adapters."""
+
+    lora_rank: int = 0
+    """Rank of LoRA adapters, which are then all that is trained; 0 trains every weight."""
+    lora_alpha: int = lora.ALPHA
+    """What an adapter adds is scaled by this over the rank."""
+    lora_targets: tuple[str, ...] = lora.TARGETS
+    """Linear layers that get an adapter; by default all of attention and feed-forward."""
+
+
+@dataclass(frozen=True)
+class SFTConfig:
+    """The SFT warm start: imitation of the environment's expert."""
+
+    warm_episodes: int = 0
+    """Expert episodes to imitate before reinforcement learning; 0 skips the warm start."""
+    warm_batch: int = 8
+    """Episodes per update of the warm start."""
+    warm_lr: float = 4e-3
+    """Peak learning rate of the warm start (AdamW; matrices of a small policy use Muon at five times this)."""
+    warm_muon: bool = True
+    """Use Muon for the matrices in the warm start."""
+    warm_noise: float = 0.15
+    """Share of the expert's turns replaced by a random valid command (where these are not finite, a mistake of the
+    environment's own), which is imitated too."""
+    warm_invalid: float = 0.08
+    """Share of the expert's turns replaced by an invalid command, which is not imitated."""
+    warm_forget: float = 0.03
+    """Share of the expert's turns where it leaves out a step, once an episode at most; it is imitated too."""
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Which tasks a step plays, and how often."""
+
+    sampler: str = "uniform"
+    """Task sampler, which says what each step plays: a name or MODULE:NAME."""
+    sampler_options: Options = field(default_factory=dict[str, Any])
+    """Its options: --sampler.KEY VALUE."""
+    train_split: str = ""
+    """Split of the tasks to demonstrate and to train on; without it `train`, or the first of the environment's splits."""
+    steps: int = 100
+    """Updates of reinforcement learning; 0 stops after the warm start."""
+    tasks_per_step: int = 16
+    """Groups per step."""
+    group_size: int = 8
+    """Episodes per group."""
+    horizon: tuple[int, ...] = ()
+    """Turns per episode, in stages (ScalingInter); empty means the environment's own."""
+    horizon_steps: int = 100
+    """Steps per stage of the horizon."""
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """What is paid beside the environment's own reward."""
+
+    reward: tuple[str, ...] = ()
+    """Reward stages, names or MODULE:NAME, each of which may add to what the environment paid."""
+    reward_options: Options = field(default_factory=dict[str, Any])
+    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """Which groups are trained on."""
+
+    select: str = "drop"
+    """Which groups are trained on: `keep` (all), `drop` (not those whose returns are all equal), `refill` (fresh tasks in
+    their place), another name or MODULE:NAME."""
+    select_options: Options = field(default_factory=dict[str, Any])
+    """Its options: --select.KEY VALUE."""
+
+
+@dataclass(frozen=True)
+class CreditConfig:
+    """How reward becomes an advantage of each turn."""
+
+    credit: str = "gigpo"
+    """Credit algorithm: a name or MODULE:NAME."""
+    credit_options: Options = field(default_factory=dict[str, Any])
+    """Its hyper-parameters: --credit.KEY VALUE."""
+    negative: float = 1.0
+    """Weight of negative advantages; less than 1 spares a weak policy from unlearning more than it learns."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """What is minimised."""
+
+    loss: str = "clip"
+    """Loss of the update: a name or MODULE:NAME. It may read the fields of this table."""
+    loss_options: Options = field(default_factory=dict[str, Any])
+    """Its options: --loss.KEY VALUE."""
+    clip_low: float = 0.2
+    """The ratio is clipped below 1 minus this."""
+    clip_high: float = 0.2
+    """The ratio is clipped above 1 plus this."""
+    ratio: Literal["token", "turn", "sequence"] = "token"
+    """Level of the importance ratio: `token`, `turn` or `sequence`."""
+    weighing: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
+    """What counts alike in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
+    constant: float = 0.0
+    """The fixed length that `constant` divides by."""
+    kl: float = 0.0
+    """Weight of the KL penalty towards the policy at the start of reinforcement learning (with adapters: the model with
+    its adapters off); 0 needs no reference."""
+    kl_kind: Literal["k1", "k2", "k3"] = "k3"
+    """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
+    mismatch_cap: float = 2.0
+    """Cap of the per-token weight trainer / engine, which corrects every engine but `hf` in fp32, its own model."""
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """Where and how the weights are updated."""
+
+    learner: str = "local"
+    """What holds the weights and updates them: a name or MODULE:NAME."""
+    learner_options: Options = field(default_factory=dict[str, Any])
+    """Its options: --learner.KEY VALUE."""
+    lr: float = 1e-3
+    """Learning rate (AdamW)."""
+    muon: bool = False
+    """Use Muon for the matrices (at five times the learning rate): far quicker for small models trained from nothing."""
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
+    """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for what Muon leaves."""
+    lr_warmup: int = 0
+    """Steps of linear warm-up of the learning rate."""
+    lr_decay: float = 1.0
+    """Learning rate at the last step as a share of `lr` (linear)."""
+    weight_decay: float = 0.0
+    """AdamW's weight decay."""
+    grad_clip: float = 1.0
+    """Largest gradient norm."""
+    minibatches: int = 4
+    """Optimizer updates per step."""
+    epochs: int = 1
+    """Passes over the episodes of a step."""
+    batch_tokens: int = 4096
+    """Tokens per forward pass."""
+    attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
+    """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
+    (padded) or `small` (a pass of its own for small models on a CPU)."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 where a GPU has it."""
+    checkpointing: bool = False
+    """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
+    compile: bool = False
+    """Compile the model's layers with torch.compile."""
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Evaluations before, within and after the run."""
+
+    eval_every: int = 10
+    """Steps between evaluations on the validation split; 0 means never."""
+    eval_tasks: int = 100
+    """Tasks of an evaluation in the loop."""
+    valid_split: str = ""
+    """Split of the evaluation in the loop; without it, the second of the environment's splits."""
+    test_split: str = ""
+    """Split of the evaluation before, between and after; without it, the last of the environment's splits."""
+    test_tasks: int = 200
+    """Tasks of that evaluation."""
+    test_temperature: float = 1.0
+    """Temperature of both evaluations."""
+
+
+@dataclass(frozen=True)
+class TrackConfig:
+    """What is written down while the run goes on."""
+
+    loggers: tuple[str, ...] = ()
+    """Where metrics go beside metrics.jsonl: names or MODULE:NAME."""
+    logger_options: Options = field(default_factory=dict[str, Any])
+    """Their options: --logger.KEY VALUE."""
+    checkpoint_every: int = 10
+    """Steps between checkpoints."""
+    keep_best: bool = False
+    """Keep the checkpoint with the highest success on the validation split, as checkpoints/best."""
+    keep_episodes: int = 16
+    """Training episodes kept per step in episodes.jsonl (evaluation episodes are all kept)."""
+
+
+TABLES: dict[type, str] = {
+    ModelConfig: "",
+    EngineConfig: "engine",
+    AgentConfig: "agent",
+    LoraConfig: "lora",
+    SFTConfig: "warm",
+    SamplerConfig: "sampler",
+    RolloutConfig: "rollout",
+    RewardConfig: "reward",
+    SelectConfig: "select",
+    CreditConfig: "credit",
+    LossConfig: "loss",
+    LearnerConfig: "learner",
+    EvalConfig: "eval",
+    TrackConfig: "track",
+}
+"""By dataclass, the table of a recipe that holds its fields; those of the first stand at the top."""
