@@ -249,7 +249,7 @@ def test_recipes_are_complete_and_say_what_they_are(name):
 
 def test_schedules_are_functions_of_the_step():
     config = small("x", horizon=(5, 10, 15), horizon_steps=10, lr=1.0, lr_warmup=4, lr_decay=0.1, steps=11)
-    assert [config.horizon_at(step) for step in (0, 9, 10, 19, 20, 500)] == [5, 5, 10, 10, 15, 15]
+    assert [config.horizon_at(step, config.horizon) for step in (0, 9, 10, 19, 20, 500)] == [5, 5, 10, 10, 15, 15]
     assert config.lr_at(0) == pytest.approx(0.25)
     assert config.lr_at(10) == pytest.approx(0.1)
     assert small("x", horizon=()).horizon_at(3) is None
