@@ -43,6 +43,7 @@ DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
 JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+"""tests/contract/test_contract_sandboxed.py looks at them check by check; here the test marked slow does."""
 
 
 LONG = {
@@ -90,7 +91,7 @@ def options(id, request):
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
 
-@pytest.mark.parametrize("id", WORLDS)
+@pytest.mark.parametrize("id", [id for id in WORLDS if id not in JAILED])
 def test_world_keeps_the_contract(id, request):
     laws = [name for name in LAWS if name not in LONG.get(id, ())]
     report = check(id, laws=laws, seed=SEED, **options(id, request))

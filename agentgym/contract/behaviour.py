@@ -43,10 +43,11 @@ def nasty_actions(subject: Subject) -> str:
                 return "an action that says nothing is valid"
         return None
 
-    for action in nasty:
+    alone = nasty if subject.count > 1 else nasty[::8]  # with the smallest budget a sample: each takes a reset
+    for action in alone:
         subject.hold(task, 0, [action], breaks)
     subject.hold(task, 0, nasty, breaks)
-    return f"{len(nasty)} actions, alone and in a row"
+    return f"{len(nasty)} actions in a row, {len(alone)} alone"
 
 
 def spellings(subject: Subject) -> str:
