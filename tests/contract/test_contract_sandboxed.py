@@ -22,7 +22,7 @@ NOT_CHECKED = {
     "rlvr/Code-v0": ("admissible is valid", "expert is fair", "expert is good"),
     "rlvr/Math-v0": ("admissible is valid",),
     "rlvr/SWE-v0": ("admissible is valid", "expert is fair", "expert is good"),
-    "rlvr/Terminal-v0": ("admissible is valid",),
+    "rlvr/Terminal-v0": ("admissible is valid", "failure never wins"),
 }
 """What there is nothing to look at for: none has a list of commands, and two have no expert."""
 SEED = int(os.environ["AGENTGYM_CHECK_SEED"])
