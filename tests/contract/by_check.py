@@ -10,8 +10,9 @@ from agentgym.contract import Subject, examine, look
 FEW = {"count": 1, "steps": 3, "plays": 2}
 LONG = ("equal keys", "snapshots here", "snapshots elsewhere", "oracle solves", "oracle recovers", "expert is fair")
 LONG += ("expert is good", "cheaters fail", "chance is poor", "same again", "same elsewhere", "nasty actions", "spellings")
-LONG += ("outcome alone", "failure never wins", "looking changes nothing")
-"""Checks that take 5 to 90 s of a core with the tasks of `agentgym check`."""
+LONG += ("outcome alone", "failure never wins", "looking changes nothing", "info schema", "splits are disjoint")
+LONG += ("answers stay hidden",)
+"""Checks that take 3 to 90 s of a core with the tasks of `agentgym check`."""
 
 
 def few(world, **options) -> Subject:
