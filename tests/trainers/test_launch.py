@@ -85,6 +85,13 @@ def test_a_process_whose_prompts_do_not_fit_takes_part_in_the_step_of_the_other(
     assert rows(tmp_path)[0]["turns"] < 2  # the half of them that could be played
 
 
+def test_a_process_that_lost_another_is_not_taken_down_in_order():
+    """Threads of a transport without its other end may crash then, and their signal would pass for what ended the run."""
+    code = "import atexit; from agentgym.trainers.launch import LOST, leave; atexit.register(print, 'taken down');"
+    done = subprocess.run([sys.executable, "-c", f"{code}print('said'); leave(LOST)"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (75, "said\n", "")
+
+
 def test_python_says_how_to_start_several_processes(tmp_path):
     with pytest.raises(BadConfig, match="accelerate launch --num_processes 2"):
         train(TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path), processes=2))
