@@ -59,7 +59,7 @@ LONG = {
         "chance is poor",
     ),
 }
-"""Environments whose plays take seconds, and their laws that take minutes: the test marked slow looks at all, on more tasks."""
+"""Environments whose plays take seconds, and their laws that take minutes: the test marked slow looks at all of them."""
 
 
 SEED = int(os.environ["AGENTGYM_CHECK_SEED"])
