@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agentgym.contract import Subject, examine, look
 
-FEW = {"count": 1, "steps": 3, "plays": 2}
+FEW = {"count": 1, "steps": 3, "plays": 1}
 LONG = ("equal keys", "snapshots here", "snapshots elsewhere", "oracle solves", "oracle recovers", "expert is fair")
 LONG += ("expert is good", "cheaters fail", "chance is poor", "same again", "same elsewhere", "nasty actions", "spellings")
 LONG += ("outcome alone", "failure never wins", "looking changes nothing", "info schema", "splits are disjoint")
