@@ -172,8 +172,11 @@ class Tally:
         return 1 if self.wrong else 0
 
 
-def wait_for(run: Started, phase: str, entry: int, rank: str) -> int | None:
-    """Return the process of that rank when it has entered the phase so many times; None when the command ended before."""
+def wait_for(run: Started, phase: str, entry: int, rank: str, pause: float = 0.001) -> int | None:
+    """Return the process of that rank when it has entered the phase so many times; None when the command ended before.
+
+    It looks every `pause` seconds.
+    """
     deadline, inside = time.monotonic() + PATIENCE, False
     while run.process.poll() is None and time.monotonic() < deadline:
         pid = run.main(rank)
@@ -183,7 +186,7 @@ def wait_for(run: Started, phase: str, entry: int, rank: str) -> int | None:
             if entry < 0:
                 return pid
         inside = now == phase
-        time.sleep(0.001)
+        time.sleep(pause)
     return None
 
 

@@ -8,6 +8,10 @@ import pytest
 
 LEFT = pytest.StashKey[list[str]]()
 
+LONG = {"test_contract_browser.py", "test_contract.py", "test_examples.py", "test_kills.py", "test_launch.py"}
+LONG |= {"test_package.py", "test_several_processes.py", "test_swe_grading.py", "test_train.py"}
+"""Files with tests of 10 s and more. They come first: begun at the end, one would hold a core while the others are idle."""
+
 year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
 
@@ -23,6 +27,10 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AGENTGYM_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_deselected(items):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def dev(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = ["sh", str(folder / "dev"), *arguments]
     full = {**os.environ, **environment}
-    return subprocess.run(command, cwd="/", env=full, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd="/", env=full, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_pytest_says_why_tests_were_skipped_and_what_is_left_to_full(tmp_path: P
     )
     (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such', reason='no such package')\n")
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *processes]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " skipped: 3 " in done.stdout
     assert "\n   2 no browser: test_a.py\n" in done.stdout and "\n   1 no such package: test_b.py\n" in done.stdout

@@ -19,7 +19,7 @@ def blocks(page: Path, language: str = "python") -> list[str]:
 
 
 def execute(program: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, f"{program}\n{done.stderr}"
     return done.stdout
 

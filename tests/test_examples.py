@@ -39,7 +39,7 @@ def test_every_example_has_facts_to_check() -> None:
 def test_example(name: str, tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error::DeprecationWarning:agentgym", str(FOLDER / name)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     for fact in EXPECTED[name]:
         assert re.search(fact, done.stdout), f"{fact!r} is not in:\n{done.stdout}"
@@ -47,6 +47,6 @@ def test_example(name: str, tmp_path: Path) -> None:
 
 def test_the_world_of_the_example_keeps_the_contract() -> None:
     command = [sys.executable, "-m", "agentgym", "check", "02_your_own_world:me/HeavyCoin-v0"]
-    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout

@@ -20,7 +20,7 @@ from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.screen import printable
 from agentgym.trainers import preflight
 from agentgym.trainers.config import TrainConfig, homemade
-from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, main_process
+from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
 from agentgym.trainers.recipe_files import read_recipe, recipes
 
 
@@ -165,8 +165,9 @@ def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
     except RuntimeError as error:
         if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
             raise
+        screen.close()
         print(f"error: another process of this run is gone ({error})", file=sys.stderr)
-        return LOST
+        leave(LOST)
     finally:
         screen.close()
     if not main_process():

@@ -1,5 +1,6 @@
 """Laws of oracle, expert, cheaters and chance."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def expert_is_fair(subject: Subject) -> str:
     if not has(subject.env, "expert"):
         raise NotChecked("it defines no expert")
     one, two, compared = subject.make(), subject.make(), 0
-    tasks = subject.many
+    tasks = subject.many if subject.plays > 1 else dataclasses.replace(subject, plays=2).many
     for seed, (task, other) in enumerate([*itertools.pairwise(tasks), *((task, task) for task in tasks[:3])]):
         seen = one.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         also = two.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})

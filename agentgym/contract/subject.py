@@ -69,9 +69,10 @@ class Subject:
     def levels(self) -> Sequence["Subject"]:
         """This environment, and the same one at the other difficulties from 0 to 3 where those have tasks of their own.
 
-        Where the caller names a difficulty, a horizon or a preset, that one is meant and no other.
+        Where the caller names a difficulty, a horizon or a preset, that one is meant and no other; nor is there another
+        with the smallest budget, one task.
         """
-        if {"difficulty", "horizon", "preset"} & set(self.options):
+        if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
             return [self]
         found = [self]
         for difficulty in range(4):

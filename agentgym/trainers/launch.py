@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from typing import NoReturn
 
 LAUNCHER = "AGENTGYM_LAUNCHER"
 """Set in processes that `launch` started: their standard input ends when it does."""
@@ -36,6 +37,17 @@ def _outlive() -> None:
     while os.read(0, 4096):
         pass
     os._exit(128 + signal.SIGTERM)  # the main thread may be deep in a step, or wait for another process
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, its words written.
+
+    Threads of a transport whose other end is gone may crash while the interpreter is taken down, and the signal of that
+    crash would pass for what ended the run.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def launch(arguments: Sequence[str], processes: int, folder: str) -> int:

@@ -54,7 +54,7 @@ mount("hostile.test", site)
 class Hostile(BrowserEnv):
     """Pages that mean no good."""
 
-    seconds = 6.0
+    seconds = 20.0
 
     def start(self, task):
         return [], "http://hostile.test/"

@@ -133,8 +133,8 @@ def test_nothing_of_an_episode_reaches_another(env, calm):
 @pytest.mark.parametrize("name", ["loop", "alerts"])
 def test_a_page_that_never_rests_ends_its_own_episode(name, calm):
     env = Hostile()
-    env.seconds = 2.0
     env.reset(seed=1)
+    env.seconds = 2.0
     observation, reward, terminated, truncated, info = press(env, name)
     assert (observation, reward, terminated, truncated, info["reason"]) == ("", 0.0, False, True, "timeout")
     assert press(calm, "later")[3] is False

@@ -48,7 +48,7 @@ def browsers(port):
 )
 def test_nothing_is_left_behind(end):
     program = PROGRAM.format(folder=str(Path(__file__).parent), end=ENDS[end])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=False)
     codes = {"killed": -signal.SIGKILL, "interrupted": None, "returns": 0, "forks": 0}
     assert codes[end] is None or done.returncode == codes[end], done.stderr
     port = int(done.stdout)

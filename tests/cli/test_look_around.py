@@ -228,7 +228,7 @@ def test_interrupt_is_130():
     process.stdout.readline()  # it waits for input now, or is about to
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130 and err == b"\ninterrupted\n"
 
 

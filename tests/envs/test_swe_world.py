@@ -1,6 +1,8 @@
 """The world of repositories: tools, what they say, snapshots, and who gets the reward."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import swe_files
@@ -16,6 +18,9 @@ from agentgym.tasks.swe import read
 from agentgym.tasks.swe import source as sources
 from agentgym.tasks.swe.source import tree_of
 from agentgym.tasks.swe.suite import importable
+
+sys.path.append(str(Path(__file__).parents[1] / "contract"))
+from by_check import few, holds
 
 
 @pytest.fixture(scope="module")
@@ -155,9 +160,9 @@ def test_a_patch_of_a_large_file_is_not_made(world):
 
 
 def test_limits_are_told(data):
-    world = SWE(data=data, timeout=1.0)
+    world = SWE(data=data, timeout=3.0)
     world.reset(seed=0)
-    assert "<exception>The command took longer than 1 s" in said(world, "bash[echo before; sleep 20]")
+    assert "<exception>The command took longer than 3 s" in said(world, "bash[echo before; sleep 60]")
     assert world.step("bash[echo more]")[0] == "<returncode>0</returncode>\n<output>\nmore\n</output>"
     assert "printed more than" in said(world, "bash[yes]")
     world.close()
@@ -327,17 +332,26 @@ def test_a_repository_that_changed_is_refused(tmp_path):
         world.reset(seed=0)
 
 
+LITTLE = (
+    "nasty actions",
+    "spellings",
+    "info schema",
+    "snapshots elsewhere",
+    "splits are disjoint",
+    "oracle solves",
+    "cheaters fail",
+)
+
+
 def test_a_little_of_the_contract(data):
-    laws = [
-        "nasty actions",
-        "spellings",
-        "info schema",
-        "snapshots elsewhere",
-        "splits are disjoint",
-        "oracle solves",
-        "cheaters fail",
-    ]
-    report = check(SWE(data=data), laws=laws)
+    subject = few(SWE(data=data))
+    for name in LITTLE:
+        holds(subject, name)
+
+
+@pytest.mark.slow
+def test_a_little_of_the_contract_on_more_tasks(data):
+    report = check(SWE(data=data), laws=LITTLE)
     assert report.ok, str(report)
 
 

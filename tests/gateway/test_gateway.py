@@ -258,7 +258,7 @@ def test_a_dropped_connection_ends_its_request_and_no_other(gateway: Gateway, cl
             break
     else:
         pytest.fail("every reply ended within 0.05 s")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 200
     while engine._running or engine._waiting:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -336,7 +336,7 @@ def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
                 time.sleep(0.1)
         assert answer.status_code == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, err) == (0, "") and "1 turns" in out
     finally:
         process.kill()

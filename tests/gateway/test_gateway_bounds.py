@@ -217,7 +217,7 @@ def served(folder: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], str
     try:
         assert process.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-        assert found, process.communicate(timeout=30)
+        assert found, process.communicate(timeout=300)
         for _ in range(100):
             try:
                 httpx2.get(f"{found[0]}/health")
@@ -227,7 +227,7 @@ def served(folder: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], str
         yield process, found[0]
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 def test_what_was_finished_outlives_a_kill(tmp_path: Path) -> None:

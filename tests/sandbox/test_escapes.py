@@ -41,7 +41,7 @@ def name() -> Iterator[str]:
 def test_escape(jail: Any, escape: Nasty, name: str) -> None:
     started = time.monotonic()
     result = jail.python(escape.code.replace("{socket}", name))
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 55  # those that nobody ends sleep for 60 s
     assert result.reason in escape.ends, result
     assert escape.says in result.text and not (escape.never and escape.never in result.text), result
     assert jail.run("rm -rf ~/* ; echo fine").text == "fine\n"

@@ -66,7 +66,7 @@ def test_nasty(jail: Any, nasty: Nasty, facts: dict[str, Any]) -> None:
         code = code.replace(name, str(value))
     started = time.monotonic()
     result = jail.python(code)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 55  # those that nobody ends sleep for 60 s
     assert result.reason in nasty.ends, result
     assert nasty.says in result.text and not (nasty.never and nasty.never in result.text), result
     assert len(result.stdout) <= LIMITS.output and len(result.stderr) <= LIMITS.output
@@ -156,13 +156,13 @@ def test_kernel_limits(jail: Any) -> None:
     assert loud.reason == "output" and not kernel.alive and len(loud.stdout) == LIMITS.output
     with pytest.raises(agentgym.EpisodeOver, match=r"variables are lost"):
         kernel.run("x")
-    for code, reason in (
-        ("import os; os._exit(5)", "killed"),
-        ("sum(range(10 ** 12))", "timeout"),
-        ("import ctypes; ctypes.string_at(0)", "killed"),
+    for code, reason, seconds in (
+        ("import os; os._exit(5)", "killed", 60),
+        ("sum(range(10 ** 12))", "timeout", 2),
+        ("import ctypes; ctypes.string_at(0)", "killed", 60),
     ):
         kernel = jail.kernel()
-        result = kernel.run(code, timeout=2)
+        result = kernel.run(code, timeout=seconds)
         assert result.reason == reason and not kernel.alive, (code, result)
     hog = jail.kernel()
     result = hog.run("kept = []\nwhile True: kept.append(bytearray(16 << 20))")

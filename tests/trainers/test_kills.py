@@ -27,20 +27,26 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 def killed(command, victim):
     """Start a run, kill one of its processes in the warm start, and return its words, its exit code and what it left."""
     with kills.started(command) as run:
-        assert kills.wait_for(run, "warm start", 0, "0"), run.words.read_text()
+        assert kills.wait_for(run, "warm start", 0, "0", pause=0.02), run.words.read_text()
         os.kill(run.process.pid if victim == "launcher" else run.main(victim), signal.SIGKILL)
-        code = run.process.wait(timeout=100)
+        code = run.process.wait(timeout=400)
         return run.words.read_text(), code, run.left_over()
 
 
-def test_of_two_processes_none_outlives_another_nor_the_launcher(tmp_path):
+def test_of_two_processes_none_outlives_another(tmp_path):
     out = kills.recipe(tmp_path, "run", processes=2)
     words, code, left = killed(kills.take_up(out), "1")
     assert code == 128 + signal.SIGKILL and not left
     assert "error: process 2 of 2 was ended by signal 9" in words and f"agentgym train --resume {out}" in words
     assert "Traceback" not in words
     assert kills.take_up(out) == ["train", "--resume", str(out)]  # before the first checkpoint: from the beginning
+
+
+@pytest.mark.slow
+def test_no_process_outlives_the_launcher(tmp_path):
+    out = kills.recipe(tmp_path, "run", processes=2)
     assert not killed(kills.take_up(out), "launcher")[2]
+    assert not killed(kills.take_up(out), "launcher")[2]  # taken up again, too
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
     assert read_config(whole[0] / "run" / "config.toml").lora_targets == TARGETS
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, base, number):
     run = small(tmp_path / "run", model=str(base), warm_episodes=0, **LORA)
     (tmp_path / "config.toml").write_text(to_toml(run))

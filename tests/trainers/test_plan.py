@@ -67,11 +67,17 @@ def held(tensors):
     ("name", "numbers", "cached"),
     [  # embedding + layers * (q + k and v + o + norms of heads + feed-forward + norms) + norm (+ head)
         ("qwen3-0.6b", 155_582_464 + 28 * (2_097_152 * 3 + 256 + 9_437_184 + 2_048) + 1_024, 28 * 2 * 8 * 128 * 2),
-        ("qwen3-1.7b", 311_164_928 + 28 * (4_194_304 * 3 + 256 + 37_748_736 + 4_096) + 2_048, 28 * 2 * 8 * 128 * 2),
-        (
+        pytest.param(
+            "qwen3-1.7b",
+            311_164_928 + 28 * (4_194_304 * 3 + 256 + 37_748_736 + 4_096) + 2_048,
+            28 * 2 * 8 * 128 * 2,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             "qwen3-4b",
             388_956_160 + 36 * (10_485_760 * 2 + 5_242_880 + 256 + 74_711_040 + 5_120) + 2_560,
             36 * 2 * 8 * 128 * 2,
+            marks=pytest.mark.slow,
         ),
         (
             "qwen3-8b",

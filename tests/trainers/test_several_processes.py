@@ -1,6 +1,7 @@
 """Several processes take the step of one, whoever of them has nothing to train."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -41,7 +42,7 @@ def run_two(script, out):
         for rank in range(2)
     ]
     try:
-        said = [process.communicate(timeout=120)[0] for process in running]
+        said = [process.communicate(timeout=400)[0] for process in running]
     finally:
         for process in running:
             process.kill()
@@ -65,6 +66,15 @@ def test_two_processes_take_the_step_of_one_though_one_has_only_uniform_groups(t
         torch.testing.assert_close(two[1][case] - before, step, rtol=1e-6, atol=1e-7 * float(step.norm()))
         for name in ("loss", "entropy", "logp", "mismatch_mean", "mismatch_q999"):
             assert two[0][case][name] == pytest.approx(metrics[name], rel=1e-5), name
+
+
+def test_two_processes_are_one_sample(two):
+    found = two[0]["apart"]
+    # 1,501 tokens: two thirds of the 99.9 % quantiles of the parts would say 1.5
+    assert found["mismatch_mean"] == pytest.approx(4 / 1501)
+    assert found["mismatch_q999"] == pytest.approx(0.5)  # 0.999 * 1500 = 1498.5: halfway from 0 to 1
+    weights = [1.0] * 1499 + [math.e, math.exp(-3)]
+    assert found["mismatch_ess"] == pytest.approx(sum(weights) ** 2 / (1501 * sum(w * w for w in weights)))
 
 
 def test_a_process_that_comes_late_joins_the_run_and_each_goes_through_the_file_without_a_gap(tmp_path):
