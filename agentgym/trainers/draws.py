@@ -1,5 +1,6 @@
 """Which tasks a step of training plays: generated ones by number, a file's in a new order every epoch."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,16 @@ from functools import cached_property
 from agentgym.core import TextEnv
 from agentgym.seeding import generator
 from agentgym.tasks import Task
+
+
+def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
+    """Return the first tasks of an environment's split: all of them, and a warning, where it has fewer than asked for."""
+    found = env.up_to(tasks)
+    if len(found) < tasks:
+        warnings.warn(
+            f"{len(found)} tasks of the split {env.split!r} are evaluated, not {tasks}: it has no more", stacklevel=2
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,11 @@ class GatewayAgent:
     async def _again(self, task: Task, replies: Sequence[str]) -> None:
         """Play a task with these replies, the last one again and again after them; raises what the agent raises."""
         left = iter(replies)
-        engine = ScriptedEngine(lambda *_: next(left, replies[-1]), self.tokenizer, context=self.engine.context)
+
+        def reply(prompt: str, turn: int) -> str:
+            return next(left, replies[-1])
+
+        engine = ScriptedEngine(reply, self.tokenizer, context=self.engine.context)
         gateway, key = self._gateway(engine), secrets.token_hex(16)
         async with _serving(App(gateway, key=key)) as address:
             await _played(self.play, task, Access(f"{address}/v1", f"{key}:again", gateway.name))

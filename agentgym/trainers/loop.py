@@ -25,7 +25,7 @@ from agentgym.trainers import fitting, lora, parts, precision, preflight, sync, 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
-from agentgym.trainers.draws import Draw, Draws
+from agentgym.trainers.draws import Draw, Draws, first_tasks
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.metrics import first_fault, mean, merged, played, shares, uniform
 from agentgym.trainers.optimizers import optimizers
@@ -330,7 +330,7 @@ class _Run:
         config = self.config
         if not tasks:
             return []
-        chosen = registry.make(config.env, **{**config.env_options, "split": split}).tasks(tasks)
+        chosen = first_tasks(registry.make(config.env, **{**config.env_options, "split": split}), tasks)
         chosen = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         episodes = self.loop.run(
             parts.episodes(
