@@ -212,8 +212,8 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
     """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
 
     `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said
-    anything yet. A turn that failed twice, while the engine answers that prompt, has `finish == "refused"`: the agent's own
-    text did it.
+    anything yet. A turn that failed twice, while the engine answers that prompt, and over plain chat also as many turns of
+    the same kind, has `finish == "refused"`: the agent's own text did it.
     """
     if agent.engine is None:
         return await asked.of(talk), talk
@@ -223,24 +223,26 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
     except (BadConfig, EngineDead):
         raise
     except Exception as error:
-        if (isinstance(error, Fault) and not begun) or not await _answers(agent, first, asked.session):
+        if (isinstance(error, Fault) and not begun) or not await _answers(agent, before, first, asked.session):
             raise
     try:
         return await asked.of(before), before
     except Exception as error:
-        if not await _answers(agent, first, asked.session):
+        if not await _answers(agent, before, first, asked.session):
             raise
         why = f"the agent's own text failed twice, and the engine answers others: {said(error)}"
         return Turn(asked.observation, parsed=False, finish="refused", error=why), before
 
 
-async def _answers(agent: Agent, first: Callable[[], Any], session: str) -> bool:
-    """Return whether the first prompt can be made and the engine answers it."""
+async def _answers(agent: Agent, talk: Any, first: Callable[[], Any], session: str) -> bool:
+    """Return whether the first prompt can be made and the engine answers it, plain chat with harmless turns after it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
     try:
         if hasattr(engine, "chat"):
-            done = await engine.chat(first(), (), sampling, f"{session}#check")
+            opening = first()
+            messages = talk.harmless(opening) if hasattr(talk, "harmless") else opening
+            done = await engine.chat(messages, getattr(talk, "offer", ()), sampling, f"{session}#check")
         else:
             done = await engine.generate(first(), sampling, f"{session}#check")
     except Exception:  # whatever it is, it does not answer

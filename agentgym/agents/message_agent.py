@@ -23,6 +23,7 @@ from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 256  # characters
 _SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
+_HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
 WAYS = (AUTO, NATIVE, TEXT)
 Message = dict[str, Any]
 _ID = re.compile(r"[!-~]{1,200}")
@@ -161,6 +162,20 @@ class MessageTalk:
         opening = form.system.pieces != ("",) and (not self.turns or agent.window is not None)
         return ({"role": "system", "content": "".join(form.system.fill(values))}, user) if opening else (user,)
 
+    def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
+        """Return a conversation of the same turns after `opening`, with nothing of the model's in it.
+
+        A server that refuses this one would refuse it whatever the model had said.
+        """
+        if self.agent.window is not None:  # every prompt has the form of the first
+            return tuple(opening)
+        replies = [message for message in self.messages if message["role"] == "assistant"]
+        return (*opening, *(message for reply in replies for message in self._harmless(reply)))
+
+    def _harmless(self, reply: Message) -> tuple[Message, Message]:
+        """Return a reply and its answer that stand for a reply of the model."""
+        return {"role": "assistant", "content": _HARMLESS}, {"role": "user", "content": _HARMLESS}
+
     def fork(self) -> Self:
         """Return an independent copy: nothing it holds is ever changed in place."""
         other = type(self).__new__(type(self))
@@ -219,16 +234,30 @@ class CallTalk(CallSide, MessageTalk):
     def _said(self, completion: Completion) -> Message:
         if not self._calls:
             return super()._said(completion)
-        calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in self._calls
-        ]
         text = completion.text or ""
-        return {"role": "assistant", "content": text if text.strip() else None, "tool_calls": calls}
+        return _calling(self._calls, text if text.strip() else None)
+
+    def _harmless(self, reply: Message) -> tuple[Message, Message]:
+        if "tool_calls" not in reply:
+            return super()._harmless(reply)
+        tool = next(iter(self.tools.values()))
+        call = ToolCall(CALL_ID.format(0), tool.name, json.dumps(samples(tool), ensure_ascii=False))
+        return _calling((call,), None), _result(call, _HARMLESS)
 
     def example(self, tool: Tool) -> str:
         """Return a call of a tool as chat APIs write it."""
         return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
+
+
+def _calling(calls: Sequence[ToolCall], content: str | None) -> Message:
+    return {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ],
+    }
 
 
 def _result(call: ToolCall, content: str) -> Message:

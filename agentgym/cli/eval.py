@@ -31,8 +31,8 @@ from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.cli.train import quiet
 from agentgym.engines import Sampling, engine
-from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, check_target
+from agentgym.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
@@ -43,7 +43,8 @@ from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
 from agentgym.screen import printable
-from agentgym.trainers.config import TrainConfig, newest_checkpoint
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
 
 PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
@@ -128,16 +129,14 @@ def run(config: Config) -> int:
     if not config.quiet:  # loading a model takes its time
         print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
     agent, options = _agent(config, suite)
-    options |= _named(suite)
-    plan = _plan(config, suite)
     console, progress = Console(), Bar(quiet=config.quiet)
     try:
         with progress.shown:
             episodes = evaluate(
                 agent,
-                plan,
+                _plan(config, suite),
                 folder,
-                options=options,
+                options=options | _named(suite),
                 concurrency=config.concurrency,
                 retry_faults=config.retry_faults,
                 started=progress.start,
@@ -151,18 +150,21 @@ def run(config: Config) -> int:
         if agent.engine is not None:
             agent.engine.close()
     summary = read_object(folder / "summary.json")
-    faults = [episode for episode in episodes if episode.fault]
-    too_many = too_many_faults(episodes)
-    failed = bool(too_many) or bool(summary["skipped"])
+    _show(config, console, folder, summary, episodes)
+    return int(bool(too_many_faults(episodes)) or bool(summary["skipped"]))
+
+
+def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any], episodes: list[Episode]) -> None:
+    """Print what was measured, and write the report, as far as the flags ask for it."""
     if config.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
-        return int(failed)
+        return
     console.print(table(summary), soft_wrap=True)
     if config.quiet:
         write_report(folder)
-        if too_many:
+        if too_many_faults(episodes):
             print(printable(summary["comparable"]), file=sys.stderr)
-        return int(failed)
+        return
     console.print()
     console.print(effort(summary), soft_wrap=True)
     page = write_report(folder)
@@ -174,6 +176,7 @@ def run(config: Config) -> int:
     ]
     if met := manifest.met(manifest.read(folder / "manifest.json")):
         notes.append(f"met on the way: {', '.join(f'{count} x {what}' for what, count in met.items())}")
+    faults = [episode for episode in episodes if episode.fault]
     if faults:
         last = (faults[0].error or faults[0].reason).strip().splitlines()[-1]
         notes.append(
@@ -181,7 +184,6 @@ def run(config: Config) -> int:
         )
     for note in notes:
         console.print(Text(note), soft_wrap=True)
-    return int(failed)
 
 
 def _named(suite: Suite) -> dict[str, Any]:
@@ -349,23 +351,12 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
 
 def _resolve(model: str) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
-    folder = Path(model)
-    if ":" in model and not folder.exists():
+    if ":" in model and not Path(model).exists():
         check_target(*model.split(":", 1))
         return model, None
-    check_model(model)
-    trained = _trained(model)
-    if trained:
-        newest = newest_checkpoint(folder)
-        if newest is None:
-            raise BadConfig(f"{folder} is a training run without a checkpoint: expected checkpoints/step-… in it")
-        return f"hf:{newest}", trained
-    if folder.is_dir() and not (folder / "config.json").exists() and not is_adapter(folder):
-        raise BadConfig(
-            f"{folder} is neither a model (config.json), an adapter (adapter_config.json) nor a training run (config.toml, "
-            "checkpoints/)"
-        )
-    return f"hf:{model}", None
+    folder = model_folder(model)
+    check_model(folder)
+    return f"hf:{folder}", _trained(model)
 
 
 def _hash(*parts: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import tyro
 
-from agentgym.cli.help_text import Folded, fitted
+from agentgym.cli.help_text import Folded, folded_text
 from agentgym.errors import BadConfig, bad_option
 from agentgym.options import Options as Options
 
@@ -44,7 +44,7 @@ def read_flags(
     given: dict[str, Any] = {} if default is None else {"default": default}
     width = shutil.get_terminal_size().columns
     if description and ("-h" in plain or "--help" in plain):
-        print(fitted(description, width) + "\n")  # tyro would run examples together
+        print(folded_text(description, width) + "\n")  # tyro would run examples together
     parse = cast("Callable[..., Any]", tyro.cli)
     marks = (tyro.conf.PositionalMetavarFromFieldName,)
     said = io.StringIO()

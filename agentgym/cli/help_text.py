@@ -9,7 +9,7 @@ _PLAIN = re.compile(r"\x1b\[[0-9;]*m")
 _EXAMPLE = re.compile(r"^(?P<indent> *)(?P<command>\S*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$")
 
 
-def fitted(description: str, width: int) -> str:
+def folded_text(description: str, width: int) -> str:
     """Return a command's docstring in lines of at most `width` characters, so far as words allow.
 
     What an example is for stands beside it where all examples have the room, else below it.

@@ -72,7 +72,7 @@ class Screen:
         self._print(f"warm {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
 
     def _step(self, n: dict[str, Any]) -> None:
-        self._print(fitted(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))
+        self._print(one_line(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))
 
     def _end(self, n: dict[str, Any]) -> None:
         del n
@@ -107,7 +107,7 @@ def _apart(share: float) -> str:
     return f", {share:.1%} faults{': not comparable' if share > MOST_FAULTS else ''}" if share else ""
 
 
-def fitted(cells: list[str], width: int | None) -> str:
+def one_line(cells: list[str], width: int | None) -> str:
     """Return as many cells in one line as a width has room for, in their order; without a width all."""
     line = cells[0]
     for cell in cells[1:]:

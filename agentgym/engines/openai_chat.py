@@ -97,7 +97,7 @@ class OpenAIChatEngine(ServedEngine):
                 return Completion([], [], "context", text="")
             if refusal.status == 400 and (said := _failed_call(refusal.content)) is not None:
                 return Completion([], [], "stop", text=said)
-            raise _tools_refused(body, refusal) or refusal from None
+            raise _tools_refused(body, refusal) or _results_refused(body, refusal) or refusal from None
         except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
             raise _tools_refused(body, error) or error from None
 
@@ -115,6 +115,14 @@ def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | Non
             "with --enable-auto-tool-choice and --tool-call-parser"
         )
     return None
+
+
+def _results_refused(body: Mapping[str, Any], refusal: Refused) -> Refused | None:
+    """Return the refusal of a request that holds results of tools, with what helps where the server takes none."""
+    if all(message["role"] != "tool" for message in body["messages"]):
+        return None
+    hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
+    return Refused(f"{refusal}. {hint}", refusal.status, refusal.content)
 
 
 def _failed_call(content: bytes) -> str | None:

@@ -60,8 +60,8 @@ class TextCraft(TextEnv):
         lines = "\n".join(written(name, recipe) for name, recipe in self.recipes.items())
         return (
             f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}. You can carry {self.capacity} things at once.\n"
-            "Say get NUMBER THING (of what no command crafts), drop NUMBER THING, inventory, or a crafting command or a "
-            "multiple of it."
+            "Say get NUMBER THING (only for things that no command crafts), drop NUMBER THING, inventory, or a crafting "
+            "command, which you may multiply."
         )
 
     def act(self, action: str) -> str | Outcome:

@@ -88,6 +88,7 @@ class Gateway:
         except BadConfig as error:
             raise refusal_of(refused(error)) from error
         except Fault as error:
+            session.unanswered += 1
             raise Refusal(503, f"the engine failed: {str(error)[:300]}", "engine_failed") from error
         finally:
             session.running -= 1
@@ -108,6 +109,7 @@ class Gateway:
         cache = held.cache if held else f"{session.name}/{number}"
         completion = await self._generate(prompt, sampling, cache)
         if completion.finish == "abort" or not completion.ids:
+            session.unanswered += 1
             raise Refusal(503, "the request was aborted in the engine; ask again", "aborted")
         answer = Answer(prompt, completion, "")
         turn = self._turn(asked, known, answer, sampling)

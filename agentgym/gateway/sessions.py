@@ -43,6 +43,8 @@ class Session:
     requests: int = 0
     running: int = 0
     """Replies under way."""
+    unanswered: int = 0
+    """Requests that the engine failed to answer."""
     drifted: int = 0
     """Held tokens that a request which extends the past did not repeat exactly: 0, or something is wrong."""
     tokens: int = 0

@@ -9,9 +9,11 @@ import traceback
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from agentgym.engines import TokenEngine
+from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episode import Episode
 from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
@@ -19,6 +21,7 @@ from agentgym.gateway.server import serve
 from agentgym.rollout import group_of
 from agentgym.seeding import derive
 from agentgym.tasks import Task
+from agentgym.trainers.gateway_repeats import BY_REPLIES, Repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Access:
 
 Play = Callable[[Task, Access], Any]
 """Plays one attempt at a task and returns its reward (above 0 is success), or reward and success. An async function, or one
-that may block: it then runs in a thread. What it raises makes the attempt a fault, which is never trained on."""
+that may block: it then runs in a thread. Where it raises or takes too long, `agentgym.trainers.gateway_repeats` finds out
+whether the model's replies did it, which is the model's failure, or not, which is a fault and is never trained on."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class GatewayAgent:
     temperature: float = 1.0
     turn_tokens: int = 1024
     seconds: float = 3600.0
-    """What an attempt may take; then it is a fault, and its thread is left to itself."""
+    """What an attempt may take; then it has failed or is a fault, and its thread is left to itself."""
 
     async def collect(
         self,
@@ -67,14 +71,8 @@ class GatewayAgent:
 
         Raises MissingExtra without uvicorn.
         """
-        gateway = Gateway(
-            self.engine,
-            "policy",
-            temperature=self.temperature,
-            turn_tokens=self.turn_tokens,
-            seed=seed,
-            tokenizer=self.tokenizer,
-        )
+        gateway = self._gateway(self.engine, seed)
+        repeats_of_faults = Repeats(self.seconds)
         gate, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
@@ -82,6 +80,8 @@ class GatewayAgent:
             async with gate:
                 access = Access(f"{address}/v1", f"{key}:{name}", gateway.name)
                 episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
+                if await repeats_of_faults.judge(episode, task.id, partial(self._again, task)):
+                    episode.success, episode.reason, episode.error = False, "failure", f"{BY_REPLIES}: {episode.error}"
             episode.env, episode.task_id, episode.group_id = (
                 env.rpartition(":")[2],
                 task.id,
@@ -95,6 +95,28 @@ class GatewayAgent:
             pairs = enumerate(zip(tasks, repeats or [0] * len(tasks), strict=True))
             jobs = [attempt(place, task, again, n) for place, (task, again) in pairs for n in range(attempts)]
             return list(await asyncio.gather(*jobs))
+
+    def _gateway(self, engine: TokenEngine, seed: int = 0) -> Gateway:
+        return Gateway(
+            engine,
+            "policy",
+            temperature=self.temperature,
+            turn_tokens=self.turn_tokens,
+            seed=seed,
+            tokenizer=self.tokenizer,
+        )
+
+    async def _again(self, task: Task, replies: Sequence[str]) -> None:
+        """Play a task with these replies, the last one again and again after them; raises what the agent raises."""
+        left = iter(replies)
+
+        def reply(prompt: str, turn: int) -> str:
+            return next(left, replies[-1])
+
+        engine = ScriptedEngine(reply, self.tokenizer, context=self.engine.context)
+        gateway, key = self._gateway(engine), secrets.token_hex(16)
+        async with _serving(App(gateway, key=key)) as address:
+            await _played(self.play, task, Access(f"{address}/v1", f"{key}:again", gateway.name))
 
 
 @asynccontextmanager
@@ -164,5 +186,6 @@ async def _ended(gateway: Gateway, name: str, played: Coroutine[Any, Any, tuple[
         await asyncio.sleep(0.01)
     episode = gateway.sessions.finish(name, reward, success if session.tokens else None)
     if episode.fault:
-        episode.reason, episode.error = "timeout" if limit.expired() else "crash", error
+        reason = "timeout" if limit.expired() else "engine" if session.unanswered else "crash"
+        episode.reason, episode.error = reason, error
     return episode

@@ -66,7 +66,7 @@ class Measures:
         """Keep the episodes of an evaluation and return their success, of several environments also of each."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
-        return {name: whole, **success_by_env(name, episodes)}
+        return {name: whole, **{key: one.total / one.number for key, one in success_by_env(name, episodes).items()}}
 
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return what the run came to."""

@@ -1,7 +1,7 @@
 """What a step of training amounts to, in one flat row of numbers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,22 @@ LIMIT = 20.0
 """Log-ratios are held within it, so that exp stays finite."""
 
 
+class Mean(NamedTuple):
+    """A mean that is not divided yet: `merged` adds up what several processes have."""
+
+    total: float
+    number: int
+
+
 def played(episodes: list[Episode]) -> dict[str, Any]:
-    """Return what the episodes of a step amount to."""
+    """Return what the episodes of a step amount to in this process."""
     scored = [e for e in episodes if not e.fault]
+    turns = [turn for episode in scored for turn in episode.turns]
     return {
-        "success_train": mean([float(e.success is True) for e in scored]),
-        "reward": mean([e.reward for e in scored]),
-        "turns": mean([len(e.turns) for e in scored]),
-        "valid": mean([float(t.valid) for e in scored for t in e.turns]),
+        "success_train": Mean(sum(e.success is True for e in scored), len(scored)),
+        "reward": Mean(sum(e.reward for e in scored), len(scored)),
+        "turns": Mean(len(turns), len(scored)),
+        "valid": Mean(sum(t.valid for t in turns), len(turns)),
         "faults": len(episodes) - len(scored),
     }
 
@@ -61,20 +69,32 @@ def mismatch(gaps: npt.NDArray[np.float32]) -> dict[str, float]:
 
 
 def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the metrics of all processes as one: sums of what is counted, means of the rest (nan: nothing to count)."""
+    """Return the metrics of all processes as one: sums of what is counted, means over all episodes or turns, else over rows.
+
+    A mean of nothing is nan.
+    """
     counted = ("groups_dropped", "episodes", "faults", "tokens_per_second")
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
-    return {name: sum(v) if name in counted else mean([x for x in v if x == x]) for name, v in values.items()}
+    return {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
 
 
-def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, float]:
+def _joined(values: list[Any]) -> float:
+    if isinstance(values[0], Mean):
+        total, count = sum(value.total for value in values), sum(value.number for value in values)
+        return total / count if count else float("nan")
+    return mean([value for value in values if value == value])
+
+
+def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
     """Return success by environment as NAME/ENV, where there are several."""
-    envs = dict.fromkeys(e.labels["env"] for e in episodes if "env" in e.labels)
-    return {
-        f"{name}/{env}": mean([float(e.success is True) for e in episodes if not e.fault and e.labels["env"] == env])
-        for env in envs
-    }
+    found: dict[str, Mean] = {}
+    for episode in episodes:
+        if "env" in episode.labels and not episode.fault:
+            key = f"{name}/{episode.labels['env']}"
+            total, number = found.get(key, (0.0, 0))
+            found[key] = Mean(total + (episode.success is True), number + 1)
+    return found
 
 
 def step_row(

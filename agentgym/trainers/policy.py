@@ -206,13 +206,9 @@ def phrases(texts: Iterable[str]) -> str:
     )
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrases") -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most such `pieces`."""
-    texts = list(texts)
+def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: list[str]) -> Tokenizer:
+    """Train a byte-level BPE tokenizer on texts, which a regular expression cuts into pieces that no token exceeds."""
     tokenizer = Tokenizer(models.BPE())
-    if pieces not in PIECES:
-        raise unknown("pieces of a tokenizer", pieces, PIECES)
-    pattern = words() if pieces == "words" else phrases(texts)
     split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -220,11 +216,21 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrase
     tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, ACT, END],
+        special_tokens=special,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((text for text in [*texts, string.printable]), trainer)
+    tokenizer.train_from_iterator(iter(texts), trainer)
+    return tokenizer
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrases") -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most such `pieces`."""
+    texts = list(texts)
+    if pieces not in PIECES:
+        raise unknown("pieces of a tokenizer", pieces, PIECES)
+    pattern = words() if pieces == "words" else phrases(texts)
+    tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [PAD, ACT, END])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,

@@ -8,6 +8,7 @@ from typing import Any
 from agentgym import registry
 from agentgym.agents.spec import AGENTS
 from agentgym.core import TextEnv
+from agentgym.engines import check_options
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
@@ -134,7 +135,10 @@ def model_folder(name: str) -> str:
                 raise BadConfig(f"model {name} is a training run without a checkpoint: expected checkpoints/step-… in it")
             return str(newest)
         if not (folder / "config.json").exists() and not is_adapter(folder):
-            raise BadConfig(f"model {name} is neither a model (config.json) nor a training run (config.toml, checkpoints/)")
+            raise BadConfig(
+                f"model {name} is neither a model (config.json), an adapter (adapter_config.json) nor a training run "
+                "(config.toml, checkpoints/)"
+            )
         return str(folder)
     if folder.exists() or is_path(name):
         what = "is a file" if folder.exists() else "is not there"
@@ -157,6 +161,8 @@ def _check_engine(config: TrainConfig) -> None:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {HF_OPTIONS[name]}")
     if config.engine == "vllm":
         _check_vllm(options)
+    if config.engine.startswith("openai:"):
+        _check_openai(config.engine.partition(":")[2], options)
 
 
 def _check_vllm(options: dict[str, Any]) -> None:
@@ -168,6 +174,23 @@ def _check_vllm(options: dict[str, Any]) -> None:
         value = options.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
+
+
+def _check_openai(url: str, options: dict[str, Any]) -> None:
+    """Hold the options of a server's engine to what it takes; the server itself is not asked yet."""
+    from agentgym.engines.openai import OpenAIEngine
+    from agentgym.engines.openai_http import Servers
+
+    check_options("openai", OpenAIEngine, options)
+    for name in ("retries", "backoff", "timeout", "requests_per_minute"):
+        value = options.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int if name == "retries" else int | float) or value != value:
+            raise BadConfig(f"engine.{name} is {value!r}; expected a {'whole ' if name == 'retries' else ''}number")
+    for name in ("model", "key"):
+        if not isinstance(options.get(name, ""), str):
+            raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
+    own = {name: value for name, value in options.items() if name != "model"}
+    Servers([part.strip() for part in url.split(",") if part.strip()], **own)
 
 
 def check_reachable(config: TrainConfig) -> None:

@@ -17,7 +17,7 @@ from agentgym.rollout import group_of
 from agentgym.seeding import derive
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gateway_agent import GatewayAgent
-from agentgym.trainers.sampler import Draw, TaskSource
+from agentgym.trainers.sampler import Draw, TaskSource, first_tasks
 from agentgym.trainers.settings import EnvSpec
 
 Progress = Callable[[Episode], None]
@@ -69,8 +69,7 @@ class Rollouts:
     def tasks(self, name: str, split: str, number: int) -> list[Draw]:
         """Return the first tasks of a split's fixed list; where there are fewer, all of them."""
         env = make(self.envs[name].id, **{**self.envs[name].options, "split": split})
-        size = env.size(split)
-        return [Draw(task, env=name) for task in env.tasks(number if size is None else min(number, size))]
+        return [Draw(task, env=name) for task in first_tasks(env, number)]
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
         """Play a group of episodes of every draw, for a step counted from 0."""

@@ -1,5 +1,6 @@
 """Task samplers: what each step of training plays."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,16 @@ class Seen:
     difficulty: int
     rewards: tuple[float, ...]
     successes: tuple[bool, ...]
+
+
+def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
+    """Return the first tasks of an environment's split: all of them, and a warning, where it has fewer than asked for."""
+    found = env.up_to(tasks)
+    if len(found) < tasks:
+        warnings.warn(
+            f"{len(found)} tasks of the split {env.split!r} are evaluated, not {tasks}: it has no more", stacklevel=2
+        )
+    return found
 
 
 class TaskSource:

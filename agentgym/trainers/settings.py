@@ -88,7 +88,7 @@ class AgentConfig:
     turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without a warm start); or MODULE:NAME,
     a function that plays with an agent of others by its base URL."""
     attempt_seconds: float = 3600.0
-    """Seconds that an attempt of an agent of others may take; then it is a fault, and the run goes on without it."""
+    """Seconds that an attempt of an agent of others may take; then it is a failure or a fault, and the run goes on."""
     prompt: str = ""
     """Prompt of the agent: a name from agents/prompts or a file; without it, one that tells of the environment's tools, and
     `bare` for a policy made from nothing."""

@@ -6,11 +6,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from agentgym import registry
 from agentgym.core import Task
+from agentgym.trainers.policy import trained_bpe
 
 VOCABULARY = 6000
 EPISODES = 12
@@ -45,19 +45,8 @@ TEMPLATE = (
 
 def stand_in(env: str, options: dict[str, Any], seed: int) -> PreTrainedTokenizerFast:
     """Return a tokenizer of the chat kind whose tokens are words that the environment prints."""
-    tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(SPLIT), behavior="isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )  # type: ignore[assignment]
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(printed(env, options, seed), trainer)
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
+    tokenizer = trained_bpe(printed(env, options, seed), SPLIT, VOCABULARY, special)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -102,7 +102,7 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             "--temperature is nan; expected 0 (greedy) or more",
         ),
         (["guessnumber", "--player", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
-        (["guessnumber", "--model", "runs/none"], "no folder 'runs/none'. Expected the folder of a model"),
+        (["guessnumber", "--model", "runs/none"], "model runs/none is not there; expected the folder of a model"),
         (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),
         (["guessnumber", "--model", "vllm:/none/x"], "no folder '/none/x'. Expected the folder of a model"),
         (

@@ -15,7 +15,7 @@ import agentgym
 from agentgym.agents import OracleAgent
 from agentgym.cli import COMMANDS, main
 from agentgym.cli.flags import value_of
-from agentgym.cli.help_text import fitted
+from agentgym.cli.help_text import folded_text
 from agentgym.screen import printable
 
 
@@ -73,8 +73,11 @@ def test_what_help_shows_of_a_command_is_fitted_and_stays_a_command():
     agentgym do this --with "a lot" --of things --that go on      what it is for
     agentgym do        less
     """
-    assert fitted(text, 200).splitlines()[2] == '  agentgym do this --with "a lot" --of things --that go on  what it is for'
-    assert fitted(text, 40).splitlines() == [
+    assert (
+        folded_text(text, 200).splitlines()[2]
+        == '  agentgym do this --with "a lot" --of things --that go on  what it is for'
+    )
+    assert folded_text(text, 40).splitlines() == [
         "One sentence that is longer than the",
         "width.",
         "",

@@ -295,12 +295,36 @@ def test_a_call_that_the_server_itself_cannot_read_is_the_models_failure() -> No
     assert {(turn.text, turn.parsed, turn.valid) for turn in episode.turns} == {("<function=qu", False, False)}
 
 
-def test_a_refusal_that_follows_a_reply_of_the_model_is_that_episodes_alone() -> None:
+def test_a_refusal_of_what_the_model_said_is_that_episodes_alone() -> None:
     """Else a model could end an evaluation with a call that its own server does not take back."""
-    refusal = (400, {}, b'{"error": {"message": "messages[2].tool_calls: bad function name"}}')
-    call = {"id": "a", "function": {"name": "schema", "arguments": "{}"}}
-    with loopback.faulty([], then=lambda b: refusal if len(b["messages"]) > 2 else answer(tool_calls=[call])) as (_, url):
+
+    def answered(body: dict[str, Any]) -> Any:
+        if any("odd" in json.dumps(message) for message in body["messages"][2:]):
+            return 400, {}, b'{"error": {"message": "messages[2].tool_calls: bad arguments"}}'
+        return answer(tool_calls=[{"id": "a", "function": {"name": "schema", "arguments": '{"odd": 1}'}}])
+
+    with loopback.faulty([], then=answered) as (_, url):
         agent = MessageAgent(OpenAIChatEngine(f"{url}#m"))
         (episode,) = agentgym.collect(agent, "rlvr/SQL-v0", tasks=1)
     assert (episode.success, episode.reason, len(episode.turns)) == (False, "failure", 1)
     assert "status 400" in str(episode.error)
+
+
+@pytest.mark.parametrize("tools", ["native", "text"])
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_server_that_refuses_the_form_of_later_turns_is_an_infrastructure_error(tools: str, turns: int) -> None:
+    """It refuses every result of a tool (or every second user message), so nothing that the model wrote did it."""
+    role = "tool" if tools == "native" else "user"
+
+    def answered(body: dict[str, Any]) -> Any:
+        if sum(message["role"] == role for message in body["messages"]) >= turns + (tools == "text"):
+            return 400, {}, b'{"error": {"message": "unsupported role: tool"}}'
+        if tools == "text":
+            return answer(content="<think>so</think>\nschema[]")
+        return answer(tool_calls=[{"id": "a", "function": {"name": "schema", "arguments": "{}"}}])
+
+    with loopback.faulty([], then=answered) as (_, url):
+        agent = MessageAgent(OpenAIChatEngine(f"{url}#m"), tools=tools)
+        (episode,) = agentgym.collect(agent, "rlvr/SQL-v0", tasks=1)
+    assert (episode.success, episode.reason, len(episode.turns)) == (None, "engine", turns)
+    assert "status 400" in str(episode.error) and ("use --tools text" in str(episode.error)) == (tools == "native")

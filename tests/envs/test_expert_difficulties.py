@@ -38,6 +38,12 @@ def test_the_buyer_reaches_its_bound(difficulty):
     assert rate >= bound
 
 
+@pytest.mark.parametrize("difficulty", [4, 5])
+def test_the_reader_reaches_its_bound(difficulty):
+    rate, bound = success("rlvr/Search-v0", difficulty, 60)
+    assert rate >= bound
+
+
 def test_guesses_follow_the_range_and_the_words():
     guess, wordle = agentgym.make("rlvr/GuessNumber-v0"), agentgym.make("rlvr/Wordle-v0")
     limits = [guess.limit_of(Task(data={"limit": 100 * 10**difficulty, "secret": 1})) for difficulty in range(4)]

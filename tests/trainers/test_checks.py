@@ -178,6 +178,25 @@ def test_models_are_folders_runs_or_names(tmp_path, monkeypatch):
     assert model_folder("run") == "run/checkpoints/step-00000002"
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retrys": 3}, "Did you mean 'retries'"),
+        ({"retries": "many"}, "engine.retries is 'many'; expected a whole number"),
+        ({"timeout": float("nan")}, "engine.timeout is nan; expected a number"),
+        ({"timeout": -1}, "timeout -1"),
+        ({"model": 7}, "engine.model is 7; expected text"),
+    ],
+)
+def test_options_of_a_server_are_looked_at_before_it_is_asked(options, message):
+    own = {"engine": "openai:http://localhost:9/v1", "model": "x/y", "steps": 0, "warm_episodes": 0}
+    assert message in refused(**own, engine_options=options)
+
+
+def test_the_address_of_a_server_is_looked_at_before_it_is_asked():
+    assert "expected addresses" in refused(engine="openai:localhost", model="x/y", steps=0, warm_episodes=0)
+
+
 def test_a_folder_that_holds_a_run_is_refused_before_anything_is_made(tmp_path):
     (tmp_path / "config.toml").touch()
     assert "holds a run already" in refused(out=str(tmp_path))

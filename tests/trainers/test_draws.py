@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 import agentgym
 from agentgym import ChatAgent, Task
 from agentgym.engines.scripted import ScriptedEngine
@@ -10,7 +12,10 @@ from agentgym.envs.guess_number import GuessNumber
 from agentgym.pool import RolloutPool
 from agentgym.rollout import jobs_of
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.sampler import TaskSource
+from agentgym.trainers.policy import PolicySize, init_policy
+from agentgym.trainers.sampler import TaskSource, first_tasks
+
+TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 
 
 class File(GuessNumber):
@@ -51,6 +56,22 @@ def test_every_epoch_is_a_permutation_of_the_file_that_seed_and_epoch_decide():
     assert ids(TaskSource(File(), seed=4).at(range(7, 20), "train")) == ids(found[7:20])
     assert ids(TaskSource(File(), seed=5).at(range(20), "train")) != ids(found[:20])
     assert ids(TaskSource(File(), seed=4).at(range(20), "demonstrations")) != ids(found[:20])
+
+
+def test_an_evaluation_plays_the_tasks_that_there_are_and_says_so():
+    with pytest.warns(UserWarning, match="5 tasks of the split 'test' are evaluated, not 8: it has no more"):
+        found = first_tasks(File(split="test"), 8)
+    assert sorted(task.id for task in found) == [f"file-{n}" for n in range(5)]
+    assert [task.id for task in first_tasks(File(split="test"), 2)] == [task.id for task in found[:2]]
+
+
+def test_a_run_on_a_file_with_few_tasks_evaluates_those(tmp_path):
+    config = TrainConfig(
+        env="me/File-v0", out=str(tmp_path / "run"), steps=1, warm_episodes=0, tasks_per_step=2, group_size=2, test_tasks=8,
+        eval_every=0, threads=1, model=str(init_policy("me/File-v0", tmp_path / "policy", size=TINY, episodes=5)),
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="5 tasks of the split 'test' are evaluated, not 8"):
+        assert 0 <= train(config)["success_after"] <= 1
 
 
 def test_generated_tasks_go_by_their_number():

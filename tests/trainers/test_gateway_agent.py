@@ -21,7 +21,7 @@ import tiny
 
 from agentgym.engines.hf import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
-from agentgym.errors import BadConfig, UnknownName
+from agentgym.errors import BadConfig, Fault, UnknownName
 from agentgym.registry import make
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.gateway_agent import Access, GatewayAgent
@@ -102,9 +102,10 @@ def test_what_an_agent_does_wrong_is_a_fault_of_its_attempt_alone() -> None:
         if number == 1:
             return 1.0  # and asked nothing
         talk(access, "hi", 1)
-        return "good" if seen.setdefault(task.id, []) or seen[task.id].append(1) else 1  # the second attempt's is no reward
+        calls.append(1)
+        return 1 if len(calls) == 1 else "good"  # the second attempt's is no reward, whatever the model says
 
-    seen: dict[str, list[int]] = {}
+    calls: list[int] = []
     episodes = collected(play, attempts=2, concurrency=1)
     assert [episode.reason for episode in episodes] == ["crash"] * 4 + ["success", "crash"]
     errors = [(episode.error or "").strip().split("\n")[-1] for episode in episodes]
@@ -112,6 +113,78 @@ def test_what_an_agent_does_wrong_is_a_fault_of_its_attempt_alone() -> None:
     assert errors[2] == "the agent asked nothing of the base URL that it was given"
     assert errors[5].endswith("returned 'good'; expected the reward, or (reward, success)")
     assert all(episode.success is None for episode in episodes if episode.fault)
+
+
+def says(*replies: str) -> ScriptedEngine:
+    """Return an engine whose n-th reply to everybody together is the n-th of these, then the last."""
+    left = iter(replies)
+    return ScriptedEngine(lambda prompt, turn: next(left, replies[-1]))
+
+
+def test_an_agent_that_crashes_on_the_models_reply_is_the_models_failure() -> None:
+    """Plain replies do not run either: what an attempt that ran was told does."""
+
+    def play(task: Any, access: Access) -> float:
+        for _ in range(2):
+            said = ask(access, [{"role": "user", "content": task.instruction}], max_tokens=20)["content"]
+            reward = json.loads(said)["reward"]
+        return reward
+
+    engine = says('{"reward": 1}', '{"reward": 1}', '{"reward": 1}', "I forgot the braces", '{"reward": 0}')
+    episodes = collected(play, engine, concurrency=1)
+    assert [(e.success, e.reason, len(e.turns)) for e in episodes] == [
+        (True, "success", 2),
+        (False, "failure", 2),
+        (False, "failure", 2),
+    ]
+    assert "made the agent fail twice" in (episodes[1].error or "") and "JSONDecodeError" in (episodes[1].error or "")
+    assert episodes[1].reward == 0 and episodes[1].turns[1].text == "I forgot the braces" and not episodes[1].fault
+
+
+def test_an_agent_that_loops_until_its_time_is_over_since_the_model_says_so() -> None:
+    def play(task: Any, access: Access) -> float:
+        while ask(access, [{"role": "user", "content": task.instruction}])["content"] == "more":
+            pass
+        return 1.0
+
+    episodes = collected(play, says("more"), tasks=TASKS[:1], seconds=1.0)
+    assert [(e.success, e.reason) for e in episodes] == [(False, "failure")] and len(episodes[0].turns) > 1
+    assert "took more than 1 s" in (episodes[0].error or "")
+
+
+def test_a_crash_that_other_replies_bring_too_or_that_its_own_do_not_bring_again_is_a_fault() -> None:
+    def always(task: Any, access: Access) -> float:
+        talk(access, "hi", 2)
+        raise OSError("the disk is full")
+
+    def once(task: Any, access: Access) -> float:
+        talk(access, "hi", 2)
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("a short outage")
+        return 1.0
+
+    calls: list[int] = []
+    for play in (always, once):
+        (episode,) = collected(play, tasks=TASKS[:1])
+        assert (episode.success, episode.reason, len(episode.turns)) == (None, "crash", 2)
+
+
+def test_an_engine_that_leaves_an_agent_without_an_answer_is_no_failure_of_the_model() -> None:
+    class Dying(ScriptedEngine):
+        async def generate(self, *args: Any, **options: Any) -> Any:
+            asked.append(1)
+            if len(asked) > 1:
+                raise Fault("out of memory", reason="engine")
+            return await super().generate(*args, **options)
+
+    def play(task: Any, access: Access) -> float:
+        talk(access, "hi", 2)
+        return 1.0
+
+    asked: list[int] = []
+    (episode,) = collected(play, Dying(lambda prompt, turn: "yes"), tasks=TASKS[:1])
+    assert (episode.success, episode.reason, len(episode.turns)) == (None, "engine", 1) and len(asked) == 2
 
 
 def test_a_task_that_comes_twice_has_a_session_of_its_own_each_time() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agentgym.cli import main
 from agentgym.cli.plan import in_words
-from agentgym.cli.train_screen import fitted, step_cells
+from agentgym.cli.train_screen import one_line, step_cells
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.memory import named
@@ -70,6 +70,6 @@ def test_a_steps_line_fits_the_terminal():
     numbers = {**dict.fromkeys(names, 0.5), "step": 7, "success_train": 0.25, "groups_dropped": 3, "fault_share": 0.0}
     cells = step_cells(numbers, differs=True)
     for width in (40, 60, 80, 100):
-        line = fitted(cells, width)
+        line = one_line(cells, width)
         assert len(line) <= width and line.startswith("step     7  success  25%")
-    assert all(cell in fitted(cells, None) for cell in cells)
+    assert all(cell in one_line(cells, None) for cell in cells)

@@ -151,8 +151,8 @@ class Code(JailedEnv):
     def _asks(self, task: Task) -> str:
         count = len(task.data["public"])
         return (
-            f"Try things with run, test the code you ran last with test (public tests: {count}), "
-            "then submit the whole code once: hidden tests decide."
+            f"Try code with run, check the code you last ran with test (public tests: {count}), then submit the whole code. "
+            "You can submit only once, and hidden tests decide."
         )
 
     @tool

@@ -21,13 +21,16 @@ from agentgym.errors import unknown
 from agentgym.tasks import Task
 
 RULES = """\
-1. Find out who is on the line: ask for full name, date of birth and postcode, and check them with verify_customer. Before \
-that change nothing and tell nothing about a matter. If the data fit no customer of that name, call report_stranger, and end.
-2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what was chosen, the \
-amount) and ask for agreement. Only handing over needs no agreement.
-3. When you tell something, name the {noun}, and besides what the customer chose one amount, one date or one number only: \
-several at once say nothing. Write amounts as $12.50 and dates as 2026-03-10. Your last word on a matter counts.
-4. Do what the customer asks and the policy allows, and nothing else. What the policy does not allow is refused.
+1. Identify the customer first: ask for their full name, date of birth and postcode, and check them with verify_customer. \
+Until then, change nothing and disclose nothing. If the details match no customer of that name, call report_stranger \
+and end \
+the conversation.
+2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what the customer \
+chose, the amount) and ask for agreement. Only a handover needs no agreement.
+3. When you give an answer, name the {noun} and give only one amount, date or number besides what the customer chose; an \
+answer that gives several does not count. Write amounts as $12.50 and dates as 2026-03-10. Your last answer on a matter \
+counts.
+4. Do what the customer asks if the policy allows it, and nothing else. Refuse what the policy does not allow.
 5. Before you end, ask whether there is anything else."""
 
 

@@ -66,12 +66,15 @@ def next_action(
 def _look_up(name: str, subject: str, opened: set[str], results: Sequence[tuple[str, str]], asked: Sequence[str]) -> str:
     relation = RELATION[name]
     kind = {"person": " ".join(TRADES), "place": "town"}.get(relation.object, relation.object)
-    queries = [f"{subject} {name}"]
     said = [form.removeprefix("{t}").replace("{x}", " ").strip(" .").split() for form in relation.reversed]
     telling = [" ".join(word for word in form if word not in _COMMON) for form in said]
-    queries += [f"{subject} {form} {kind}" for form in telling]  # the object's document may say it
+    every, pronouns = " ".join(telling), " ".join(PRONOUNS.get(relation.object, ()))
+    queries = [f"{subject} {name}"]
+    if telling:  # the object's document may say it: the name twice, all its verbs, and how such documents call their topic
+        queries += [f"{subject} {subject} {every} {pronouns}", f"{subject} {kind}"]
+        queries += [f"{subject} {subject} {every} {kind}", f"{subject} {telling[0]} {pronouns}"]
+    queries += [f"{subject} {form} {kind}" for form in telling]
     queries += [f"{subject} {' '.join(form)}" for form in said]
-    queries += [f"{subject} {subject} {form} {kind}" for form in telling]  # the name twice weighs more than the rest
     if any(query in asked for query in queries):
         if subject not in opened:
             return spell("open", subject)

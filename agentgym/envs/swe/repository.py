@@ -120,8 +120,8 @@ class RepositoryEnv(JailedEnv):
         )
         return (
             f"{task.instruction.strip()}\n\n"
-            f"The repository is in {self.place}, where every command starts. Tests that you do not see decide; changes of "
-            f"tests and of configuration do not count. {rest}"
+            f"The repository is in {self.place}, where every command starts. Hidden tests decide; changes to tests and "
+            f"configuration do not count. {rest}"
         )
 
     @property

@@ -115,8 +115,8 @@ class Terminal(JailedEnv):
         self.untouched = 0  # so many commands left all as it was
         self._graded = {}
         return (
-            f"{task.instruction}\n\nThe shell is in `~/{FOLDER}`; paths are relative to it. What the task does not speak of "
-            f"must stay as it is. You have {self.limit} turns; call submit when it is done."
+            f"{task.instruction}\n\nThe shell is in `~/{FOLDER}`; paths are relative to it. Leave everything that the task "
+            f"does not mention as it is. You have {self.limit} turns; call submit when you are done."
         )
 
     @tool

@@ -55,15 +55,17 @@ class Airline(Domain):
     def policy(self) -> str:
         r = self.r
         return f"""\
-Changes. A booking can be moved to another day up to {r["cutoff"]} days before its departure, in basic up to \
-{r["basic_cutoff"]} days before. Take the cheapest flight of that day on the same route with a seat for every passenger. \
-The charge is a fee of {cents(r["fee"])} for the booking (none in business), and for every passenger what the new flight's \
-price is above the old fare; a lower price pays nothing back. Tell the customer the charge. If it is too late, refuse, and \
-tell the last day on which it was possible.
-Cancellations. The same limits hold. The refund is the fare of all passengers less {r["kept"]} %, rounded down to the \
-cent; the whole fare where the booking was made at most {r["free_days"]} days ago. Tell the customer the refund.
-Bags. Every passenger has {r["bags"][0]} free bags in basic, {r["bags"][1]} in economy, {r["bags"][2]} in business; a gold \
-customer's booking has {r["gold_bags"]} more in all. Tell the number of bags of the whole booking."""
+Changes. A booking can be moved to another day up to {r["cutoff"]} days before departure ({r["basic_cutoff"]} days \
+in basic). Take the cheapest flight on that day and route that has a seat for every passenger. \
+The charge is a fee of {cents(r["fee"])} for the booking (none in business) plus, for every passenger, the amount by \
+which the \
+new price exceeds the old fare; nothing is paid back for a lower price. Tell the customer the charge. If it is too late, \
+refuse, and tell the customer the last day on which it was possible.
+Cancellations. The same time limits apply. The refund is the fare of all passengers less {r["kept"]} %, rounded down to the \
+cent, or the whole fare if the booking was made at most {r["free_days"]} days ago. Tell the customer the refund.
+Bags. Every passenger has {r["bags"][0]} free bags in basic, {r["bags"][1]} in economy and {r["bags"][2]} in business; \
+a gold \
+customer's booking has {r["gold_bags"]} more in all. Tell the customer the number of bags for the whole booking."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         bookings: dict[str, Row] = {}

@@ -78,14 +78,17 @@ class Bank(Domain):
         r = self.r
         fees = ", ".join(f"{cents(fee)} for one that was {reason}" for reason, fee in r["fees"].items())
         return f"""\
-Limits. The highest limit of a card is {r["times"]} % of the yearly income that the card's record has, for gold customers \
-{r["gold_times"]} %, rounded down to the cent. Raising it costs {cents(r["raise_fee"])}, tell the customer. If the \
-customer wants more than the highest limit, refuse, and tell the highest limit.
+Limits. The highest possible limit of a card is {r["times"]} % of the yearly income in the card's record \
+({r["gold_times"]} % \
+for gold customers), rounded down to the cent. Raising a limit costs {cents(r["raise_fee"])}; tell the customer. If the \
+customer wants more than the highest possible limit, refuse, and tell the customer that limit.
 New cards cost {fees}; gold customers pay $0.00 for one that was damaged. Tell the customer the fee.
-Payments that the customer did not make. Up to {r["window"]} days after the payment its amount is credited; tell the \
-customer the amount. If it is too late, refuse, and tell the last day on which it was possible. If the amount is above \
-{cents(r["fraud"])}, do not credit it yourself: hand the card's matter over to the department fraud, and tell the customer \
-that it takes {r["fraud_days"]} days."""
+Payments that the customer did not make. The amount is credited up to {r["window"]} days after the payment; tell the \
+customer the amount. If it is too late, refuse, and tell the customer the last day on which it was possible. If the \
+amount is \
+above {cents(r["fraud"])}, do not credit it yourself: hand the card over to the department fraud, and tell the customer \
+that \
+it takes {r["fraud_days"]} days."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         cards: dict[str, Row] = {}

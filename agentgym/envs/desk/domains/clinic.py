@@ -60,15 +60,15 @@ class Clinic(Domain):
         r = self.r
         covered = ", ".join(f"{name} {share} %" for name, share in zip(INSURERS[1:], r["covered"][1:], strict=True))
         return f"""\
-Moving. An appointment can be moved to the first free slot (by the time) that its doctor has on the day the customer \
-wants, up to {r["limit"]} days after the present date: refuse a later day, and tell the last day that is possible. At \
-least {r["notice"]} days before the appointment moving costs $0.00, later {cents(r["fee"])}; gold customers pay $0.00. \
+Rescheduling. An appointment can be moved to the doctor's earliest free slot on the day the customer wants, up to \
+{r["limit"]} days after its present date: refuse a later day, and tell the customer the last possible day. Moving an \
+appointment costs $0.00 up to {r["notice"]} days before it and {cents(r["fee"])} after that; gold customers pay $0.00. \
 Tell the customer the fee.
-Calling off. The same fees hold. Tell the customer the fee.
-Operations are neither moved nor called off here: hand the appointment over to the department theatre, and tell the \
+Cancellations. The same fees apply. Tell the customer the fee.
+Operations cannot be moved or cancelled here: hand the appointment over to the department theatre, and tell the \
 customer that it takes {r["theatre"]} days.
-Costs. The insurer pays a part of the price: {covered}; the customer pays the rest, rounded down to the cent, and without \
-an insurer the whole price. Tell the customer what remains to be paid."""
+Costs. The insurer pays part of the price: {covered}. The customer pays the rest, rounded down to the cent, or the whole \
+price without an insurer. Tell the customer the amount left to pay."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         slots: dict[str, Row] = {}

@@ -65,14 +65,14 @@ class Hotel(Domain):
     def policy(self) -> str:
         r = self.r
         return f"""\
-Longer stays. A stay may have at most {r["longest"]} nights in all: refuse more, and tell that number of nights. Each \
+Longer stays. A stay may have at most {r["longest"]} nights in all: refuse more, and tell the customer that number. Each \
 additional night costs the reservation's rate; if the whole stay then has {r["long"]} nights or more, the additional \
 nights cost {r["discount"]} % less, the sum rounded down to the cent. Tell the customer the charge.
-Cancellations. Up to {r["notice"]} days before the check-in the whole price (nights times rate) is refunded, later the \
-price of all nights but {r["nights_kept"]} (never less than $0.00). From the day of the check-in on nothing can be \
-cancelled: refuse, and tell the day of the check-in. Tell the customer the refund.
-Late departures. Rooms are left by {CHECK_OUT}:00. Every hour more costs {cents(r["hour"])}, in a suite \
-{cents(r["suite"])}; gold customers have {r["gold_hours"]} hours for nothing. {LATEST}:00 is the latest. Tell the customer \
+Cancellations. Up to {r["notice"]} days before check-in, the whole price (nights times rate) is refunded; after that, the \
+price of all nights but {r["nights_kept"]} (never less than $0.00). From the day of check-in, nothing can be \
+cancelled: refuse, and tell the customer the day of check-in. Tell the customer the refund.
+Late departures. Check-out is at {CHECK_OUT}:00. Every further hour costs {cents(r["hour"])} ({cents(r["suite"])} in a \
+suite); gold customers have {r["gold_hours"]} hours free of charge. {LATEST}:00 is the latest. Tell the customer \
 the charge."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:

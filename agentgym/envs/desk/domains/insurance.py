@@ -63,18 +63,21 @@ class Insurance(Domain):
     def policy(self) -> str:
         r = self.r
         return f"""\
-Damages have to be reported at most {r["window"]} days after they happened: otherwise refuse, and tell the last day on \
-which the report was possible. The payout is the damage less the contract's deductible, and at most its cap. Nothing is \
-paid for a damage that is not above the deductible: refuse, and tell the deductible. Tell the customer the payout, and \
-file the claim. Payouts above {cents(r["adjust"])} are not filed here: hand the contract over to the department adjusters, \
+Claims. Damage must be reported at most {r["window"]} days after it happened: otherwise refuse, and tell the customer the \
+last day on which it could be reported. The payout is the damage less the contract's deductible, at most the contract's \
+cap. \
+Nothing is paid if the damage is not above the deductible: refuse, and tell the customer the deductible. Tell the customer \
+the payout, and file the claim. Payouts above {cents(r["adjust"])} are not filed here: hand the contract over to the \
+department adjusters, \
 and tell the customer that it takes {r["adjust_days"]} days.
-Ending. A contract can be ended today. The refund is the premium of a year for the days that are left until its end, \
-divided by 365 and rounded down to the cent, less a fee of {cents(r["fee"])} (never less than $0.00); gold customers pay \
-no fee. Tell the customer the refund. Bicycle contracts cannot be ended early: refuse, and tell the day on which the \
-contract ends.
-Drivers may be added to the contract of a car from the age of {r["youngest"]} on: refuse younger ones, and tell that age. \
-The price is {cents(r["young_price"])} for drivers under {r["young"]} and {cents(r["old_price"])} for others, for gold \
-customers {r["gold"]} % less, rounded down to the cent. Tell the customer the price."""
+Ending a contract. A contract can be ended as of today. The refund is the yearly premium times the days left until the \
+contract's end, divided by 365 and rounded down to the cent, less a fee of {cents(r["fee"])} (never less than $0.00); gold \
+customers pay no fee. Tell the customer the refund. Bicycle contracts cannot be ended early: refuse, and tell the customer \
+the day on which the contract ends.
+Drivers aged {r["youngest"]} or over can be added to a car contract: refuse younger ones, and tell the customer that age. \
+The price is {cents(r["young_price"])} for drivers under {r["young"]} and {cents(r["old_price"])} for others; gold \
+customers \
+pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         contracts: dict[str, Row] = {}

@@ -60,14 +60,14 @@ class Library(Domain):
         fines = ", ".join(f"{cents(fine)} for a {kind}" for kind, fine in r["fines"].items())
         return f"""\
 Renewals. A loan that nobody has reserved can be renewed {r["renewals"]} times. The new due date is counted from the old \
-one, or from today if the loan is late: {days}; gold customers have {r["gold_days"]} days more. Tell the customer the new \
-due date. If a loan cannot be renewed, refuse, and tell the day on which it is or was due.
-Lost things cost their price and {cents(r["processing"])} for our work, which gold customers do not pay. Tell the customer \
-the charge.
-Fines. Every day after the due date costs {fines}, all together at most {cents(r["cap"])}; a loan that is not late costs \
-$0.00. When a customer asks, tell the fine.
-Taking fines off. The fine of a loan that is at most {r["grace"]} days late can be taken off; tell the customer the fine \
-that is taken off. Otherwise refuse, and tell the fine that is to be paid. This holds also for a fine of $0.00."""
+one, or from today if the loan is late: {days}; gold customers have {r["gold_days"]} more days. Tell the customer the new \
+due date. If a loan cannot be renewed, refuse, and tell the customer the day on which it is or was due.
+Lost items cost their price plus a processing fee of {cents(r["processing"])}, which gold customers do not pay. Tell the \
+customer the charge.
+Fines. Every day after the due date costs {fines}, up to {cents(r["cap"])} in all; a loan that is not late costs \
+$0.00. When a customer asks, tell them the fine.
+Waivers. The fine of a loan that is at most {r["grace"]} days late can be taken off; tell the customer the fine \
+that you take off. Otherwise refuse, and tell the customer the fine to be paid. This also applies to a fine of $0.00."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         loans: dict[str, Row] = {}

@@ -51,13 +51,14 @@ class Retail(Domain):
         r = self.r
         return f"""\
 Returns. A delivered order can be returned up to {r["window"]} days after its delivery, electronics up to \
-{r["electronics"]} days; gold customers have {r["grace"]} days more for either. The refund is the price less a restocking \
+{r["electronics"]} days; gold customers have {r["grace"]} more days in either case. The refund is the price less a \
+restocking \
 fee of {r["restocking"]} %, rounded down to the cent; gold customers pay no restocking fee. Tell the customer the refund. \
-If it is too late, refuse, and tell the last day on which the return was possible.
-Cancellations. A pending order can be cancelled; the refund is the price, tell the customer. Any other order cannot be \
-cancelled: refuse, and tell the day on which it was shipped.
-Addresses. A pending order can go to another address for {cents(r["redirect"])}, for gold customers for $0.00; tell the \
-customer the fee. Any other order cannot: refuse, and tell the day on which it was shipped."""
+If it is too late, refuse, and tell the customer the last day on which the return was possible.
+Cancellations. A pending order can be cancelled. The refund is the price; tell the customer. No other order can be \
+cancelled: refuse, and tell the customer the day on which it was shipped.
+Addresses. A pending order can be sent to another address for {cents(r["redirect"])} ($0.00 for gold customers); tell the \
+customer the fee. No other order can: refuse, and tell the customer the day on which it was shipped."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         orders: dict[str, Row] = {}

@@ -68,15 +68,15 @@ class Telecom(Domain):
             f"{cents(price)} a day in {', '.join(zone)}" for zone, price in zip(ZONES, r["zones"], strict=True)
         )
         return f"""\
-Open bills. Nothing of the following is done for a line with an open bill: refuse, and tell the amount of the open bill.
-Plans. Take the cheapest plan with at least the data that the customer needs. Before the end of a line's contract no plan \
-with a lower monthly price than the present one is possible: refuse, and tell the day on which the contract ends. The \
-first bill is the monthly price of the new plan and {cents(r["activation"])} for the change, which gold customers do not \
+Open bills. If a line has an open bill, do none of the following for it: refuse, and tell the customer the open amount.
+Plans. Take the cheapest plan with at least the data that the customer needs. Until a line's contract ends, it cannot move \
+to a plan with a lower monthly price: refuse, and tell the customer the day on which the contract ends. The \
+first bill is the monthly price of the new plan plus a fee of {cents(r["activation"])}, which gold customers do not \
 pay. Tell the customer the first bill.
 Roaming costs {zones}; gold customers pay {r["discount"]} % less, the sum rounded down to the cent. It is sold for at most \
-{r["longest"]} days: refuse more, and tell that number of days. Tell the customer the whole charge.
-Giving up. A line can always be given up. Before the end of its contract that costs {cents(r["month"])} for every 30 days \
-that are left, a part of them counting whole; afterwards $0.00. Tell the customer the charge."""
+{r["longest"]} days: refuse more, and tell the customer that number. Tell the customer the whole charge.
+Ending a line. A line can be ended at any time. Before its contract ends, that costs {cents(r["month"])} for every 30 days \
+that are left, rounded up to whole periods; after that, $0.00. Tell the customer the charge."""
 
     def fill(self, rng: np.random.Generator, customers: Sequence[str], extra: int) -> Tables:
         plans: dict[str, Row] = {}
