@@ -50,8 +50,8 @@ class Ended:
     """`passed`, `failed` or `skipped`, by test id."""
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """What each test had the code under test decide: operations and the classes of their operands."""
-    heard: Mapping[str, str] = field(default_factory=dict[str, str])
-    """A hash of what the code under test answered in the course of each test, as far as it is data."""
+    seen: Mapping[str, str] = field(default_factory=dict[str, str])
+    """A hash of what each test has looked at, where it tells that (`fresh`), and of the errors that ended it."""
     calls: int = 0
     problem: str = ""
     seconds: float = 0.0
@@ -129,7 +129,7 @@ class _Carrier:
             return Ended(calls=self.calls, problem="the tests came to no end")
         found = json.loads(message)
         judged = {test: frozenset(operations) for test, operations in found["judged"].items()}
-        return Ended(found["ended"], judged, found["heard"], self.calls, found["problem"])
+        return Ended(found["ended"], judged, found["seen"], self.calls, found["problem"])
 
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
