@@ -50,8 +50,8 @@ class Ended:
     """`passed`, `failed` or `skipped`, by test id."""
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """What each test had the code under test decide: operations and the classes of their operands."""
-    seen: Mapping[str, str] = field(default_factory=dict[str, str])
-    """A hash of what each test has looked at, where it tells that (`fresh`), and of the errors that ended it."""
+    seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Hashes of what each test has looked at, where it tells that (`fresh`), and whether an error has ended it."""
     calls: int = 0
     problem: str = ""
     seconds: float = 0.0

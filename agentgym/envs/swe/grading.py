@@ -110,16 +110,13 @@ class _Grading:
 
     def _still_broken(self, pair: Pair) -> bool:
         """Return whether a test of the issue, wherever other values show the bug, mostly sees what it should not."""
-        telling = fresh.telling(self.instance, pair)
-        if not telling:
+        wanted = fresh.telling(self.instance, pair)
+        if not wanted:
             return False
-        seen = fresh.run(self.instance, self.tree, self.clock, pair).seen
+        ended = fresh.run(self.instance, self.tree, self.clock, pair)
         if self.clock.left <= 0:
             self._refuse_slow_machines(pair)
-        right = {
-            function: [seen.get(test) == wanted for test, wanted in tests.items()] for function, tests in telling.items()
-        }
-        return any(2 * sum(agreed) < len(agreed) for agreed in right.values())
+        return not fresh.agrees(wanted, ended.seen)
 
     def _as_expected(self, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
         expected = dict.fromkeys(apart, "passed")

@@ -35,6 +35,8 @@ LARGEST = 1 << 20
 """Bytes of a message from the code under test."""
 SEES = "_agentgym_sees"
 """A function that tests with other values have (`fresh`): it keeps what it is given."""
+ERROR = "an error"
+"""What is kept of an error that ends a test."""
 _state: dict[str, Any] = {}
 
 
@@ -197,17 +199,18 @@ class _Outcomes:
         self.peer, self.exchanged = peer, exchanged
         self.found: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
-        self.seen: dict[str, str] = {}
-        self.now = hashlib.blake2b(digest_size=12)
+        self.seen: dict[str, list[str]] = {}
+        self.now: list[str] = []
         self.problem = ""
 
     def see(self, value: Any) -> None:
         """Keep what a test looks at, whatever it is."""
-        self.now.update(remote_values.written(value, _told).encode("utf-8", "replace") + b"\n")
+        told = remote_values.written(value, _told).encode("utf-8", "replace")
+        self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
 
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         if call.excinfo is not None:
-            self.now.update(b"an error\n")
+            self.now.append(ERROR)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         given = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
@@ -220,13 +223,13 @@ class _Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         self.peer.judged.clear()
-        self.now = hashlib.blake2b(digest_size=12)
+        self.now = []
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
         from _pytest.junitxml import bin_xml_escape
 
         name = str(bin_xml_escape(nodeid))
-        self.judged[name], self.seen[name] = sorted(self.peer.judged), self.now.hexdigest()
+        self.judged[name], self.seen[name] = sorted(self.peer.judged), self.now
         try:
             self.peer.forget()
         except Gone as error:
