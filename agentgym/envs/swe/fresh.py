@@ -9,6 +9,7 @@ import random
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeGuard
 
 from agentgym.envs.swe.alterations import like, visible
@@ -123,23 +124,19 @@ def variants(instance: Instance) -> dict[str, bytes]:
 
 
 def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -> None:
-    alike: dict[type, list[Any]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
-            alike.setdefault(type(node.value), []).append(node.value)
+    choices: list[list[ast.Constant]] = []
     for part in ast.walk(tree):
         if isinstance(part, ast.FunctionDef) and part.name.startswith("test"):
-            for nodes in _of_test(part, rng, bodies=bodies):
-                _exchange(nodes, alike, rng)
+            choices += _of_test(part, rng, bodies=bodies)
     for part in tree.body if whole else ():
         if isinstance(part, ast.FunctionDef) and not part.name.startswith("test"):
-            _exchange([*visible(part.body)], alike, rng)
+            choices.append([*visible(part.body)])
         elif isinstance(part, ast.Assign):
-            _exchange([*visible([part.value])], alike, rng)
-
-
-def _exchange(nodes: list[ast.Constant], alike: Mapping[type, list[Any]], rng: random.Random) -> None:
-    if nodes:
+            choices.append([*visible([part.value])])
+    alike: dict[type, list[Any]] = {}
+    for node in chain(*choices):
+        alike.setdefault(type(node.value), []).append(node.value)
+    for nodes in filter(None, choices):
         node = rng.choice(nodes)
         node.value = like(node.value, alike, rng)
 
