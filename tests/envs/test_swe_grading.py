@@ -373,19 +373,21 @@ def test_where_the_clean_code_is_too_slow_as_well_a_repair_gets_more_time(tasks,
     assert allowed[-1] == grading.MORE * grading.SECONDS and min(allowed) == grading.SECONDS
 
 
-def test_a_repair_that_ran_out_of_time_is_graded_once_more(tasks, monkeypatch):
-    """The machine may have been busy then, and idle when the clean code was tried."""
-    task, judge, begun = tasks["purse-discount"], grading._Grading._judged, []
+@pytest.mark.parametrize(("worked", "again"), [(1.0, True), (grading.SECONDS, False)])
+def test_out_of_time_after_little_work_a_repair_is_graded_once_more(tasks, monkeypatch, worked, again):
+    """The machine may have been busy then, and idle when the clean code was tried; who worked all the time is to blame."""
+    task, judge, allowed = tasks["purse-discount"], grading._Grading._judged, []
 
     def late_at_first(self, pair, apart):
-        begun.append(self.clock.left)
-        if len(begun) == 1:
-            self.clock.left = 0.0
+        allowed.append(self.clock.left)
+        if len(allowed) == 1:
+            self.clock.left, self.clock.worked = 0.0, worked
             return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
         return judge(self, pair, apart)
 
     monkeypatch.setattr(grading._Grading, "_judged", late_at_first)
-    assert judged(task, {"purse.py": swe_files.CODE + "# repaired\n"}).resolved and len(begun) == 2
+    assert judged(task, {"purse.py": swe_files.CODE + "# repaired\n"}).resolved is again
+    assert allowed == [grading.SECONDS, grading.MORE * grading.SECONDS][: 1 + again]
 
 
 def test_a_busy_machine_fails_no_right_repair(tasks):

@@ -34,6 +34,8 @@ class Clock:
 
     left: float
     spent: float = 0.0
+    worked: float = 0.0
+    """Seconds of CPU that the code under test has taken, where that can be known."""
     runs: int = 0
 
     def spend(self, seconds: float) -> None:
@@ -86,6 +88,7 @@ def run_apart(
     }
     clock.runs += 1
     one, two, linked = _kernels(ours, theirs)
+    before = _worked(theirs)
     try:
         two.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
         asked |= {"linked": linked, "seconds": max(clock.left, 0)}
@@ -95,6 +98,7 @@ def run_apart(
         clock.spend(time.monotonic() - started)
         return _Carrier(one, two, clock).run(_said(result))
     finally:
+        clock.worked += max(_worked(theirs) - before, 0.0)
         one.close()
         two.close()
 
@@ -106,6 +110,10 @@ def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
         with mine, yours:  # the kernels get copies
             return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
     return ours.kernel(), theirs.kernel(), False
+
+
+def _worked(end: Sandbox) -> float:
+    return end.group.worked() if isinstance(end, Zygoted) else 0.0
 
 
 def _is_code(path: str) -> bool:
