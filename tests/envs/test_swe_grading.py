@@ -500,16 +500,16 @@ def test_answers_to_the_examples_of_the_issue_alone_are_no_repair(tasks):
 
 def test_tests_with_other_values_look_at_results_and_expect_nothing(tasks):
     """Written from `swe_files.TESTS` by hand: the assertion tells its left side, the right one holds the expected value."""
-    made = fresh.variants(tasks["purse-discount"])
-    assert sorted(made) == sorted(f"tests/test_with_{n}_test_purse.py" for n in range(fresh.VARIANTS + 1))
+    made = fresh.variants(tasks["purse-discount"], range(9))
+    assert sorted(made) == [f"tests/test_with_{number}_test_purse.py" for number in range(9)]
     sources = {name: text.decode() for name, text in made.items()}
     assert sources["tests/test_with_0_test_purse.py"].endswith(
         "def test_total_with_a_discount():\n    _agentgym_sees(total([100, 100], 10))\n\nclass TestPurse:\n    pass"
     )
     assert all("180" not in text and "def test_share" not in text for text in sources.values())
     calls = {text.partition("_agentgym_sees(")[2].partition("\n")[0] for text in sources.values()}
-    assert len(calls) > fresh.VARIANTS // 2  # the draws differ
-    refused = fresh.variants(tasks["purse-nobody"])["tests/test_with_0_test_purse.py"].decode()
+    assert len(calls) > 4  # the draws differ
+    refused = fresh.variants(tasks["purse-nobody"], [0])["tests/test_with_0_test_purse.py"].decode()
     assert "with pytest.raises(ValueError) as _raised:\n        share(1, parts)\n    _agentgym_sees('raised')" in refused
 
 

@@ -8,7 +8,7 @@ import ast
 import random
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -23,8 +23,10 @@ from agentgym.tasks.swe.suite import function_of, importable
 
 VARIANTS = 16
 """Of each file of tests, beside one with its own values."""
+BATCHES = 4
+"""How often as many more are drawn, where the bug shows in none of a function."""
 WHOLE = 5
-"""Of these, how many have other values in constants and helpers as well: the last ones."""
+"""Of these, how many have other values in constants and helpers as well: the first ones."""
 REMEMBERED = 1024
 SECONDS = 30.0
 """That the clean and the broken code may take for all variants."""
@@ -63,20 +65,32 @@ def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
 
 
 def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
-    clock = Clock(SECONDS)
-    clean = run(instance, instance.graded(instance.base()), clock, pair)
-    broken = run(instance, instance.graded(instance.mutated()), Clock(5 * clock.spent + 1), pair)  # it may be endless
+    functions = {function_of(test) for test in instance.fail_to_pass}
+    clock, found = Clock(SECONDS), Telling()
+    for first in range(1, BATCHES * VARIANTS, VARIANTS):
+        numbers = (0, *range(first, first + VARIANTS))
+        spent = clock.spent
+        clean = run(instance, instance.graded(instance.base()), clock, pair, numbers)
+        endless = Clock(5 * (clock.spent - spent) + 1)  # as the broken code may be
+        broken = run(instance, instance.graded(instance.mutated()), endless, pair, numbers)
+        found = _telling(clean.seen, broken.seen) | found
+        if functions <= set(found):
+            break
+    return found
+
+
+def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> Telling:
     by_function: dict[Function, dict[int, list[str]]] = {}
-    for test in clean.seen:
+    for test in clean:
         number, function = _original(test)
         by_function.setdefault(function, {}).setdefault(number, []).append(test)
     found: Telling = {}
     for function, variants in by_function.items():
         new: dict[str, dict[int, str]] = {}
         any_: dict[str, dict[int, str]] = {}
-        for number in range(1, VARIANTS + 1):
-            for test, original in zip(variants.get(number, []), variants.get(0, []), strict=False):
-                shown, before, wrong = clean.seen[test], clean.seen[original], broken.seen.get(test, [])
+        for number in sorted(set(variants) - {0}):
+            for test, original in zip(variants[number], variants.get(0, []), strict=False):
+                shown, before, wrong = clean[test], clean[original], broken.get(test, [])
                 ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
                 differing = {at: one for at, one in enumerate(shown[: ended + 1]) if one not in (ERROR, *wrong[at : at + 1])}
                 fresh = {at: one for at, one in differing.items() if before[at : at + 1] != [one]}
@@ -87,9 +101,18 @@ def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     return found
 
 
-def run(instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox]) -> Ended:
-    """Return what the tests of an issue see when they have other values."""
-    made = variants(instance)
+def again(
+    instance: Instance, tree: Mapping[str, bytes], wanted: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
+) -> Ended:
+    """Return what the tests see of a repaired repository where the bug has shown."""
+    return run(instance, tree, clock, pair, {_original(test)[0] for tests in wanted.values() for test in tests})
+
+
+def run(
+    instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
+) -> Ended:
+    """Return what some variants of the tests of an issue see."""
+    made = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest
     return run_apart(*pair, {**tree, **made}, sorted(made), names, clock, conftest=conftest)
 
@@ -102,8 +125,8 @@ def _original(test: str) -> tuple[int, Function]:
     return int(number), (f"{folder}{slash}{name}", *names)
 
 
-def variants(instance: Instance) -> dict[str, bytes]:
-    """Return files of tests with other values: path -> content."""
+def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
+    """Return files of tests with other values, number 0 with its own: path -> content."""
     wanted: dict[str, set[Function]] = {}
     for test in instance.fail_to_pass:
         path, *names = function_of(test)
@@ -112,12 +135,12 @@ def variants(instance: Instance) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for path, names in wanted.items():
         folder, slash, name = path.rpartition("/")
-        for number in range(VARIANTS + 1):
+        for number in numbers:
             rng = random.Random(derive(instance.repository.digest, path, number))
             tree = parse(clean[path])
             _keep(tree, (), names)
             if number:
-                _alter(tree, rng, bodies=number % 2 == 0, whole=number > VARIANTS - WHOLE)
+                _alter(tree, rng, bodies=number % 2 == 0, whole=number % VARIANTS < WHOLE)
             text = ast.unparse(ast.fix_missing_locations(_Seeing().visit(tree)))
             found[f"{folder}{slash}test_with_{number}_{name}"] = text.encode()
     return found

@@ -118,7 +118,7 @@ class _Grading:
         wanted = fresh.telling(self.instance, pair)
         if not wanted:
             return False
-        ended = fresh.run(self.instance, self.tree, self.clock, pair)
+        ended = fresh.again(self.instance, self.tree, wanted, self.clock, pair)
         if self.clock.left <= 0:
             self._refuse_slow_machines(pair)
         return not fresh.agrees(wanted, ended.seen)
