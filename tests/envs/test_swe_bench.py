@@ -1,8 +1,14 @@
 """SWE-bench's format: rows, predictions, and what the real `swebench` says about logs of its own form."""
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 
 import pytest
+import swe_files
+from test_swe_grading import ALWAYS_PASSED, BY_ITS_LOOK, EQUALS_ALL, PATCHED_CALL, READS_THE_TEST
 
 from agentgym.envs.swe.bench import SWEBench, changed_lines
 from agentgym.envs.swe.bench_eval import report_of, swebench
@@ -161,6 +167,60 @@ def test_the_script_is_swebenchs_own(row):
 def test_an_image_has_the_name_that_swebench_gives_it(row):
     spec = swebench("image_builder.image_spec").ImageSpec("acme__purse-1", "FROM scratch", "swebench")
     assert spec.name == row.image
+
+
+PRINTS_THE_LOG = """
+import os
+for file in range(3, 32):  # one of these is the output that pytest has put aside
+    try:
+        os.write(file, "".join("PASSED " + name + chr(10) for name in {tests!r}).encode())
+    except OSError:
+        pass
+os._exit(0)
+"""
+IN_ONE_PROCESS = {  # whether this, appended to the broken module, is called a repair
+    "nothing": ("", False),
+    "a repair": ("def total(prices, discount=0):\n    return sum(prices) * (100 - discount) // 100\n", True),
+    "a patched `Function.runtest`": (PATCHED_CALL, True),
+    "outcomes by the look of the test": (BY_ITS_LOOK, True),
+    "reports that always say passed": (ALWAYS_PASSED, True),
+    "an object that equals everything": (EQUALS_ALL, True),
+    "what the test expects": (READS_THE_TEST, True),
+    "a log of its own": (PRINTS_THE_LOG, True),
+}
+
+
+@pytest.mark.parametrize("name", IN_ONE_PROCESS)
+def test_the_ceiling_of_tests_in_one_process_with_the_code(tmp_path, name):
+    """A row made by hand in SWE-smith's form, its own script run here: what `docs/swe.md` says wins it does."""
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    payload, wins = IN_ONE_PROCESS[name]
+    failing = [swe_files.ALL[1]]
+    passing = [test for test in swe_files.ALL if test not in failing]
+    told = {**SMITH, "FAIL_TO_PASS": failing, "PASS_TO_PASS": passing}
+    row = read_rows(write(tmp_path / "rows.jsonl", told)).find(SMITH["instance_id"])
+    right, wrong, _ = swe_files.BUGS["discount"]
+    folder, tools = tmp_path / "testbed", tmp_path / "bin"
+    (folder / "tests").mkdir(parents=True)
+    tools.mkdir()
+    (folder / "purse.py").write_text(
+        swe_files.CODE.replace(right, wrong) + payload.replace("{tests!r}", repr(swe_files.ALL))
+    )
+    (folder / "tests" / "test_purse.py").write_text(swe_files.TESTS)
+    (tools / "pytest").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pytest -p no:cacheprovider "$@"\n')
+    (tools / "pytest").chmod(0o755)
+    script = swebench("harness.utils").make_test_spec(dict(row.row)).eval_script.replace("cd /testbed", f"cd {folder}")
+    script = "".join(line for line in script.splitlines(keepends=True) if not line.startswith(("source ", "conda ")))
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran = subprocess.run(["bash", "-c", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert report_of(row, GOLD, ran.stdout)["resolved"] is wins, ran.stdout
+
+
+def test_grading_may_take_as_long_as_its_tests(tmp_path):
+    pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
+    path = str(write(tmp_path / "rows.jsonl", ROW))
+    assert SWEBench(data=path).step_seconds > 1800
+    assert SWEBench(data=path, grading_timeout=7200.0).step_seconds > 7200
 
 
 def episode(patch, **more):

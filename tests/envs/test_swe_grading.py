@@ -1,15 +1,20 @@
 """Grading of repaired repositories: honest repairs pass, and nothing that only says so does."""
 
 import random
+import subprocess
+import sys
 import textwrap
 
 import pytest
 import swe_files
+import swe_memorized
+import swe_quoted
 
-from agentgym.envs.swe import grading, reference, shared_process
+from agentgym.envs.swe import fresh, grading, reference, shared_process
 from agentgym.envs.swe.apart import Clock
 from agentgym.envs.swe.canaries import alter, other
 from agentgym.envs.swe.grading import grade
+from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import SandboxFault
 from agentgym.sandbox.stock import take
 from agentgym.tasks.swe import Edit, Instance, Repository, read
@@ -368,6 +373,33 @@ def test_where_the_clean_code_is_too_slow_as_well_a_repair_gets_more_time(tasks,
     assert allowed[-1] == grading.MORE * grading.SECONDS and min(allowed) == grading.SECONDS
 
 
+@pytest.mark.parametrize(("worked", "again"), [(1.0, True), (grading.SECONDS, False)])
+def test_out_of_time_after_little_work_a_repair_is_graded_once_more(tasks, monkeypatch, worked, again):
+    """The machine may have been busy then, and idle when the clean code was tried; who worked all the time is to blame."""
+    task, judge, allowed = tasks["purse-discount"], grading._Grading._judged, []
+
+    def late_at_first(self, pair, apart):
+        allowed.append(self.clock.left)
+        if len(allowed) == 1:
+            self.clock.left, self.clock.worked = 0.0, worked
+            return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
+        return judge(self, pair, apart)
+
+    monkeypatch.setattr(grading._Grading, "_judged", late_at_first)
+    assert judged(task, {"purse.py": swe_files.CODE + "# repaired\n"}).resolved is again
+    assert allowed == [grading.SECONDS, grading.MORE * grading.SECONDS][: 1 + again]
+
+
+def test_a_busy_machine_fails_no_right_repair(tasks):
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        assert judged(tasks["purse-discount"], {"purse.py": swe_files.CODE + "# repaired\n"}).resolved
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
 def test_nothing_changed_is_not_run(tasks):
     def never(_):
         raise AssertionError("a jail was asked for")
@@ -464,6 +496,65 @@ def test_answers_to_the_examples_of_the_issue_alone_are_no_repair(tasks):
     task = tasks["purse-discount"]
     verdict = judged(task, {"purse.py": forging(task, QUOTED)})
     assert not verdict.resolved and "still there" in verdict.said, verdict
+
+
+def test_tests_with_other_values_look_at_results_and_expect_nothing(tasks):
+    """Written from `swe_files.TESTS` by hand: the assertion tells its left side, the right one holds the expected value."""
+    made = fresh.variants(tasks["purse-discount"], range(9))
+    assert sorted(made) == [f"tests/test_with_{number}_test_purse.py" for number in range(9)]
+    sources = {name: text.decode() for name, text in made.items()}
+    assert sources["tests/test_with_0_test_purse.py"].endswith(
+        "def test_total_with_a_discount():\n    _agentgym_sees(total([100, 100], 10))\n\nclass TestPurse:\n    pass"
+    )
+    assert all("180" not in text and "def test_share" not in text for text in sources.values())
+    calls = {text.partition("_agentgym_sees(")[2].partition("\n")[0] for text in sources.values()}
+    assert len(calls) > 4  # the draws differ
+    refused = fresh.variants(tasks["purse-nobody"], [0])["tests/test_with_0_test_purse.py"].decode()
+    assert "with pytest.raises(ValueError) as _raised:\n        share(1, parts)\n    _agentgym_sees('raised')" in refused
+
+
+def test_three_of_four_tests_of_each_function_have_to_agree():
+    wanted = {("f",): {str(n): {0: "a", 2: "c"} for n in range(4)}, ("g",): {"g": {1: "b"}}}
+    right = {**{str(n): ["a", "x", "c"] for n in range(4)}, "g": ["?", "b"]}
+    assert fresh.agrees(wanted, right) and fresh.agrees({}, {})
+    assert fresh.agrees(wanted, {**right, "0": ["a", "x", "d"]})
+    assert not fresh.agrees(wanted, {**right, "0": ["a"], "1": []})
+    assert not fresh.agrees(wanted, {**right, "g": ["b"]})
+    assert not fresh.agrees(wanted, {test: seen for test, seen in right.items() if test != "g"})
+
+
+WON_BY_THE_EXAMPLES = ("abacus-22a5e8e1c7", "inkwell-51c0337b42", "spans-6fde664a83")
+"""Tasks whose hidden tests ask nothing but what their issues quote."""
+
+
+@pytest.mark.parametrize("id", WON_BY_THE_EXAMPLES)
+def test_answers_to_what_an_issue_quotes_win_nothing(id):
+    task = next(task for task in read() if task.id == id)
+    tree, answered, told = swe_quoted.repair(task)
+    assert answered == told > 0
+    asked = [*task.fail_to_pass, *task.pass_to_pass]
+    assert set(elsewhere(lambda jail: run_tests(jail, task.graded(tree), asked)).values()) == {"passed"}
+    grading._known.clear()
+    verdict = grade(task, tree, elsewhere)
+    assert not verdict.resolved and "still there" in verdict.said, verdict
+
+
+def test_what_is_right_for_the_hidden_tests_own_calls_alone_is_no_repair(tasks):
+    task = tasks["purse-discount"]
+    grading._known.clear()
+    verdict = grade(task, swe_memorized.repair(task), elsewhere)
+    assert not verdict.resolved and "still there" in verdict.said, verdict
+
+
+@pytest.mark.slow
+def test_answers_to_what_the_issues_quote_win_no_embedded_task():
+    won = []
+    for task in read():
+        tree, answered, _ = swe_quoted.repair(task)
+        grading._known.clear()
+        if answered and tree and grade(task, tree, elsewhere).resolved:
+            won.append(task.id)
+    assert won == []
 
 
 def by_package(package):

@@ -1,5 +1,6 @@
 """Control groups of version 2, on a made-up tree, where what the kernel would do is said here."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from agentgym.cli import doctor
 from agentgym.sandbox import cgroup
 from agentgym.sandbox.bubblewrap import missing
 from agentgym.sandbox.cgroup import ControlGroup, find_places
+from agentgym.sandbox.stock import take
 
 MADE_BY_KERNEL = {"memory": ("memory.max", "memory.swap.max", "memory.events"), "pids": ("pids.max",), "cpu": ("cpu.max",)}
 
@@ -144,3 +146,14 @@ def test_the_doctor_says_what_bounds_a_jail(monkeypatch: pytest.MonkeyPatch) -> 
     assert f"processes by {by['pids']}" in (doctor._jail() or "")
     monkeypatch.setattr(cgroup, "places", dict)
     assert "a supervisor that looks every 20 to 100 ms, processes by a resource limit" in (doctor._jail() or "")
+
+
+@pytest.mark.skipif(bool(missing()), reason=f"no sandbox here: {missing()}")
+def test_work_of_a_kernel_is_counted_and_waiting_is_not():
+    with contextlib.closing(take()) as sandbox, contextlib.closing(sandbox.kernel()) as kernel:
+        if not sandbox.group.bounds_memory:
+            pytest.skip("no control groups can be made here")
+        kernel.run("import time\nbegun = time.process_time()\nwhile time.process_time() < begun + 0.5: pass", 60.0)
+        spun = sandbox.group.worked()
+        kernel.run("time.sleep(0.5)", 60.0)
+        assert spun >= 0.45 and sandbox.group.worked() - spun < 0.25

@@ -6,7 +6,7 @@ A literal that the code under test gets is exchanged for one much like it, or a 
 import ast
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentgym.envs.swe.canaries import Change, line_starts, span, test_functions
@@ -28,7 +28,7 @@ def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:
 def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> dict[str, Change]:
     """Return for each test (`test_x`, `TestY.test_x`) that has one a literal to exchange for another."""
     starts, tests = line_starts(source), test_functions(parse(source))
-    held = {name: list(_visible(tests[name])) for name in sorted(set(names) & set(tests))}
+    held = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
     alike: dict[type, list[Any]] = {}
     for nodes in held.values():
         for node in nodes:
@@ -37,7 +37,7 @@ def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> d
     for name, nodes in held.items():
         if nodes:
             node = rng.choice(nodes)
-            found[name] = Change(*span(node, starts), repr(_like(node.value, alike, rng)).encode())
+            found[name] = Change(*span(node, starts), repr(like(node.value, alike, rng)).encode())
     return found
 
 
@@ -48,10 +48,10 @@ def exchanged(source: bytes, changes: Iterable[Change]) -> bytes:
     return source
 
 
-def _visible(test: ast.FunctionDef) -> Iterator[ast.Constant]:
+def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
     """Yield the literals of a test that may reach what it tests: not those that results are compared with."""
-    left: list[ast.AST] = list(test.body)
-    if isinstance(test.body[0], ast.Expr) and isinstance(test.body[0].value, ast.Constant):
+    left = list(body)
+    if isinstance(left[0], ast.Expr) and isinstance(left[0].value, ast.Constant):
         left = left[1:]
     while left:
         node = left.pop()
@@ -70,7 +70,7 @@ def _visible(test: ast.FunctionDef) -> Iterator[ast.Constant]:
             left += ast.iter_child_nodes(node)
 
 
-def _like(value: Any, alike: Mapping[type, list[Any]], rng: random.Random) -> Any:
+def like(value: Any, alike: Mapping[type, list[Any]], rng: random.Random) -> Any:
     """Return another value much like one: a neighbour, or one that stands elsewhere in these tests."""
     if isinstance(value, bool):
         return not value

@@ -34,6 +34,8 @@ class Clock:
 
     left: float
     spent: float = 0.0
+    worked: float = 0.0
+    """Seconds of CPU that the code under test has taken, where that can be known."""
     runs: int = 0
 
     def spend(self, seconds: float) -> None:
@@ -50,8 +52,8 @@ class Ended:
     """`passed`, `failed` or `skipped`, by test id."""
     judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """What each test had the code under test decide: operations and the classes of their operands."""
-    heard: Mapping[str, str] = field(default_factory=dict[str, str])
-    """A hash of what the code under test answered in the course of each test, as far as it is data."""
+    seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Hashes of what each test has looked at, where it tells that (`fresh`), and whether an error has ended it."""
     calls: int = 0
     problem: str = ""
     seconds: float = 0.0
@@ -86,6 +88,7 @@ def run_apart(
     }
     clock.runs += 1
     one, two, linked = _kernels(ours, theirs)
+    before = _worked(theirs)
     try:
         two.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
         asked |= {"linked": linked, "seconds": max(clock.left, 0)}
@@ -95,6 +98,7 @@ def run_apart(
         clock.spend(time.monotonic() - started)
         return _Carrier(one, two, clock).run(_said(result))
     finally:
+        clock.worked += max(_worked(theirs) - before, 0.0)
         one.close()
         two.close()
 
@@ -106,6 +110,10 @@ def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
         with mine, yours:  # the kernels get copies
             return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
     return ours.kernel(), theirs.kernel(), False
+
+
+def _worked(end: Sandbox) -> float:
+    return end.group.worked() if isinstance(end, Zygoted) else 0.0
 
 
 def _is_code(path: str) -> bool:
@@ -129,7 +137,7 @@ class _Carrier:
             return Ended(calls=self.calls, problem="the tests came to no end")
         found = json.loads(message)
         judged = {test: frozenset(operations) for test, operations in found["judged"].items()}
-        return Ended(found["ended"], judged, found["heard"], self.calls, found["problem"])
+        return Ended(found["ended"], judged, found["seen"], self.calls, found["problem"])
 
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")

@@ -15,6 +15,8 @@ from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
 
+BESIDE_TESTS = 600.0
+"""Seconds that `submit` may take beside the tests: a container is made, and patches are applied."""
 BASE = "refs/agentgym/base"
 """What the repository was when the episode began."""
 _PREPARE = f"""
@@ -49,6 +51,10 @@ class SWEBench(RepositoryEnv):
     timeout = 60.0
     root = "."
     limits = Limits(timeout=60.0, memory=8192 * MEGABYTE, processes=1024, open_files=4096, output=64 * MEGABYTE)
+
+    def setup(self) -> None:
+        super().setup()
+        self.step_seconds = self.grading_timeout + BESIDE_TESTS  # else a rollout would take slow tests for a fault
 
     def requires(self) -> None:
         """Raise MissingExtra where there are no containers, or nothing to grade by."""

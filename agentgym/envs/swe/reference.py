@@ -29,8 +29,6 @@ class Alteration:
     """Another value in a test function, and how the tests made from it end then with the clean code."""
 
     outcomes: Mapping[str, str]
-    heard: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the clean code answers in each of these tests (`Ended.heard`)."""
     change: Change | None = None
     exchanged: Exchanged = field(default_factory=Exchanged)
 
@@ -107,9 +105,8 @@ def _found(instance: Instance, pair: Pair) -> Reference:
         ended = run(instance, clean, drawn, Clock(seconds), pair)
         for function, alteration in drawn.items():
             outcomes = {test: ended.outcomes.get(test, "missing") for test in functions[function]}
-            heard = {test: ended.heard.get(test, "") for test in functions[function]}
             if "failed" in outcomes.values() and "missing" not in outcomes.values():
-                kept.setdefault(function, []).append(replace(alteration, outcomes=outcomes, heard=heard))
+                kept.setdefault(function, []).append(replace(alteration, outcomes=outcomes))
     return Reference(as_they_are, kept)
 
 

@@ -10,7 +10,6 @@ bases and special methods represents it (`remote_classes`).
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
-import hashlib
 import json
 import types
 from collections.abc import Callable
@@ -44,8 +43,6 @@ class Peer:
         """Functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
         self.described: list[dict[str, Any]] = []
         self.shared = values.Shared(odd=obedient)
-        self.heard = hashlib.blake2b(digest_size=12)
-        """Of what the other end has answered, as far as it is data."""
         self.judged: set[str] = set()
         """Operations at the other end that may have decided a test, with the classes of their operands."""
 
@@ -58,7 +55,6 @@ class Peer:
         what, answer = self._parsed(self.exchange(self._message(kind, words)))
         while what not in ("return", "raise"):
             what, answer = self._parsed(self.exchange(self._done(what, answer)))
-        self.heard.update(values.written(answer[0]).encode("utf-8", "replace"))
         if what == "return":
             return answer[0]
         error = answer[0]

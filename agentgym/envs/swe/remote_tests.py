@@ -5,6 +5,7 @@ one to the other (`deliver`). The code under test gets calls and returns what th
 go there.
 """
 
+import builtins
 import hashlib
 import importlib.abc
 import importlib.util
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import queue
+import re
 import socket
 import struct
 import sys
@@ -20,6 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from agentgym.envs.swe import remote_values
 from agentgym.envs.swe.remote import Gone, Peer
 from agentgym.envs.swe.remote_classes import Module
 from agentgym.rewards import code_inside
@@ -30,6 +33,10 @@ STACK = 64 << 20
 MOST_CALLS = 50_000
 LARGEST = 1 << 20
 """Bytes of a message from the code under test."""
+SEES = "_agentgym_sees"
+"""A function that tests with other values have (`fresh`): it keeps what it is given."""
+ERROR = "an error"
+"""What is kept of an error that ends a test."""
 _state: dict[str, Any] = {}
 
 
@@ -148,11 +155,12 @@ def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
     words = ["-c", os.devnull, "--rootdir", root, *told["options"]]
     words += ["-o", "pythonpath=" + " ".join("'" + os.path.join(root, part) + "'" for part in told["roots"])]
     outcomes = _Outcomes(peer, told["exchanged"])
+    setattr(builtins, SEES, outcomes.see)
     try:
         pytest.main([*words, *told["paths"]], [outcomes])
     except BaseException as error:
         outcomes.problem = f"{type(error).__name__}: {error}"
-    said = {"ended": outcomes.found, "judged": outcomes.judged, "heard": outcomes.heard, "problem": outcomes.problem}
+    said = {"ended": outcomes.found, "judged": outcomes.judged, "seen": outcomes.seen, "problem": outcomes.problem}
     ended.put(json.dumps(said))
 
 
@@ -191,8 +199,18 @@ class _Outcomes:
         self.peer, self.exchanged = peer, exchanged
         self.found: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
-        self.heard: dict[str, str] = {}
+        self.seen: dict[str, list[str]] = {}
+        self.now: list[str] = []
         self.problem = ""
+
+    def see(self, value: Any) -> None:
+        """Keep what a test looks at, whatever it is."""
+        told = remote_values.written(value, _told).encode("utf-8", "replace")
+        self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
+
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
+        if call.excinfo is not None:
+            self.now.append(ERROR)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         given = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
@@ -205,13 +223,13 @@ class _Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         self.peer.judged.clear()
-        self.peer.heard = hashlib.blake2b(digest_size=12)
+        self.now = []
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
         from _pytest.junitxml import bin_xml_escape
 
         name = str(bin_xml_escape(nodeid))
-        self.judged[name], self.heard[name] = sorted(self.peer.judged), self.peer.heard.hexdigest()
+        self.judged[name], self.seen[name] = sorted(self.peer.judged), self.now
         try:
             self.peer.forget()
         except Gone as error:
@@ -225,3 +243,11 @@ class _Outcomes:
             self.found[name] = "failed" if report.failed else "skipped"
         elif report.when == "call":
             self.found.setdefault(name, "passed")
+
+
+def _told(value: Any) -> str:
+    """Return what an object says it is, without where it lies."""
+    try:
+        return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")
+    except Exception:
+        return type(value).__name__

@@ -114,15 +114,21 @@ def plain(value: Any, base: type) -> Any:
     )()
 
 
-def written(value: Any, depth: int = 0) -> str:
-    """Return what is data in a value, as text; the names of classes stand for the rest, and for what is nested deep."""
+def written(value: Any, other: Callable[[Any], str], depth: int = 0) -> str:
+    """Return a value as text in which what compares equal is the same; `other` tells what is no data or nested deep."""
     kind = type(value)
+    if kind is float:
+        return f"{value:.9g}"  # another order of the same sums is no other answer
     if value is None or kind in (bool, int, str) or kind in _TO:
         return repr(value)
     if depth > DEEPEST or (kind not in SHARED and kind not in (tuple, frozenset)):
-        return kind.__name__
-    inner = [written(one, depth + 1) for one in _flat(value)]
-    return f"{kind.__name__}[{','.join(sorted(inner) if isinstance(value, set | frozenset) else inner)}]"
+        return other(value)
+    if isinstance(value, dict):
+        inner = [f"{written(key, other, depth + 1)}:{written(one, other, depth + 1)}" for key, one in value.items()]
+    else:
+        inner = [written(one, other, depth + 1) for one in value]
+    ordered = isinstance(value, list | tuple | collections.deque | bytearray | collections.OrderedDict)
+    return f"{kind.__name__}[{','.join(inner if ordered else sorted(inner))}]"
 
 
 def standard(kind: type) -> Any:

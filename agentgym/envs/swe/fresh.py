@@ -1,0 +1,247 @@
+"""Tests of the issue with values that nobody has quoted: what they see of the clean code is what is right.
+
+A file of tests is written anew several times, each time with other values, and with its assertions replaced: what these
+look at is told (`remote_tests`), and decides nothing. So a test needs no expected value but what the clean code gives.
+"""
+
+import ast
+import random
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeGuard
+
+from agentgym.envs.swe.alterations import like, visible
+from agentgym.envs.swe.apart import Clock, Ended, run_apart
+from agentgym.envs.swe.remote_tests import ERROR, SEES
+from agentgym.sandbox.protocol import Sandbox
+from agentgym.seeding import derive
+from agentgym.syntax import parse
+from agentgym.tasks.swe import Instance
+from agentgym.tasks.swe.suite import function_of, importable
+
+VARIANTS = 16
+"""Of each file of tests, beside one with its own values."""
+BATCHES = 4
+"""How often as many more are drawn, where the bug shows in none of a function."""
+WHOLE = 5
+"""Of these, how many have other values in constants and helpers as well: the first ones."""
+REMEMBERED = 1024
+SECONDS = 30.0
+"""That the clean and the broken code may take for all variants."""
+
+Function = tuple[str, ...]
+Telling = dict[Function, dict[str, dict[int, str]]]
+"""By test function and test: what the clean code shows it, by the place among all that it looks at."""
+_known: OrderedDict[str, Telling] = OrderedDict()
+
+
+def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
+    """Return what tests of the issue see with other values, where the broken code shows them something else.
+
+    Functions without such a place are not in it. Where the clean code refuses a value, a repair may do something else. What
+    it shows the test with its own values as well says nothing, unless nothing else does. Found out once for each task.
+    """
+    key = f"{instance.repository.digest} {instance.id} {instance.bug}"
+    found = _known.pop(key, None)  # other threads may forget it meanwhile
+    if found is None:
+        found = _found(instance, pair)
+    _known[key] = found
+    while len(_known) > REMEMBERED:
+        _known.popitem(last=False)
+    return found
+
+
+def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
+    """Return whether three of four tests of each function, at least, see what the clean code shows them."""
+    for tests in wanted.values():
+        right = sum(
+            all(seen.get(test, [])[at : at + 1] == [one] for at, one in told.items()) for test, told in tests.items()
+        )
+        if 4 * right < 3 * len(tests):
+            return False
+    return True
+
+
+def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
+    functions = {function_of(test) for test in instance.fail_to_pass}
+    clock, found = Clock(SECONDS), Telling()
+    for first in range(1, BATCHES * VARIANTS, VARIANTS):
+        numbers = (0, *range(first, first + VARIANTS))
+        spent = clock.spent
+        clean = run(instance, instance.graded(instance.base()), clock, pair, numbers)
+        endless = Clock(5 * (clock.spent - spent) + 1)  # as the broken code may be
+        broken = run(instance, instance.graded(instance.mutated()), endless, pair, numbers)
+        found = _telling(clean.seen, broken.seen) | found
+        if functions <= set(found):
+            break
+    return found
+
+
+def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> Telling:
+    by_function: dict[Function, dict[int, list[str]]] = {}
+    for test in clean:
+        number, function = _original(test)
+        by_function.setdefault(function, {}).setdefault(number, []).append(test)
+    found: Telling = {}
+    for function, variants in by_function.items():
+        new: dict[str, dict[int, str]] = {}
+        any_: dict[str, dict[int, str]] = {}
+        for number in sorted(set(variants) - {0}):
+            for test, original in zip(variants[number], variants.get(0, []), strict=False):
+                shown, before, wrong = clean[test], clean[original], broken.get(test, [])
+                ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
+                differing = {at: one for at, one in enumerate(shown[: ended + 1]) if one not in (ERROR, *wrong[at : at + 1])}
+                fresh = {at: one for at, one in differing.items() if before[at : at + 1] != [one]}
+                any_ |= {test: differing} if differing else {}
+                new |= {test: fresh} if fresh else {}
+        if new or any_:
+            found[function] = new or any_
+    return found
+
+
+def again(
+    instance: Instance, tree: Mapping[str, bytes], wanted: Telling, clock: Clock, pair: tuple[Sandbox, Sandbox]
+) -> Ended:
+    """Return what the tests see of a repaired repository where the bug has shown."""
+    return run(instance, tree, clock, pair, {_original(test)[0] for tests in wanted.values() for test in tests})
+
+
+def run(
+    instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
+) -> Ended:
+    """Return what some variants of the tests of an issue see."""
+    made = variants(instance, numbers)
+    names, conftest = importable(instance.base()), instance.repository.conftest
+    return run_apart(*pair, {**tree, **made}, sorted(made), names, clock, conftest=conftest)
+
+
+def _original(test: str) -> tuple[int, Function]:
+    """Return which variant a test is of, and the function it comes from."""
+    path, *names = function_of(test)
+    folder, slash, name = path.rpartition("/")
+    number, _, name = name.removeprefix("test_with_").partition("_")
+    return int(number), (f"{folder}{slash}{name}", *names)
+
+
+def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
+    """Return files of tests with other values, number 0 with its own: path -> content."""
+    wanted: dict[str, set[Function]] = {}
+    for test in instance.fail_to_pass:
+        path, *names = function_of(test)
+        wanted.setdefault(path, set()).add(tuple(names))
+    clean = instance.base()
+    found: dict[str, bytes] = {}
+    for path, names in wanted.items():
+        folder, slash, name = path.rpartition("/")
+        for number in numbers:
+            rng = random.Random(derive(instance.repository.digest, path, number))
+            tree = parse(clean[path])
+            _keep(tree, (), names)
+            if number:
+                _alter(tree, rng, bodies=number % 2 == 0, whole=number % VARIANTS < WHOLE)
+            text = ast.unparse(ast.fix_missing_locations(_Seeing().visit(tree)))
+            found[f"{folder}{slash}test_with_{number}_{name}"] = text.encode()
+    return found
+
+
+def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -> None:
+    choices: list[list[ast.Constant]] = []
+    for part in ast.walk(tree):
+        if isinstance(part, ast.FunctionDef) and part.name.startswith("test"):
+            choices += _of_test(part, rng, bodies=bodies)
+    for part in tree.body if whole else ():
+        if isinstance(part, ast.FunctionDef) and not part.name.startswith("test"):
+            choices.append([*visible(part.body)])
+        elif isinstance(part, ast.Assign):
+            choices.append([*visible([part.value])])
+    alike: dict[type, list[Any]] = {}
+    for node in chain(*choices):
+        alike.setdefault(type(node.value), []).append(node.value)
+    for nodes in filter(None, choices):
+        node = rng.choice(nodes)
+        node.value = like(node.value, alike, rng)
+
+
+def _keep(parent: Any, names: Function, wanted: set[Function]) -> None:
+    """Take out the test functions that are not wanted."""
+    kept: list[ast.stmt] = []
+    for node in parent.body:
+        if isinstance(node, ast.ClassDef):
+            _keep(node, (*names, node.name), wanted)
+        if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test") and (*names, node.name) not in wanted):
+            kept.append(node)
+    parent.body = kept or [ast.Pass()]
+
+
+def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
+    """Yield literals of a test of which one each is to be another: in most parameters, and in some statements."""
+    marks = [one for one in test.decorator_list if _is_call_of(one, "parametrize") and len(one.args) > 1]
+    for mark in marks:
+        mark.keywords = [one for one in mark.keywords if one.arg != "ids"]
+    cases = [(mark.args[0], case) for mark in marks for case in getattr(mark.args[1], "elts", ())]
+    told = _told(test)
+    for names, case in cases:
+        words = re.findall(r"\w+", ast.unparse(names))
+        parts = case.elts if len(words) > 1 and isinstance(case, ast.Tuple | ast.List) else [case]
+        parts = [part for word, part in zip(words, parts, strict=False) if word not in told]
+        held = [literals for part in parts if (literals := [*visible([part])])]
+        yield from rng.sample(held, rng.randint((len(held) + 1) // 2, len(held))) if held else ()
+    if bodies or not cases:
+        held = [literals for statement in test.body if (literals := [*visible([statement])])]
+        yield from rng.sample(held, rng.randint(1, len(held))) if held else ()
+
+
+def _told(test: ast.FunctionDef) -> set[str]:
+    """Return the parameters of a test that say what it expects, and nothing else."""
+    given, used, expecting = {one.arg for one in test.args.args}, Counter[str](), Counter[str]()
+    for node in ast.walk(ast.Module(test.body, [])):
+        used.update(one.id for one in [node] if isinstance(one, ast.Name))
+        sides = [one.value for one in node.keywords if one.arg == "match"] if _is_call_of(node, "raises") else []
+        if isinstance(node, ast.Compare):
+            looked = _looked_at(node, given)
+            sides = [one for one in (node.left, *node.comparators) if one not in looked and node not in looked]
+        expecting.update(one.id for side in sides for one in ast.walk(side) if isinstance(one, ast.Name))
+    return {name for name in given if 0 < used[name] == expecting[name]}
+
+
+def _looked_at(test: ast.expr, given: set[str]) -> list[ast.expr]:
+    """Return what an assertion looks at: of an equation the sides that name more than the test was given."""
+    if not isinstance(test, ast.Compare) or not all(isinstance(one, ast.Eq) for one in test.ops):
+        return [test]
+    sides = [test.left, *test.comparators]
+    return [side for side in sides if {one.id for one in ast.walk(side) if isinstance(one, ast.Name)} - given] or sides
+
+
+def _is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name
+
+
+class _Seeing(ast.NodeTransformer):
+    """Has assertions tell what they look at; what they expect of it is not looked at."""
+
+    def __init__(self) -> None:
+        self.given: set[str] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self.given = {one.arg for one in node.args.args}
+        return self.generic_visit(node)
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        return [_sees(one) for one in _looked_at(node.test, self.given)]
+
+    def visit_With(self, node: ast.With) -> Any:
+        item = node.items[0]
+        if not _is_call_of(item.context_expr, "raises"):
+            return self.generic_visit(node)
+        wanted = [one.value for one in item.context_expr.keywords if one.arg == "match"]
+        item.context_expr.keywords = []  # the words of an error may have the values in them
+        item.optional_vars = item.optional_vars or ast.Name("_raised", ast.Store())
+        error = f"str({ast.unparse(item.optional_vars)}.value)"
+        found = [f"__import__('re').search({ast.unparse(one)}, {error}) is not None" for one in wanted]
+        return [node, *(_sees(ast.parse(one, mode="eval").body) for one in found or ["'raised'"])]
+
+
+def _sees(value: ast.expr) -> ast.stmt:
+    return ast.Expr(ast.Call(ast.Name(SEES, ast.Load()), [value], []))
