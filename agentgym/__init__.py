@@ -3,17 +3,17 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agentgym.actions import Call, Tool, tool
 from agentgym.agents import EXPORTS as _AGENTS
-from agentgym.core import Outcome, Snapshot, TextEnv
+from agentgym.core.actions import Call, Tool, tool
+from agentgym.core.env import Outcome, Snapshot, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.core.wrapper import TextWrapper
 from agentgym.engines import Completion, Sampling, engine
-from agentgym.episode import Episode, Group, Turn, groups, read_episodes
+from agentgym.episodes.episode import Episode, Group, Turn, groups, read_episodes
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName
 from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
-from agentgym.rollout import acollect, collect, play_out
-from agentgym.tasks import Task
-from agentgym.wrapper import TextWrapper
+from agentgym.rollout.collect import acollect, collect, play_out
 
 if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.credit import credit
-    from agentgym.trainers.loss import loss
-    from agentgym.trainers.needs import needs
-    from agentgym.trainers.rewards import reward
-    from agentgym.trainers.sampler import sampler
-    from agentgym.trainers.selection import select
+    from agentgym.trainers.stages.loss import loss
+    from agentgym.trainers.stages.needs import needs
+    from agentgym.trainers.stages.rewards import reward
+    from agentgym.trainers.stages.sampler import sampler
+    from agentgym.trainers.stages.selection import select
 
 __version__ = "0.1.0"
 
@@ -82,11 +82,11 @@ __all__ = [
 
 _LATE = {
     "credit": "agentgym.trainers.credit",
-    "loss": "agentgym.trainers.loss",
-    "needs": "agentgym.trainers.needs",
-    "reward": "agentgym.trainers.rewards",
-    "sampler": "agentgym.trainers.sampler",
-    "select": "agentgym.trainers.selection",
+    "loss": "agentgym.trainers.stages.loss",
+    "needs": "agentgym.trainers.stages.needs",
+    "reward": "agentgym.trainers.stages.rewards",
+    "sampler": "agentgym.trainers.stages.sampler",
+    "select": "agentgym.trainers.stages.selection",
     **_AGENTS,
 }  # imported when first asked for
 

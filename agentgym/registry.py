@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName, unknown
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
@@ -16,7 +16,11 @@ OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
     "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
-    "rlvr/ALFWorld-v0": ("agentgym.envs.alfworld:ALFWorld", "the same engine over genuine ALFWorld games (data=PATH)", {}),
+    "rlvr/ALFWorld-v0": (
+        "agentgym.envs.household.alfworld:ALFWorld",
+        "the same engine over genuine ALFWorld games (data=PATH)",
+        {},
+    ),
     "rlvr/Search-v0": ("agentgym.envs.search:Search", "answer multi-hop questions with a search engine", {}),
     "rlvr/Code-v0": ("agentgym.envs.code:Code", "write a program that passes hidden tests", {}),
     "rlvr/SQL-v0": ("agentgym.envs.sql:SQL", "answer questions about databases with SQL (Spider and BIRD: data=PATH)", {}),
@@ -28,7 +32,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/WebShop-v0": ("agentgym.envs.shop:WebShop", "the same shop over WebShop's own products (data=PATH)", {}),
     "rlvr/Web-v0": ("agentgym.envs.web:Web", "use a real browser: shop, forum, wiki and others (WebArena)", {}),
     "rlvr/SWE-v0": ("agentgym.envs.swe:SWE", "repair a repository; hidden tests decide", {}),
-    "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
+    "rlvr/SWEBench-v0": ("agentgym.envs.swe.bench.env:SWEBench", "issues of SWE-bench in their containers (data=PATH)", {}),
     "rlvr/MiniWoB-v0": (
         "agentgym.envs.miniwob:MiniWoB",
         "small pages with one thing to do, in a real browser (MiniWoB++)",

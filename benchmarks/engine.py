@@ -19,7 +19,7 @@ import torch
 import transformers
 
 from agentgym.engines import Sampling
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 
 TURNS, ACTION, OBSERVATION, PROMPT = 10, 6, 20, 60
 Text = list[list[int]]
@@ -115,7 +115,7 @@ def with_generate_batch(model: transformers.Qwen3ForCausalLM, batch: int) -> Cal
 
 def split_speed(model: transformers.Qwen3ForCausalLM, batch: int) -> tuple[float, float]:
     """Return (prefill, decode) tokens per second of the engine's forward pass, apart from one another."""
-    from agentgym.engines.hf_slots import Row, SlotModel
+    from agentgym.engines.hf.slots import Row, SlotModel
 
     slots = SlotModel(model, batch, 1024)
     prompts = [text[:250] for text in texts(batch, 400, 0)]

@@ -126,7 +126,7 @@ def success(folder, split, tasks):
 
         import agentgym
         from agentgym.agents.chat import ChatAgent
-        from agentgym.engines.hf import HFEngine
+        from agentgym.engines.hf.engine import HFEngine
 
         torch.set_num_threads(1)
         newest = sorted((Path(folder) / "checkpoints").glob("step-*"))[-1]

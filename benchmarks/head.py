@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from agentgym.trainers import logprobs
+from agentgym.trainers.model import logprobs
 
 ARMS = ("ours", "trl", "whole")
 VOCABULARY = 151_936  # of Qwen

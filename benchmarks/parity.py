@@ -27,7 +27,7 @@ from typing import Any
 from parity_games import export_games
 
 import agentgym
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 
 PACKAGES = ["textworld[pddl]==1.7.0", "fast-downward-textworld==20.6.4"]
 

@@ -76,7 +76,7 @@ def alternating(group: Sequence[Any]) -> list[Any]:
 def make(shape: str, folder: str) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    from agentgym.trainers.policy import PolicySize, init_policy
+    from agentgym.trainers.model.policy import PolicySize, init_policy
 
     init_policy(RUN["env"], folder, env_options=RUN["env_options"], size=PolicySize(**SHAPES[shape]), episodes=200)
     if shape == "vocabulary":
@@ -88,7 +88,7 @@ def make(shape: str, folder: str) -> None:
 def measure(options: dict[str, Any]) -> None:
     from agentgym.trainers import loop
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.memory import process_bytes
+    from agentgym.trainers.planner.memory import process_bytes
 
     before = process_bytes()
     loop.train(TrainConfig(**options))
@@ -98,8 +98,8 @@ def measure(options: dict[str, Any]) -> None:
 
 def planned(options: dict[str, Any]) -> None:
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.memory import FIRST_USE
-    from agentgym.trainers.plan import plan, read_subject
+    from agentgym.trainers.planner.memory import FIRST_USE
+    from agentgym.trainers.planner.plan import plan, read_subject
 
     config = TrainConfig(**options)
     made = plan(config, read_subject(config))

@@ -16,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from agentgym.core.seeding import generator
 from agentgym.envs.code import Code
-from agentgym.rewards.code_checks import Checks, run_checks
+from agentgym.envs.code.families import FAMILIES, family
+from agentgym.envs.code.files import load, whole
+from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.sandbox.stock import take
-from agentgym.seeding import generator
-from agentgym.tasks.code import FAMILIES, family
-from agentgym.tasks.code.files import load, whole
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -22,9 +22,9 @@ import numpy as np
 
 from agentgym import Episode, TextEnv
 from agentgym.agents import ExpertAgent
-from agentgym.core import Outcome
-from agentgym.rollout import acollect
-from agentgym.tasks import Task
+from agentgym.core.env import Outcome
+from agentgym.core.tasks import Task
+from agentgym.rollout.collect import acollect
 
 QUICK, SLOW, SLOW_SHARE = 0.005, 0.1, 0.05  # seconds of a step, and how often it is a slow one
 
@@ -73,10 +73,10 @@ def household(folder: Path, warm_episodes: int, threads: int) -> Play:
 
     from agentgym.agents import ChatAgent
     from agentgym.engines import Sampling
-    from agentgym.engines.hf import HFEngine
+    from agentgym.engines.hf.engine import HFEngine
     from agentgym.trainers import train
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.policy import load_policy
+    from agentgym.trainers.model.policy import load_policy
 
     print(f"a warm start of {warm_episodes} episodes …", flush=True)
     torch.set_num_threads(threads)

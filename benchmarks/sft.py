@@ -28,11 +28,11 @@ from agentgym.trainers.draws import Draw
 
 import agentgym
 from agentgym.agents import ChatAgent
-from agentgym.engines.hf import HFEngine
-from agentgym.episode import Episode
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.episodes.episode import Episode
 from agentgym.trainers import warm
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy import init_policy, load_policy
+from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import Scorer, TrainedModel, imitate
 

@@ -6,8 +6,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from agentgym.envs.swe import SWE, grading
+from agentgym.envs.swe import SWE
 from agentgym.envs.swe import world as worlds
+from agentgym.envs.swe.grading import grading
 from agentgym.sandbox import stock
 
 

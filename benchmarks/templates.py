@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import Task
-from agentgym.actions import Tool
 from agentgym.agents import ChatAgent
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_calls import FAMILIES
+from agentgym.core.actions import Tool
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.errors import BadConfig

@@ -25,15 +25,15 @@ from train_world import Clock, Errands, PlannedEngine, planned
 
 from agentgym.agents import ChatAgent, WindowAgent
 from agentgym.engines import Sampling
-from agentgym.episode import Episode, Group, groups
-from agentgym.rollout import acollect
+from agentgym.episodes.episode import Episode, Group, groups
+from agentgym.rollout.collect import acollect
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
-from agentgym.trainers.logprobs import Scores, project
 from agentgym.trainers.losses import policy_loss
-from agentgym.trainers.optimizers import optimizers
+from agentgym.trainers.model.logprobs import Scores, project
+from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.packing import Batch, pack, token_weights
-from agentgym.trainers.policy import load_policy
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.step import Scorer, TrainedModel, credited, reinforce
 

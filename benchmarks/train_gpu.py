@@ -27,9 +27,9 @@ from train_world import Clock, planned, world_tokenizer
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from agentgym.engines import Completion, Sampling
-from agentgym.episode import groups
-from agentgym.trainers import sync
-from agentgym.trainers.policy import load_policy, save_policy
+from agentgym.episodes.episode import groups
+from agentgym.trainers.model.policy import load_policy, save_policy
+from agentgym.trainers.weights import sync
 
 PROMPT, REPLY, REQUESTS = 700, 100, 512  # of the comparison with vLLM's own benchmark
 UPDATES, PUBLISHED = 150, 12.0  # updates of the published runs, and their hours
@@ -84,7 +84,7 @@ def own_benchmark(folder: Path, scratch: Path) -> float:
 
 async def ours(folder: Path, scratch: Path) -> dict[str, float]:
     """Return our engine's tokens a second at the same lengths, and what one update takes."""
-    from agentgym.engines.vllm import VLLMEngine
+    from agentgym.engines.vllm.engine import VLLMEngine
 
     lengths = planned(997, 0, median=80.0, most=512)
 

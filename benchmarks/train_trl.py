@@ -17,8 +17,8 @@ import trl
 from train_arms import Setting, memory, summary, time_backward
 from train_world import Clock, Errands
 
-from agentgym.play import Job
-from agentgym.trainers.policy import load_policy
+from agentgym.rollout.play import Job
+from agentgym.trainers.model.policy import load_policy
 
 ROWS = 8  # of a micro-batch: the fastest of 4, 8, 16 and 32, by a tenth
 

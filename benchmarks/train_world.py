@@ -15,13 +15,13 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from agentgym import agents
-from agentgym.core import Outcome
+from agentgym.core.env import Outcome
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.envs.household import Household
-from agentgym.seeding import generator
-from agentgym.tasks import Task
-from agentgym.trainers.policy import END, PAD, PolicySize, save_policy, train_tokenizer, world_text
+from agentgym.trainers.model.policy import END, PAD, PolicySize, save_policy, train_tokenizer, world_text
 
 WORTH = 0.5  # most that an episode is paid
 SIZES = {

@@ -13,7 +13,7 @@ import agentgym
 from agentgym.contract import LAWS, Report, check, examine, looks
 from agentgym.registry import WORLDS
 from agentgym.rewards import expressions
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 sys.path += [str(Path(__file__).parent / "envs"), str(Path(__file__).parent / "contract")]
 from by_check import FEW

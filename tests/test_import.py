@@ -30,12 +30,12 @@ HEAVY = {
 }
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
-LAYERS = (  # a module may import from its own layer's packages as `ALLOWED_WITHIN` says, and from every layer before
-    ("errors", "folders", "seeding", "options", "prompt_ids", "screen", "syntax", "asgi"),
-    ("actions", "tasks", "spaces", "outcome", "episode"),
-    ("core", "attempts", "wrapper", "registry"),
+LAYERS = (  # a folder (or a file at the top) may import from its own layer and from every layer before, in no circle
+    ("errors", "options"),
+    ("core",),
+    ("tasks", "episodes", "registry", "serving"),
     ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),
-    ("workers", "faults", "rollout", "gateway"),
+    ("rollout", "gateway"),
     ("trainers", "evaluate", "report"),
     ("cli", "__main__"),
 )
@@ -46,7 +46,7 @@ def modules():
     """Return every module of the package by its dotted name; repositories that tasks are made from are none of it."""
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
-        if path.is_relative_to(ROOT / "tasks/swe/packages"):
+        if path.is_relative_to(ROOT / "envs/swe/packages"):
             continue
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
@@ -105,12 +105,11 @@ def test_only_the_top_layers_import_the_package_itself():
 
 
 def test_siblings_of_envs_never_import_each_other():
-    """Except ALFWorld, which is the household engine over genuine data."""
     for name, used in OURS.items():
         if name.startswith("agentgym.envs."):
             own = name.split(".")[2]
             others = {one.split(".")[2] for one in used if one.startswith("agentgym.envs.")} - {own}
-            assert others <= ({"household"} if own == "alfworld" else set()), f"{name} imports {others}"
+            assert not others, f"{name} imports {others}"
 
 
 def test_there_is_no_cycle():
@@ -134,6 +133,53 @@ def test_there_is_no_cycle():
         visit(name)
 
 
+def test_folders_import_one_another_in_no_circle():
+    """Also where single modules would not: what two folders want of each other belongs into a third."""
+    arrows = {}
+    for name, used in OURS.items():
+        arrows.setdefault(part(name), set()).update(part(one) for one in used - {"agentgym"} if part(one) != part(name))
+    while free := {folder for folder, wanted in arrows.items() if not wanted & arrows.keys()}:
+        arrows = {folder: wanted for folder, wanted in arrows.items() if folder not in free}
+    assert not arrows, f"in circles, or on top of one: {arrows}"
+
+
+def inner(module):
+    """Return the folder within a folder that a module lies in: `trainers/model`; empty where it lies in none."""
+    words = MODULES[module].relative_to(ROOT).parts
+    return "/".join(words[:2]) if len(words) > 2 and words[0] != "envs" else ""
+
+
+def inner_arrows():
+    """Return which inner folder imports which other one beside it."""
+    arrows = {}
+    for name, used in OURS.items():
+        beside = {inner(one) for one in used & OURS.keys() if part(one) == part(name)}
+        arrows.setdefault(inner(name), set()).update(beside - {inner(name), ""})
+    del arrows[""]
+    return arrows
+
+
+def test_inner_folders_import_one_another_in_no_circle():
+    arrows = inner_arrows()
+    while free := {folder for folder, wanted in arrows.items() if not wanted & arrows.keys()}:
+        arrows = {folder: wanted for folder, wanted in arrows.items() if folder not in free}
+    assert not arrows, f"in circles, or on top of one: {arrows}"
+
+
+def test_backends_never_import_one_another_and_training_leans_on_no_planner():
+    arrows = inner_arrows()
+    for kind, backends in {"engines": ("hf", "vllm", "openai"), "sandbox": ("bubblewrap", "docker", "process")}.items():
+        every = {f"{kind}/{backend}" for backend in backends}
+        assert every <= arrows.keys()
+        assert not [backend for backend in every if arrows[backend] & every], arrows
+    assert not [folder for folder, used in arrows.items() if "trainers/planner" in used], arrows
+
+
+def test_few_files_stand_at_the_top():
+    files = {"__init__.py", "__main__.py", "errors.py", "options.py", "registry.py"}
+    assert {path.name for path in ROOT.glob("*.py")} <= files
+
+
 def pages(name):
     """Whether it makes pages of an embedded site with Flask: imported when a browser is about to ask for them."""
     if not name.startswith("agentgym.envs.web.sites.") or name.endswith((".data", ".tasks")):
@@ -145,10 +191,10 @@ def pages(name):
 
 def torch_allowed(name):
     if name.startswith("agentgym.trainers"):
-        return not name.startswith("agentgym.trainers.credit") and name != "agentgym.trainers"
+        return not name.startswith("agentgym.trainers.credit") and MODULES[name].name != "__init__.py"
     if name == "agentgym.cli.plan":  # imported by `train --plan` alone
         return True
-    return name.startswith(("agentgym.engines.hf", "agentgym.engines.vllm", "agentgym.engines.shards"))
+    return name.startswith(("agentgym.engines.hf.", "agentgym.engines.vllm.", "agentgym.engines.shards"))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -12,7 +12,8 @@ from agentgym import registry
 from agentgym.cli import doctor
 from agentgym.cli import main as cli
 from agentgym.errors import BadConfig, MissingExtra
-from agentgym.sandbox import bubblewrap, protocol
+from agentgym.sandbox import protocol
+from agentgym.sandbox.bubblewrap import sandbox as bubblewrap
 
 PACKAGES = (
     *("pyseccomp", "pytest", "_pytest", "minigrid", "textworld", "scienceworld", "playwright", "waitress", "miniwob"),

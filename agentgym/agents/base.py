@@ -7,10 +7,10 @@ from typing import Any, Protocol, Self, TypeVar
 
 import gymnasium
 
-from agentgym.actions import Tool
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Tool
+from agentgym.core.env import Task, TextEnv
 from agentgym.engines import ChatEngine, Completion, Sampling, TokenEngine
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from agentgym.actions import Tool, key
 from agentgym.agents.decide import NATIVE, NATIVE_PROMPT, TEXT
 from agentgym.agents.encode import hide
 from agentgym.agents.native import NativeTalk, offered
@@ -12,9 +11,10 @@ from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
 from agentgym.agents.tool_template import ToolTemplate
-from agentgym.core import Task
+from agentgym.core.actions import Tool, key
+from agentgym.core.env import Task
 from agentgym.engines import Completion, TokenEngine
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
 HISTORY = ("keep", "template")

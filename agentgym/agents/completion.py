@@ -5,12 +5,12 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.actions import Tool
 from agentgym.agents.prompt import Prompt
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
-from agentgym.core import Task
+from agentgym.core.actions import Tool
+from agentgym.core.env import Task
 from agentgym.engines import Completion
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import Tool
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import FAMILIES
+from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig, bad_option
 
 AUTO, NATIVE, TEXT = "auto", "native", "text"

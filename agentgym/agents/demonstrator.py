@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.actions import Tool
 from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
 from agentgym.agents.players import ExpertTalk, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Tool
+from agentgym.core.env import Task, TextEnv
 from agentgym.engines import Completion
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym.actions import Tool
+from agentgym.core.actions import Tool
 
 
 def field_values(

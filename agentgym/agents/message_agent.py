@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from agentgym.actions import Tool, samples
 from agentgym.agents.chat import ChatAgent
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
 from agentgym.agents.fields import field_values, window_values
@@ -16,9 +15,10 @@ from agentgym.agents.native import NOT_EXECUTED, CallSide, offered
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.tool_calls import CALL_ID, told
 from agentgym.agents.window import WindowAgent
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Tool, samples
+from agentgym.core.env import Task, TextEnv
 from agentgym.engines import ChatEngine, Completion, Sampling, ToolCall
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 256  # characters

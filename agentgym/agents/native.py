@@ -5,15 +5,15 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym.actions import Call, Tool, parse_call, samples
 from agentgym.agents.encode import Foreign
 from agentgym.agents.parse import split_thought
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.agents.tool_calls import Attempt
 from agentgym.agents.tool_template import ToolTemplate
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Call, Tool, parse_call, samples
+from agentgym.core.env import Task, TextEnv
 from agentgym.engines import Completion
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 
 ACT = Tool(
     "act",

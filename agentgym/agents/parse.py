@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agentgym.actions import Call, Tool, parse_call, spell
+from agentgym.core.actions import Call, Tool, parse_call, spell
 from agentgym.errors import BadConfig
 
 FALLBACK = 30  # characters of a reply without an action that are sent all the same, as in verl-agent's ALFWorld setting

@@ -7,14 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from agentgym.actions import Tool, spell
 from agentgym.agents.base import Elsewhere, consult
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Tool, spell
+from agentgym.core.env import Task, TextEnv
+from agentgym.core.screen import printable
+from agentgym.core.seeding import generator
 from agentgym.engines import Sampling
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
-from agentgym.screen import printable
-from agentgym.seeding import generator
 
 Choose = Callable[[TextEnv, Mapping[str, Any], np.random.Generator], str]
 _WORDS = ("help", "yes", "no", "1", "2", "look", "a", "")

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.actions import Tool
 from agentgym.agents.encode import MARK, Foreign
 from agentgym.agents.parse import Reply
+from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig, bad_option, unknown
 
 FOLDER = Path(__file__).parent / "prompts"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.actions import Tool
 from agentgym.agents.chat import HISTORY, ChatAgent
 from agentgym.agents.completion import CompletionAgent
 from agentgym.agents.decide import AUTO, TEXT, check_way, decide
@@ -13,6 +12,7 @@ from agentgym.agents.prompt import load_prompt
 from agentgym.agents.summary import SummaryAgent
 from agentgym.agents.token_agent import LEAST_OBSERVATION, TokenAgent
 from agentgym.agents.window import WindowAgent
+from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig, bad_option, unknown
 

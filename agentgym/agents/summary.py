@@ -4,16 +4,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from agentgym.actions import Tool
 from agentgym.agents.chat import ChatTalk
 from agentgym.agents.parse import split_thought
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.token_agent import AgentOptions, TokenAgent
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Tool
+from agentgym.core.env import Task, TextEnv
+from agentgym.core.seeding import derive
 from agentgym.engines import Completion, TokenEngine
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
-from agentgym.seeding import derive
 
 MEMORY = 4096  # tokens, where the context has no limit
 

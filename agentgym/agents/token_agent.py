@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack, cast
 
-from agentgym.actions import Call, Tool, key, parse_call
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, check_way, decide
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
 from agentgym.agents.parse import PROJECTIONS
 from agentgym.agents.prompt import Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
-from agentgym.core import Task, TextEnv
+from agentgym.core.actions import Call, Tool, key, parse_call
+from agentgym.core.env import Task, TextEnv
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, bad_option
 
 LEAST_OBSERVATION = 64  # tokens: below this the line that says how much was cut would not fit

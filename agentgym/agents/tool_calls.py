@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from agentgym.actions import Call, Tool
 from agentgym.agents.encode import Foreign
+from agentgym.core.actions import Call, Tool
 
 CALL_ID = "call{:05d}"
 """The id of a call that has none of its own: nine characters, as Mistral's templates demand."""

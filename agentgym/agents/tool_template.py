@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import Any
 
-from agentgym.actions import Call, Tool, parse_call, samples
 from agentgym.agents.encode import Encoder, hide, mark
 from agentgym.agents.template import PROBE, ChatTemplate, Split
 from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
+from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.errors import BadConfig
 
 _AWKWARD = 'a "b"\n<c> \\d'

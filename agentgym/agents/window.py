@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from agentgym.actions import Tool
 from agentgym.agents.fields import window_values
 from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
-from agentgym.core import Task
+from agentgym.core.actions import Tool
+from agentgym.core.env import Task
 from agentgym.engines import Completion, TokenEngine
 from agentgym.errors import BadConfig
 

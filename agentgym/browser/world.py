@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from agentgym.actions import tool
 from agentgym.browser.browser import Kind, browser
 from agentgym.browser.chromium import needed
 from agentgym.browser.loop import loop
@@ -15,9 +14,10 @@ from agentgym.browser.observation import Element, elements, written
 from agentgym.browser.server import READY, SITES, address, server
 from agentgym.browser.session import Session
 from agentgym.browser.tab import PageError
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.errors import Fault
-from agentgym.tasks import Task
 
 T = TypeVar("T")
 START_SECONDS = 90.0

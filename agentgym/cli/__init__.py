@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentgym.cli.flags import read_flags
+from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName, unknown
-from agentgym.screen import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does)

@@ -12,8 +12,8 @@ from rich.text import Text
 from agentgym.contract.shortcuts import GENERIC, Player
 from agentgym.contract.solutions import from_text, random_player, success_rate
 from agentgym.contract.subject import Subject, first, has
-from agentgym.core import TextEnv
-from agentgym.screen import printable
+from agentgym.core.env import TextEnv
+from agentgym.core.screen import printable
 
 ROWS: tuple[str, ...] = (
     "expert: turns",

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from agentgym.contract import LAWS, Report, Result, examine, looks
 from agentgym.contract.report import show
+from agentgym.core.screen import printable
 from agentgym.errors import unknown
 from agentgym.options import Options
-from agentgym.screen import printable
 
 _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim"}
 

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.cli.rows import Rows
-from agentgym.episode import MOST_FAULTS
+from agentgym.core.screen import printable
+from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.errors import BadConfig
 from agentgym.evaluate.compare import compare_evaluations
 from agentgym.evaluate.summary import divided
 from agentgym.report.comparison import write_comparison
-from agentgym.screen import printable
 
 Row = Mapping[str, Any]
 

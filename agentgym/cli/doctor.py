@@ -19,8 +19,8 @@ from rich.text import Text
 
 from agentgym import registry
 from agentgym.browser.chromium import chromium
+from agentgym.core.screen import printable
 from agentgym.errors import how_to_install
-from agentgym.screen import printable
 
 SECONDS = 10.0  # for a program to say its version
 
@@ -81,7 +81,7 @@ def _gpu() -> str | None:
 
 def _jail() -> str | None:
     """Make a jail and run something in it: whether it works here is not to be seen otherwise."""
-    from agentgym.sandbox.bubblewrap import Bubblewrap, missing
+    from agentgym.sandbox.bubblewrap.sandbox import Bubblewrap, missing
     from agentgym.sandbox.protocol import SandboxFault
 
     path = shutil.which("bwrap")
@@ -101,7 +101,7 @@ def _jail() -> str | None:
 def _docker() -> str | None:
     """Ask a container daemon what it is: a program on the path says nothing about one that answers."""
     from agentgym.errors import BadConfig, MissingExtra
-    from agentgym.sandbox.docker_daemon import Daemon, usual
+    from agentgym.sandbox.docker.daemon import Daemon, usual
 
     try:
         return str(Daemon(usual(), SECONDS))

@@ -17,11 +17,11 @@ from rich.text import Text
 
 from agentgym.cli.card import card
 from agentgym.contract import examine
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra
 from agentgym.options import Options
 from agentgym.registry import DESCRIPTIONS, make
-from agentgym.screen import printable
 
 WIDE = 120  # columns
 CANNOT_BE_MADE = (ImportError, BadConfig, BadData, MissingExtra, Fault)

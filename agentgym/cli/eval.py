@@ -23,16 +23,17 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym import agents
-from agentgym.actions import Tool
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.spec import AGENTS, AgentSpec
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.cli.train import quiet
+from agentgym.core.actions import Tool
+from agentgym.core.screen import printable
 from agentgym.engines import Sampling, engine
 from agentgym.engines.model_names import check_model, check_target
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
@@ -42,7 +43,6 @@ from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
 from agentgym.registry import make
 from agentgym.report.html import write_report
-from agentgym.screen import printable
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
@@ -268,7 +268,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
     if kind == "hf":
-        from agentgym.trainers.policy import set_threads
+        from agentgym.trainers.model.policy import set_threads
 
         set_threads(made.model, config.threads or 0)
     agent = spec.make(made, sampling)

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.cli.rows import Rows
-from agentgym.episode import Episode
+from agentgym.core.screen import printable
+from agentgym.episodes.episode import Episode
 from agentgym.evaluate.markdown import faults
 from agentgym.evaluate.summary import divided
-from agentgym.screen import printable
 
 Row = Mapping[str, Any]
 Cell = Callable[[Row], str]

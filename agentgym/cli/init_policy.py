@@ -59,7 +59,7 @@ def run(config: Config) -> int:
         raise BadConfig(f"width is {config.width}; expected a multiple of 64 (heads are 32 wide and come in pairs)")
     env = make(config.env, **config.env_options)
     check_expert(env, "init-policy", "Its policies are small; take a pretrained model for such an environment")
-    from agentgym.trainers.policy import PolicySize, init_policy, load_policy
+    from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
     size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pieces=config.pieces)

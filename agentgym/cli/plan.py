@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.screen import printable
-from agentgym.trainers.calibration import calibrate
+from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.duration import Rates, Seconds, likely, most
-from agentgym.trainers.fitting import Change, advice, gib, smallest_change
-from agentgym.trainers.memory import named
-from agentgym.trainers.plan import PHASES, Plan, Subject, has_tokenizer, plan, read_subject
+from agentgym.trainers.planner.calibration import calibrate
+from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
+from agentgym.trainers.planner.fitting import Change, advice, gib, smallest_change
+from agentgym.trainers.planner.memory import named
+from agentgym.trainers.planner.plan import PHASES, Plan, Subject, has_tokenizer, plan, read_subject
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""

@@ -20,11 +20,11 @@ from rich.text import Text
 from agentgym.agents.fields import describe
 from agentgym.contract.solutions import random_player
 from agentgym.contract.subject import first
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 from agentgym.registry import full_id, make
-from agentgym.screen import printable
 
 COLUMNS = 4  # admissible commands side by side
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.cli.eval_screen import table
+from agentgym.core.screen import printable
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.rescore import rescore_folder
 from agentgym.evaluate.summary import summarize
-from agentgym.screen import printable
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from agentgym.screen import printable
+from agentgym.core.screen import printable
 
 GAP = 2
 

@@ -107,7 +107,7 @@ def run(config: Config | serve_retriever.Config) -> int:
 async def _serve(config: Config, engine: Any, key: str | None) -> None:
     from agentgym.gateway.app import App
     from agentgym.gateway.gateway import Gateway
-    from agentgym.gateway.server import serve
+    from agentgym.serving.server import serve
 
     name = config.name or Path(config.model.rstrip("/")).name
     options: dict[str, Any] = {"temperature": config.temperature, "turn_tokens": config.turn_tokens, "seed": config.seed}

@@ -91,9 +91,9 @@ def _retriever(config: Config) -> Any:
 
 
 async def _serve(config: Config, retriever: Any) -> None:
-    from agentgym.gateway.server import serve
     from agentgym.retrieval.app import App
     from agentgym.retrieval.batching import Batches
+    from agentgym.serving.server import serve
 
     batches = Batches(retriever, most=config.batch, threads=config.threads, cached=config.cache)
     console = Console(highlight=False)

@@ -23,8 +23,8 @@ import tyro
 
 from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
+from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, unknown
-from agentgym.screen import printable
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
 MEMORY = 1 << 30  # bytes that the tests of a repository may take
@@ -83,10 +83,10 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     """Make the tasks and say what came of it, or do what `swe_bench` does."""
     if not isinstance(config, Config):
         return swe_bench.run(config)
-    from agentgym.tasks.swe import read as read_tasks
-    from agentgym.tasks.swe import write
-    from agentgym.tasks.swe.maker.maker import Made, Maker, Plan
-    from agentgym.tasks.swe.source import pack, tree_of
+    from agentgym.envs.swe.maker.maker import Made, Maker, Plan
+    from agentgym.envs.swe.tasks import read as read_tasks
+    from agentgym.envs.swe.tasks import write
+    from agentgym.envs.swe.tasks.source import pack, tree_of
 
     out = Path(config.out)
     if out.is_dir() or not out.parent.is_dir():
@@ -120,8 +120,8 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
 
 
 def _open() -> Any:
+    from agentgym.envs.swe.tasks.pytest_run import PACKAGES
     from agentgym.sandbox import Limits, sandbox
-    from agentgym.tasks.swe.pytest_run import PACKAGES
 
     return sandbox(packages=PACKAGES, limits=Limits(timeout=60.0, memory=MEMORY, output=8 << 20))
 
@@ -132,7 +132,7 @@ def _close(jail: Any) -> None:
 
 def _name(config: Config) -> str:
     """Return what the repository is called: NAME of `package:NAME` and `NAME-1.0.tar.gz`, or that of a folder."""
-    from agentgym.tasks.swe.source import EMBEDDED
+    from agentgym.envs.swe.tasks.source import EMBEDDED
 
     if config.source.startswith(EMBEDDED) and not config.name:
         return config.source.removeprefix(EMBEDDED)
@@ -145,7 +145,7 @@ def _name(config: Config) -> str:
 
 def _kept(source: str, out: Path, name: str) -> str:
     """Return where the tasks find their repository: a copy beside their file, unless it comes with agentgym."""
-    from agentgym.tasks.swe.source import EMBEDDED
+    from agentgym.envs.swe.tasks.source import EMBEDDED
 
     return source if source.startswith(EMBEDDED) else str(out.with_name(f"{out.stem}.{name}.tar.gz").resolve())
 

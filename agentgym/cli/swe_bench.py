@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import tyro
 
 from agentgym.cli.flags import read_flags
-from agentgym.episode import read_episodes
+from agentgym.core.screen import printable
+from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig
 from agentgym.options import Options
-from agentgym.screen import printable
 
 
 @dataclass(frozen=True)

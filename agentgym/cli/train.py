@@ -16,8 +16,8 @@ from rich.text import Text
 from agentgym.cli.flags import read_flags
 from agentgym.cli.train_help import help_text
 from agentgym.cli.train_screen import Screen
+from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
-from agentgym.screen import printable
 from agentgym.trainers import preflight
 from agentgym.trainers.config import TrainConfig, homemade
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process

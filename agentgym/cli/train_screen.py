@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
-from agentgym.episode import MOST_FAULTS
+from agentgym.episodes.episode import MOST_FAULTS
 from agentgym.trainers.config import TrainConfig
 
 QUIET = 60.0

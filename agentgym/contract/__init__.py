@@ -8,7 +8,7 @@ from agentgym.contract.causes import told
 from agentgym.contract.laws import LAWS, RESTS_ON
 from agentgym.contract.report import Broken, NotChecked, Report, Result
 from agentgym.contract.subject import Subject
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 from agentgym.errors import unknown
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}

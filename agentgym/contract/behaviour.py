@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agentgym.actions import spell
 from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.contract.subject import (
     ENDLESS,
@@ -21,11 +20,12 @@ from agentgym.contract.subject import (
     play,
     steps,
 )
-from agentgym.core import INFO_KEYS, Snapshot
-from agentgym.episode import FAULTS
+from agentgym.core.actions import spell
+from agentgym.core.env import INFO_KEYS, Snapshot
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import FAULTS
 from agentgym.errors import EpisodeOver
-from agentgym.seeding import generator
-from agentgym.tasks import Task
 
 
 def nasty_actions(subject: Subject) -> str:

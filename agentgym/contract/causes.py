@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 
 _GLOBAL = random.random.__self__  # type: ignore[attr-defined]  # what the functions of the module share
 _RAND = np.random.mtrand._rand  # pyright: ignore[reportPrivateUsage]

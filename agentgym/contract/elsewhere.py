@@ -13,9 +13,9 @@ from typing import Any
 
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.subject import Subject, go_on, play
-from agentgym.core import Snapshot, TextEnv
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.seeding import derive
 from agentgym.registry import load
-from agentgym.seeding import derive
 
 Play = tuple[str, int, Sequence[Any]]
 """Task id, seed and actions."""

@@ -8,8 +8,8 @@ from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.subject import ENDLESS, Subject, difference, first, go_on, line, play, steps
-from agentgym.core import TextEnv
-from agentgym.tasks import Task
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
 
 
 def same_again(subject: Subject) -> str:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentgym.actions import Tool, spell
-from agentgym.core import TextEnv
-from agentgym.seeding import generator
+from agentgym.core.actions import Tool, spell
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
 
 Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
 """From the environment, all observations so far and the last info to an action; None gives up."""

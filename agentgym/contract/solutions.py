@@ -9,9 +9,9 @@ from agentgym.contract.behaviour import solution
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.shortcuts import CHANCY, GENERIC, Player
 from agentgym.contract.subject import ENDLESS, Subject, first, has, random_action, steps
-from agentgym.core import TextEnv
-from agentgym.seeding import generator
-from agentgym.tasks import Task
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
 
 
 def oracle_solves(subject: Subject) -> str:

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from agentgym.actions import Tool, spell
 from agentgym.contract.causes import told
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.core import Snapshot, TextEnv
+from agentgym.core.actions import Tool, spell
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
-from agentgym.seeding import generator
-from agentgym.tasks import Task
 
 ENDLESS = 10_000  # a horizon that no check reaches
 Step = tuple[str, float, bool, bool, dict[str, Any]]

@@ -8,10 +8,10 @@ import gymnasium
 
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.subject import Subject, steps
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.wrapper import TextWrapper
 from agentgym.errors import BadConfig, Fault
 from agentgym.tasks.library import ALL
-from agentgym.wrapper import TextWrapper
 
 
 def splits_are_disjoint(subject: Subject) -> str:
@@ -132,7 +132,7 @@ def faults_end_one_episode(subject: Subject) -> str:
 
 def _call(env: TextEnv) -> str:
     from agentgym.contract.subject import argument, call
-    from agentgym.seeding import generator
+    from agentgym.core.seeding import generator
 
     tool = next(iter(env.tools.values()))
     return call(tool, {name: argument(tool.properties[name], ["word"], generator("call")) for name in tool.required})

@@ -10,10 +10,10 @@ from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.registry import load
 
 ENGINES = {
-    "hf": "agentgym.engines.hf:HFEngine",
-    "vllm": "agentgym.engines.vllm:VLLMEngine",
-    "openai": "agentgym.engines.openai:OpenAIEngine",
-    "chat": "agentgym.engines.openai_chat:OpenAIChatEngine",
+    "hf": "agentgym.engines.hf.engine:HFEngine",
+    "vllm": "agentgym.engines.vllm.engine:VLLMEngine",
+    "openai": "agentgym.engines.openai.engine:OpenAIEngine",
+    "chat": "agentgym.engines.openai.chat:OpenAIChatEngine",
     "scripted": "agentgym.engines.scripted:ScriptedEngine",
 }
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
-from agentgym.tasks import Task
 
 MOVES = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
 NAMES = tuple(MOVES)  # in this order neighbours are perpendicular

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
-from agentgym.tasks import Task
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 
 
 class GuessNumber(TextEnv):

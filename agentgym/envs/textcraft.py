@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
-from agentgym.tasks import Task
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 
 MATERIALS = (
     "oak",

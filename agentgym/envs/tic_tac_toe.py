@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
-from agentgym.tasks import Task
 
 
 class TicTacToe(TextEnv):

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, TextEnv
-from agentgym.tasks import Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 
 PROPERTIES: dict[str, tuple[str, ...]] = {
     "colour": ("red", "green", "blue", "brown", "grey", "white"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
-from agentgym.tasks import Task
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 
 LETTERS = 5
 GUESSES = 6

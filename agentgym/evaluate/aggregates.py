@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from agentgym.episode import Episode
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.evaluate.statistics import CHUNK, Floats
-from agentgym.seeding import generator
 
 THRESHOLDS = tuple(i / 10 for i in range(10))
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.registry import make
-from agentgym.tasks import Task
 
 MOST = 1_000_000
 """Of tasks, and of attempts: more is a slip, and would not end."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.episode import Episode, fault_share, read_episodes
+from agentgym.episodes.episode import Episode, fault_share, read_episodes
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
 from agentgym.evaluate.protocol import too_many_faults

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate.choice import listed
 from agentgym.registry import make
-from agentgym.tasks import Task
 
 TRAIN = "train"
 SHORTEST = 3

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import agentgym
+from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, BadData
-from agentgym.folders import write_whole
 
 FORMAT = 1
 LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agentgym.core.screen import printable
 from agentgym.evaluate.summary import divided
-from agentgym.screen import printable
 
 Row = Mapping[str, Any]
 SAID = (

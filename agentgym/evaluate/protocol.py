@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.prompt import FOLDER, load_prompt
-from agentgym.episode import MOST_FAULTS, Episode, fault_share
+from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
 from agentgym.errors import BadConfig, bad_option
 
 NEEDED = ("split", "tasks", "attempts", "horizon", "seed", "temperature", "turn_tokens", "agent", "prompt")

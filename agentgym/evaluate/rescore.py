@@ -7,15 +7,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.core import TextEnv
-from agentgym.episode import Episode
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.evaluate import manifest
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import load, make
-from agentgym.tasks import Task
 
 Verifier = Callable[[Episode, Task], bool | float]
 """Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.base import Agent
-from agentgym.episode import Episode, append_episodes, read_episodes
+from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
 from agentgym.evaluate import manifest
 from agentgym.evaluate.choice import CannotPlay, Plan, choose, parts
@@ -14,9 +16,7 @@ from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.summary import summarize
-from agentgym.folders import alone, remove_parts, write_whole
-from agentgym.rollout import collect
-from agentgym.tasks import Task
+from agentgym.rollout.collect import collect
 
 EVERY = 2.0  # seconds between two notes of what was met
 

@@ -12,9 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.episode import Episode
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
-from agentgym.seeding import generator
 
 Outcomes = Mapping[str, Sequence[float]]
 Floats = NDArray[np.float64]

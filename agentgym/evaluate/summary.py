@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentgym.episode import Episode, Turn, fault_share
+from agentgym.episodes.episode import Episode, Turn, fault_share
 from agentgym.evaluate.aggregates import (
     THRESHOLDS,
     Aggregate,

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from agentgym.asgi import Gone, Receive, Send, read_body, send_json
 from agentgym.gateway.gateway import Answer, Gateway
 from agentgym.gateway.replies import event, events, whole
 from agentgym.gateway.requests import Asked, Refusal, read_number, read_object, read_request
 from agentgym.gateway.sessions import StillRunning
+from agentgym.serving.asgi import Gone, Receive, Send, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds; then a stream begins, so that clients and proxies see a sign of life

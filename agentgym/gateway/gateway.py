@@ -12,13 +12,13 @@ from typing import Any
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
 from agentgym.agents.tool_template import ToolTemplate
+from agentgym.core.seeding import derive
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway.requests import Asked, Refusal, refusal_of
 from agentgym.gateway.sessions import Held, Session, Sessions
 from agentgym.gateway.tools import Message, past, read_reply, refused, results, tools_key
-from agentgym.seeding import derive
 
 COLDEST = 0.01
 """The lowest temperature but 0: below it log-probabilities overflow, and vLLM would sample at this one instead."""

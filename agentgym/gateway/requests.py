@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from agentgym.actions import Tool
+from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig
 from agentgym.gateway.rows import LARGEST_ID

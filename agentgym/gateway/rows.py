@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 
 from agentgym.engines.slots import common_prefix
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 
 LARGEST_ID = 2**31 - 1
 """The largest token id that a row holds."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.agents.tool_calls import Attempt
 from agentgym.engines.slots import common_prefix
-from agentgym.episode import Episode, Turn, append_episodes
+from agentgym.episodes.episode import Episode, Turn, append_episodes
 from agentgym.gateway.rows import Row
 from agentgym.gateway.tools import Message, canonical
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agentgym.actions import Call, Tool, key
 from agentgym.agents.encode import Foreign
 from agentgym.agents.parse import split_thought
 from agentgym.agents.tool_calls import CALL_ID, Attempt
 from agentgym.agents.tool_template import ToolTemplate
+from agentgym.core.actions import Call, Tool, key
 from agentgym.errors import BadConfig
 
 Message = dict[str, Any]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.episode import Episode
-from agentgym.folders import write_whole
+from agentgym.core.folders import write_whole
+from agentgym.episodes.episode import Episode
 from agentgym.report.html import episode_entry, page
 from agentgym.report.run_folder import Row, open_run
 from agentgym.report.tokens import decoder

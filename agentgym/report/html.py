@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.episode import Episode, Turn
+from agentgym.core.folders import write_whole
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.evaluate.statistics import Interval, mean_interval
 from agentgym.evaluate.summary import level
-from agentgym.folders import write_whole
 from agentgym.report.run_folder import Row, RunFolder, finite, open_run, place
 from agentgym.report.sample import display_order, select
 from agentgym.report.tokens import Decode, decoder, tokens

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.episode import FAULTS, Episode
+from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, BadData
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.episode import Turn
+from agentgym.episodes.episode import Turn
 from agentgym.report.run_folder import RunFolder
 
 Decode = Callable[[Sequence[int]], list[str]]

@@ -5,10 +5,10 @@ import json
 import logging
 from typing import Any, cast
 
-from agentgym.asgi import Gone, Receive, Send, read_body, send_json
 from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
+from agentgym.serving.asgi import Gone, Receive, Send, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _BODY_SECONDS = 30.0

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, BadData
-from agentgym.folders import write_whole
 from agentgym.retrieval.documents import ANALYSER, read_documents
 from agentgym.retrieval.store import Store, write_store
 from agentgym.tasks.lines import find_file

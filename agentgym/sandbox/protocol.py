@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 
 BACKENDS = {
-    "bubblewrap": "agentgym.sandbox.bubblewrap:Bubblewrap",
-    "docker": "agentgym.sandbox.docker:Docker",
-    "process": "agentgym.sandbox.process:Process",
+    "bubblewrap": "agentgym.sandbox.bubblewrap.sandbox:Bubblewrap",
+    "docker": "agentgym.sandbox.docker.sandbox:Docker",
+    "process": "agentgym.sandbox.process.sandbox:Process",
 }
 MEGABYTE = 1 << 20
 
@@ -161,7 +161,7 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, An
         found = importlib.util.find_spec("docker") or "daemon" in (options or {})
         return "" if found else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
     if backend == "bubblewrap":
-        problem = importlib.import_module("agentgym.sandbox.bubblewrap").missing()
+        problem = importlib.import_module("agentgym.sandbox.bubblewrap.sandbox").missing()
         if problem:
             return problem
     absent = [name for name in packages if importlib.util.find_spec(name) is None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 from agentgym.errors import BadData, Fault, MissingExtra
 from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.stock import take

@@ -1,4 +1,1 @@
-"""Tasks: what there is to do, how it is drawn, and which split it belongs to."""
-
-from agentgym.tasks.spaces import Task as Task
-from agentgym.tasks.spaces import TaskSpace as TaskSpace
+"""Where tasks come from: files, libraries, data sets."""

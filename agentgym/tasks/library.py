@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from agentgym.core.seeding import share
+from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, unknown
-from agentgym.seeding import share
-from agentgym.tasks.spaces import Task
 
 HASHED = {"train": 0.8, "valid": 0.1, "test": 0.1}
 """Splits of a file that names none, with their shares."""

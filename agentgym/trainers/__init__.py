@@ -7,7 +7,7 @@ _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
     "train": "agentgym.trainers.loop",
     "resume": "agentgym.trainers.loop",
-    "init_policy": "agentgym.trainers.policy",
+    "init_policy": "agentgym.trainers.model.policy",
 }
 
 

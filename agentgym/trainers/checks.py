@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_
 
 from agentgym.agents.spec import AGENTS
 from agentgym.errors import BadConfig, unknown
-from agentgym.trainers import lora
+from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+from agentgym.core.seeding import derive
+from agentgym.core.tasks import Task
 from agentgym.engines import TokenEngine
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 from agentgym.gateway.app import App
 from agentgym.gateway.gateway import Gateway
-from agentgym.gateway.server import serve
-from agentgym.rollout import group_of
-from agentgym.seeding import derive
-from agentgym.tasks import Task
+from agentgym.rollout.collect import group_of
+from agentgym.serving.server import serve
 from agentgym.trainers.gateway_repeats import BY_REPLIES, Repeats
 
 

@@ -8,7 +8,7 @@ control runs to its end and the repetition does not, the model's replies did it,
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 
 BY_REPLIES = "the model's replies made the agent fail twice, and other replies do not"
 HARMLESS = ("ok",)

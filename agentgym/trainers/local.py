@@ -9,18 +9,20 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from agentgym.episode import Episode, Group
-from agentgym.trainers import lora, parts, precision, sync
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.learner import learner
-from agentgym.trainers.needs import Values
-from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.policy import load_policy, save_policy, set_threads
-from agentgym.trainers.precision import masters
-from agentgym.trainers.seams import Stage
+from agentgym.trainers.model import lora, precision
+from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
+from agentgym.trainers.model.precision import masters
+from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
+from agentgym.trainers.stages.learner import learner
+from agentgym.trainers.stages.needs import Values
+from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
+from agentgym.trainers.weights import sync
 
 
 @learner("local")

@@ -17,18 +17,21 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from agentgym.episode import Episode, Group, groups
+from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, EngineDead
-from agentgym.rollout import runner
-from agentgym.trainers import fitting, needs, precision, preflight, rewards, warm
+from agentgym.rollout.collect import runner
+from agentgym.trainers import preflight, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.measure import Measures
 from agentgym.trainers.metrics import first_fault, step_row
+from agentgym.trainers.model import precision
+from agentgym.trainers.planner import fitting
 from agentgym.trainers.preflight import config_of
 from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
-from agentgym.trainers.sampler import Draw, Seen
+from agentgym.trainers.stages import needs, rewards
+from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.logprobs import Scores
-from agentgym.trainers.loss import loss
 from agentgym.trainers.metrics import LIMIT
+from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.packing import Batch
-from agentgym.trainers.seams import Within
+from agentgym.trainers.stages.loss import loss
+from agentgym.trainers.stages.seams import Within
 
 LEVELS = ("token", "turn", "sequence")
 KINDS = ("k1", "k2", "k3")

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agentgym.episode import MOST_FAULTS, Episode, fault_share
+from agentgym.episodes.episode import MOST_FAULTS, Episode, fault_share
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.metrics import first_fault, mean, success_by_env
 from agentgym.trainers.record import Record

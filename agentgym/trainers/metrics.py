@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episode import Episode, Group
+from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.gigpo import ANCHORS, anchor_statistics
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from accelerate import Accelerator
 
 from agentgym.engines import check_options
 from agentgym.engines import engine as make_engine
-from agentgym.engines.hf import HFEngine
-from agentgym.trainers import sync
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy import PolicySize, init_policy
+from agentgym.trainers.model.policy import PolicySize, init_policy
+from agentgym.trainers.weights import sync
 
 
 def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> Path:

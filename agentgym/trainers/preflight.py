@@ -7,21 +7,21 @@ from typing import Any
 
 from agentgym import registry
 from agentgym.agents.spec import AGENTS
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
 from agentgym.engines import check_options
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
 from agentgym.trainers.credit import resolve
-from agentgym.trainers.learner import LEARNERS
-from agentgym.trainers.loggers import resolve_loggers
-from agentgym.trainers.loss import LOSSES, resolve_loss
 from agentgym.trainers.recipe_files import read_config
-from agentgym.trainers.rewards import resolve_rewards
-from agentgym.trainers.sampler import SAMPLERS
-from agentgym.trainers.selection import SELECTIONS
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.learner import LEARNERS
+from agentgym.trainers.stages.loggers import resolve_loggers
+from agentgym.trainers.stages.loss import LOSSES, resolve_loss
+from agentgym.trainers.stages.rewards import resolve_rewards
+from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.selection import SELECTIONS
 
 HF_OPTIONS = {"slots": 1, "prefill_tokens": 1}
 """Options of the hf engine that a run may set, and the least of each."""
@@ -178,8 +178,8 @@ def _check_vllm(options: dict[str, Any]) -> None:
 
 def _check_openai(url: str, options: dict[str, Any]) -> None:
     """Hold the options of a server's engine to what it takes; the server itself is not asked yet."""
-    from agentgym.engines.openai import OpenAIEngine
-    from agentgym.engines.openai_http import Servers
+    from agentgym.engines.openai.engine import OpenAIEngine
+    from agentgym.engines.openai.http import Servers
 
     check_options("openai", OpenAIEngine, options)
     for name in ("retries", "backoff", "timeout", "requests_per_minute"):

@@ -11,9 +11,9 @@ from typing import IO, Any
 
 import torch
 
-from agentgym.episode import Episode
+from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
-from agentgym.folders import alone, remove_parts, write_whole
 from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint
 from agentgym.trainers.preflight import check_free, extended
 from agentgym.trainers.recipe_files import to_toml

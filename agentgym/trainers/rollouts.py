@@ -7,18 +7,18 @@ from typing import Any
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.players import Noise
 from agentgym.agents.spec import AGENTS
-from agentgym.core import TextEnv
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import derive
 from agentgym.engines import Sampling
-from agentgym.episode import Episode
-from agentgym.play import Job
-from agentgym.pool import RolloutPool
+from agentgym.episodes.episode import Episode
 from agentgym.registry import Maker, full_id, load, make
-from agentgym.rollout import group_of
-from agentgym.seeding import derive
+from agentgym.rollout.collect import group_of
+from agentgym.rollout.play import Job
+from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gateway_agent import GatewayAgent
-from agentgym.trainers.sampler import Draw, TaskSource, first_tasks
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
 
 Progress = Callable[[Episode], None]
 

@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 
-from agentgym.episode import Episode
-from agentgym.tasks import Task
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
 from agentgym.trainers import parts, warm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, resolve
-from agentgym.trainers.learner import LEARNERS, Learner
-from agentgym.trainers.loss import resolve_loss
-from agentgym.trainers.rewards import resolve_rewards
 from agentgym.trainers.rollouts import Rollouts
-from agentgym.trainers.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
-from agentgym.trainers.seams import Stage
-from agentgym.trainers.selection import SELECTIONS
+from agentgym.trainers.stages.learner import LEARNERS, Learner
+from agentgym.trainers.stages.loss import resolve_loss
+from agentgym.trainers.stages.rewards import resolve_rewards
+from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
+from agentgym.trainers.stages.seams import Stage
+from agentgym.trainers.stages.selection import SELECTIONS
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadData
 
 

@@ -7,8 +7,8 @@ import tyro
 
 from agentgym.agents.decide import AUTO
 from agentgym.options import Options
-from agentgym.pool import RolloutConfig as RolloutConfig
-from agentgym.trainers import lora
+from agentgym.rollout.pool import RolloutConfig as RolloutConfig
+from agentgym.trainers.model import lora
 
 
 @dataclass(frozen=True)

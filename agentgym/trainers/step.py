@@ -13,22 +13,23 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from agentgym.episode import Episode, Group
+from agentgym.core.seeding import generator
+from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
-from agentgym.seeding import generator
-from agentgym.trainers import layers, needs
-from agentgym.trainers.attention import choose
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.logprobs import Scores, policy_logprobs
-from agentgym.trainers.loss import resolve_loss
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
-from agentgym.trainers.optimizers import set_lr
+from agentgym.trainers.model import layers
+from agentgym.trainers.model.attention import choose
+from agentgym.trainers.model.logprobs import Scores, policy_logprobs
+from agentgym.trainers.model.precision import Masters
+from agentgym.trainers.optim.optimizers import set_lr
 from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, unpack
-from agentgym.trainers.precision import Masters
-from agentgym.trainers.seams import Stage
 from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.stages import needs
+from agentgym.trainers.stages.loss import resolve_loss
+from agentgym.trainers.stages.seams import Stage
 
 Gaps = npt.NDArray[np.float32]
 """Log-probabilities of the trainer minus the engine's, [tokens]."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.metrics import first_fault
 from agentgym.trainers.step import CannotGoOn

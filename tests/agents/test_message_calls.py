@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, Completion, MessageAgent, Sampling, Task
-from agentgym.actions import Call, parse_call
 from agentgym.agents.native import NOT_EXECUTED
+from agentgym.core.actions import Call, parse_call
 from agentgym.engines import ToolCall
-from agentgym.engines.openai_chat import MOST_CALLS, _completion
+from agentgym.engines.openai.chat import MOST_CALLS, _completion
 
 
 class Chat:

@@ -10,9 +10,9 @@ from tokenizers_for_tests import survey
 
 import agentgym
 from agentgym import BadConfig, ChatAgent, Demonstrator, Task, WindowAgent
-from agentgym.actions import Tool
 from agentgym.agents.native import ACT, NOT_EXECUTED
 from agentgym.agents.tool_calls import FAMILIES
+from agentgym.core.actions import Tool
 from agentgym.engines import Completion
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.trainers.segments import build

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.actions import Tool
 from agentgym.agents.parse import Parsed, Reply
+from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig
 
 TEXT = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, ChatAgent, Task, UnknownName
-from agentgym.actions import Tool
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import describe
 from agentgym.agents.prompt import FOLDER, load_prompt, parse_prompt
+from agentgym.core.actions import Tool
 from agentgym.engines.scripted import ScriptedEngine
 
 

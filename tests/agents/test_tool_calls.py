@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from agentgym.actions import Call, Tool, parse_call
 from agentgym.agents.native import ACT
 from agentgym.agents.tool_calls import FAMILIES
+from agentgym.core.actions import Call, Tool, parse_call
 
 TOOLS = {ACT.name: ACT}
 FORMS = {

@@ -2,7 +2,7 @@
 """A site of pages that mean no good, and some that mean no harm."""
 
 from agentgym.browser import BrowserEnv, mount
-from agentgym.core import Task
+from agentgym.core.env import Task
 
 PAGES = {
     "/": """<title>Home</title><h1>Hello</h1><p>Some text <a href=/form>Form</a></p>

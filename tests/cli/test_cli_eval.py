@@ -21,7 +21,7 @@ import agentgym
 from agentgym.cli import main
 from agentgym.cli.eval import Config, default_folder
 from agentgym.cli.eval_screen import table
-from agentgym.episode import Episode, read_episodes
+from agentgym.episodes.episode import Episode, read_episodes
 from agentgym.errors import how_to_install
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import DESCRIPTIONS, register

@@ -16,7 +16,7 @@ from agentgym.agents import OracleAgent
 from agentgym.cli import COMMANDS, main
 from agentgym.cli.flags import value_of
 from agentgym.cli.help_text import folded_text
-from agentgym.screen import printable
+from agentgym.core.screen import printable
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from by_check import LONG, few, holds
 
 from agentgym.contract import LAWS, examine
 from agentgym.rewards import expressions
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 OPTIONS = {
     "rlvr/Code-v0": {},

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from agentgym.gateway.app import App
-from agentgym.gateway.server import serve
+from agentgym.serving.server import serve
 
 
 @contextlib.contextmanager

@@ -18,12 +18,12 @@ import loopback
 import agentgym
 from agentgym.cli import main
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.openai import OpenAIEngine
-from agentgym.engines.openai_chat import OpenAIChatEngine
-from agentgym.engines.openai_http import _seconds
+from agentgym.engines.openai.chat import OpenAIChatEngine
+from agentgym.engines.openai.engine import OpenAIEngine
+from agentgym.engines.openai.http import _seconds
+from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.engines.scripted import ByteTokenizer
-from agentgym.engines.traffic import Server, Traffic
-from agentgym.episode import read_episodes
+from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, Fault
 
 ASKED = [{"role": "user", "content": "hello"}]

@@ -11,7 +11,7 @@ import tiny
 import torch
 
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.errors import BadConfig, BadData, Fault
 
 MODEL = tiny.model()

@@ -12,9 +12,10 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel
 
-from agentgym.engines import Sampling, adapters, hf_slots
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.hf_slots import Row, SlotModel, unsupported
+from agentgym.engines import Sampling, adapters
+from agentgym.engines.hf import slots as hf_slots
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 from agentgym.errors import BadConfig, BadData
 
 EVERYWHERE = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import MinPLogitsWarper, RepetitionPenaltyLogitsProcessor, TopKLogitsWarper, TopPLogitsWarper
 
 from agentgym.engines import Sampling
-from agentgym.engines.hf_sampling import Draw, sample, uniforms
+from agentgym.engines.hf.sampling import Draw, sample, uniforms
 
 LOGITS = torch.tensor([0.5, 0.2, 0.0, 0.3]).log()[None]  # probabilities 0.5, 0.2, 0, 0.3
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.engines import hf_slots
-from agentgym.engines.hf_slots import Row, SlotModel, unsupported
+from agentgym.engines.hf import slots as hf_slots
+from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 128}
 LLAMA3 = {

@@ -15,10 +15,10 @@ import tiny
 import agentgym
 from agentgym.cli import main
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.openai_chat import OpenAIChatEngine
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.openai.chat import OpenAIChatEngine
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.episode import read_episodes
+from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway import App, Gateway
 

@@ -16,9 +16,10 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 import loopback
 
 import agentgym
-from agentgym.engines import Completion, Sampling, openai
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.openai import OpenAIEngine
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.openai import engine as openai
+from agentgym.engines.openai.engine import OpenAIEngine
 from agentgym.engines.scripted import ByteTokenizer
 from agentgym.errors import BadConfig, Fault
 from agentgym.gateway import App, Gateway

@@ -17,14 +17,14 @@ import tiny
 
 import agentgym
 from agentgym import BadConfig, ChatAgent, CompletionAgent, MessageAgent, SummaryAgent, Task, WindowAgent
-from agentgym.actions import Call, Tool, parse_call
 from agentgym.cli import main
+from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.openai import OpenAIEngine
-from agentgym.engines.openai_chat import OpenAIChatEngine
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.openai.chat import OpenAIChatEngine
+from agentgym.engines.openai.engine import OpenAIEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
-from agentgym.episode import read_episodes
+from agentgym.episodes.episode import read_episodes
 from agentgym.gateway import App, Gateway
 from agentgym.registry import WORLDS
 

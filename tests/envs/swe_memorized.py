@@ -12,7 +12,7 @@ from pathlib import Path
 
 from swe_quoted import SUPPORT
 
-from agentgym.tasks.swe.suite import importable, roots
+from agentgym.envs.swe.tasks.suite import importable, roots
 
 CHOOSING = """
 import functools, inspect, json, os

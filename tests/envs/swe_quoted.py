@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agentgym.tasks.swe.suite import importable, is_protected, roots
+from agentgym.envs.swe.tasks.suite import importable, is_protected, roots
 
 VALUE = r"`(?P<got>[^`]*)`"
 TOLD = re.compile(

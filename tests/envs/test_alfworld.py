@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from household_files import DOMAIN, GRAMMAR, OLD_GRAMMAR, PROBLEM, game_text, write_game
 
 import agentgym
-from agentgym.envs.alfworld import ALFWorld, parse_game
 from agentgym.envs.household import Household
+from agentgym.envs.household.alfworld import ALFWorld, parse_game
 from agentgym.envs.household.export import export_game, old_generation, patched_generation
 from agentgym.envs.household.text import HELP
 from agentgym.errors import BadConfig, BadData, UnknownName

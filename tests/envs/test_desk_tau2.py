@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.engines import Completion
 from agentgym.envs.desk.tau2 import load, why_not
 from agentgym.envs.desk.tau2_repeat import refusal

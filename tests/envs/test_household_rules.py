@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from household_files import DOMAIN, OLD_GRAMMAR, PROBLEM, game_text
 
-from agentgym.envs.alfworld import parse_game
+from agentgym.envs.household.alfworld import parse_game
 from agentgym.envs.household.explain import explain
 from agentgym.envs.household.game import number_names
 from agentgym.envs.household.play import Play

@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
+from agentgym.core.seeding import generator
 from agentgym.envs.math.cheaters import _MOST_FREQUENT
 from agentgym.envs.math.expert import family_of, program
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.numbers import _QUESTIONS
 from agentgym.rewards.expressions import installed, verify
-from agentgym.seeding import generator
 
 KNOWN = {
     "story": ("A shop begins with 12 boxes of 20 apples. It sells 40 apples. It gives away one apple in every 3, "

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.math import Math
 from agentgym.envs.math.files import boxed, load
 from agentgym.errors import BadConfig, BadData, UnknownName

@@ -3,13 +3,13 @@
 import pytest
 
 from agentgym import make
-from agentgym.actions import spell
 from agentgym.contract.solutions import from_text, success_rate
 from agentgym.contract.subject import Subject, first
+from agentgym.core.actions import spell
 from agentgym.envs.math import Math
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.rewards import expressions
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 jailed = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
 needs_math = pytest.mark.skipif(not expressions.installed(), reason="needs the extra `math`")

@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym runs this")
 
-from agentgym.actions import spell
 from agentgym.contract import check
+from agentgym.core.actions import spell
 from agentgym.envs.reasoning_gym import ReasoningGym, gates, package
 from agentgym.envs.reasoning_gym.world import _trusted
 from agentgym.errors import BadConfig, UnknownName

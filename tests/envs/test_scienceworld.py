@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 import agentgym
+from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld import simulator, solve, tasks
 from agentgym.envs.scienceworld.solve import way_between
 from agentgym.errors import BadConfig, MissingExtra, UnknownName
-from agentgym.tasks import Task
 
 pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java: apt install default-jre-headless")

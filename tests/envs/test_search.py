@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the worlds
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.search import Search
 from agentgym.errors import BadConfig, UnknownName
 

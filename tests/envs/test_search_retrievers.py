@@ -16,7 +16,7 @@ import agentgym
 from agentgym.agents.players import OracleAgent
 from agentgym.contract import check
 from agentgym.envs.search import Search, SearchR1
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.retrieval.disk import build_disk_index
 

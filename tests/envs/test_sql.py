@@ -10,13 +10,13 @@ import pytest
 import agentgym
 from agentgym.contract import check
 from agentgym.contract.solutions import finish, from_text
+from agentgym.core.seeding import generator
 from agentgym.envs.sql import generate
 from agentgym.envs.sql.contents import content, tables_of
 from agentgym.envs.sql.database import Database
 from agentgym.envs.sql.families import FAMILIES, query
 from agentgym.envs.sql.schemas import SCHEMAS
 from agentgym.envs.sql.words import read
-from agentgym.seeding import generator
 
 
 def make(**options):

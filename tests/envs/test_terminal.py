@@ -6,12 +6,12 @@ import json
 import pytest
 
 import agentgym
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.terminal import tree as trees
 from agentgym.envs.terminal.cheaters import CHEATERS
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
 from agentgym.errors import BadConfig, MissingExtra, UnknownName
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 import agentgym
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.terminal.scenario import FAMILIES, Final, grade, scenario
 from agentgym.envs.terminal.tree import file
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
 LEVELS = {name: place % 3 for place, name in enumerate(FAMILIES)}

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import pytest
 from web_pages import TextBrowser, made, solved
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web.family import Family, absent, plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
@@ -12,7 +13,6 @@ from agentgym.envs.web.sites.calendar.data import KINDS
 from agentgym.envs.web.state import EpisodeState
 from agentgym.envs.web.words import NOUNS
 from agentgym.errors import BadConfig
-from agentgym.seeding import generator
 
 FAMILIES = families()
 SEEDS = range(3)

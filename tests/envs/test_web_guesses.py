@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from web_pages import made, solved
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web.family import IMPOSSIBLE_SHARE, plain
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE
 from agentgym.envs.web.sites import families
-from agentgym.seeding import generator
 
 FAMILIES = families()
 TASKS = [(0, 20), (3, 20), *(pytest.param((difficulty, 60), marks=pytest.mark.slow) for difficulty in (0, 3))]

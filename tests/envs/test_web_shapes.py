@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web import words
 from agentgym.envs.web.sites import families
-from agentgym.seeding import generator
 
 FAMILIES = {name: family for name, family in families().items() if not family.always_possible}
 MADE_UP = {

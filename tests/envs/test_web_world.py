@@ -7,7 +7,7 @@ import pytest
 import agentgym
 from agentgym.browser import chromium
 from agentgym.browser.server import SITES
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.errors import UnknownName
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs a Chromium: see `agentgym doctor`")

@@ -6,10 +6,10 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from werkzeug.test import Client
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web.plan import Answer, Fill, Goto, Node, Page, Select, Step, target
 from agentgym.envs.web.sites import apps
 from agentgym.envs.web.state import EpisodeState
-from agentgym.seeding import generator
 
 VOID = {"input", "br", "hr", "img", "link", "meta"}
 ROLES = {

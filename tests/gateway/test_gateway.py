@@ -23,9 +23,9 @@ import loopback
 import tiny
 import torch
 
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
-from agentgym.episode import read_episodes
+from agentgym.episodes.episode import read_episodes
 from agentgym.gateway import App, Gateway
 from agentgym.trainers.segments import build
 

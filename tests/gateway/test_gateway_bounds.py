@@ -21,9 +21,9 @@ import httpx2
 import loopback
 import tiny
 
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
-from agentgym.episode import append_episodes, read_episodes
+from agentgym.episodes.episode import append_episodes, read_episodes
 from agentgym.errors import BadConfig
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.sessions import Sessions, StillRunning

@@ -16,8 +16,8 @@ import loopback
 sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 from test_native import SOURCES, SURVEY
 
-from agentgym.actions import Call
 from agentgym.agents.tool_calls import FAMILIES
+from agentgym.core.actions import Call
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.gateway import App, Gateway
 from agentgym.gateway.tools import read_tools

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from surface import Listing
 
 import agentgym
+from agentgym.core.seeding import generator
 from agentgym.envs.desk.database import Database
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.generate import draw
@@ -23,7 +24,6 @@ from agentgym.envs.terminal.scenario import Scenario, scenario
 from agentgym.envs.web.family import Family, plain
 from agentgym.envs.web.sites import families as web_families
 from agentgym.envs.web.state import EpisodeState
-from agentgym.seeding import generator
 
 Draw = Callable[[int, int], Listing | None]
 """From a task's number and a difficulty to its list; None where this task has none."""

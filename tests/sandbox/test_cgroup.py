@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentgym.cli import doctor
-from agentgym.sandbox import cgroup
-from agentgym.sandbox.bubblewrap import missing
-from agentgym.sandbox.cgroup import ControlGroup, find_places
+from agentgym.sandbox.bubblewrap.sandbox import missing
+from agentgym.sandbox.local import cgroup
+from agentgym.sandbox.local.cgroup import ControlGroup, find_places
 from agentgym.sandbox.stock import take
 
 MADE_BY_KERNEL = {"memory": ("memory.max", "memory.swap.max", "memory.events"), "pids": ("pids.max",), "cpu": ("cpu.max",)}

@@ -11,8 +11,9 @@ import pytest
 from escapes import ESCAPES
 from nasty import Nasty
 
-from agentgym.sandbox import Limits, Sandbox, cgroup, sandbox
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox import Limits, Sandbox, sandbox
+from agentgym.sandbox.bubblewrap.sandbox import missing
+from agentgym.sandbox.local import cgroup
 
 LIMITS = Limits(timeout=4, memory=128 << 20, processes=40, disk=32 << 20, files=4000)
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

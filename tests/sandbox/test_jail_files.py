@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.errors import BadData
 from agentgym.sandbox import Limits, sandbox
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 LIMITS = Limits(timeout=5, memory=256 << 20, processes=40, disk=16 << 20, files=4000)
 

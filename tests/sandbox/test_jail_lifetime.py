@@ -17,8 +17,9 @@ import pytest
 
 import agentgym
 from agentgym.errors import BadConfig
-from agentgym.sandbox import Limits, SandboxFault, cgroup, sandbox, zygoted
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox import Limits, SandboxFault, sandbox
+from agentgym.sandbox.bubblewrap.sandbox import missing
+from agentgym.sandbox.local import cgroup, zygoted
 from agentgym.sandbox.stock import take
 
 LIMITS = Limits(timeout=5, memory=256 << 20, processes=40, disk=16 << 20, files=4000)
@@ -143,7 +144,8 @@ def test_more_files_than_select_can_wait_for(jail: Any) -> None:
 
 SCRIPT = """
 import os, sys
-from agentgym.sandbox import cgroup, sandbox
+from agentgym.sandbox import sandbox
+from agentgym.sandbox.local import cgroup
 jail = sandbox({backend!r}, **{options!r})
 kernel = jail.kernel()
 kernel.run("import subprocess; subprocess.Popen(['sleep', '60'])")
@@ -244,10 +246,12 @@ def test_processes_of_the_user_elsewhere_do_not_count() -> None:
     python = "/usr/bin/python3"
     if os.geteuid() or subprocess.run([python, "-P", "-c", ""], capture_output=True).returncode:
         pytest.skip("needs to become another user, and a Python 3.11 that this one can run")
-    zygote = Path(agentgym.__file__).with_name("sandbox") / "zygote.py"
+    zygote = Path(agentgym.__file__).with_name("sandbox") / "inside" / "zygote.py"
     code = f"""
 import os, subprocess, sys
-from agentgym.sandbox import Limits, cgroup, process
+from agentgym.sandbox import Limits
+from agentgym.sandbox.local import cgroup
+from agentgym.sandbox.process import sandbox as process
 os.setuid(65533)
 if not os.access({str(zygote)!r}, os.R_OK): sys.exit("unreachable")
 sys.executable, cgroup.places = {python!r}, dict

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentgym.sandbox import Limits, sandbox
-from agentgym.sandbox.bubblewrap import missing
-from agentgym.sandbox.jail_kernel import _status
+from agentgym.sandbox.bubblewrap.sandbox import missing
+from agentgym.sandbox.local.jail_kernel import _status
 
 LIMITS = Limits(timeout=5, memory=256 << 20, processes=40, disk=16 << 20, files=4000)
 

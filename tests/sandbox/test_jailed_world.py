@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentgym.core import Outcome
+from agentgym.core.env import Outcome
+from agentgym.core.tasks import Task
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox import Limits, SandboxFault, stock, world
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.sandbox.stock import take
 from agentgym.sandbox.world import JailedEnv
-from agentgym.tasks import Task
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

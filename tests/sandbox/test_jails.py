@@ -13,8 +13,9 @@ from nasty import MARK, PROGRAMS, Nasty
 
 import agentgym
 from agentgym.errors import BadConfig
-from agentgym.sandbox import Limits, Sandbox, cgroup, sandbox
-from agentgym.sandbox.bubblewrap import missing
+from agentgym.sandbox import Limits, Sandbox, sandbox
+from agentgym.sandbox.bubblewrap.sandbox import missing
+from agentgym.sandbox.local import cgroup
 
 LIMITS = Limits(timeout=4, memory=256 << 20, processes=40, disk=32 << 20, files=4000)
 BACKENDS: dict[str, dict[str, Any]] = {"bubblewrap": {}, "process": {"unsafe": True}}

@@ -1,6 +1,6 @@
 """Episodes written by hand for tests of credit."""
 
-from agentgym.episode import Episode, Group, Turn
+from agentgym.episodes.episode import Episode, Group, Turn
 
 
 def episode(*turns, reward=None, task="train/0/0"):

@@ -117,7 +117,7 @@ def test_what_does_nothing_together_is_refused():
 def test_the_hf_engine_has_the_options_that_a_run_may_set():
     from inspect import signature
 
-    from agentgym.engines.hf import HFEngine
+    from agentgym.engines.hf.engine import HFEngine
 
     found = {name for name, one in signature(HFEngine).parameters.items() if one.kind is one.KEYWORD_ONLY}
     assert found == set(HF_OPTIONS) | {"context", "device", "dtype"}
@@ -338,7 +338,7 @@ def test_a_recipe_for_models_made_from_nothing_refuses_another_and_names_the_one
 
 def test_a_recipe_for_models_made_from_nothing_takes_one_of_its_kind(tmp_path):
     from agentgym.cli.train import read
-    from agentgym.trainers.policy import init_policy
+    from agentgym.trainers.model.policy import init_policy
 
     folder = init_policy("rlvr/GuessNumber-v0", tmp_path / "p", episodes=4)
     found = read(["household", "--model", str(folder)]).config

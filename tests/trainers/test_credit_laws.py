@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.credit import CREDITS, Within, credit, resolve
 

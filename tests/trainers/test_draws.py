@@ -9,11 +9,11 @@ import agentgym
 from agentgym import ChatAgent, Task
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
-from agentgym.pool import RolloutPool
-from agentgym.rollout import jobs_of
+from agentgym.rollout.collect import jobs_of
+from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.policy import PolicySize, init_policy
-from agentgym.trainers.sampler import TaskSource, first_tasks
+from agentgym.trainers.model.policy import PolicySize, init_policy
+from agentgym.trainers.stages.sampler import TaskSource, first_tasks
 
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=400)
 

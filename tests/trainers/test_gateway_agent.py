@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import conformance
 import tiny
 
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.errors import BadConfig, Fault, UnknownName
 from agentgym.registry import make
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.gateway_agent import Access, GatewayAgent
-from agentgym.trainers.policy import PolicySize, init_policy
+from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.segments import build
 
 WORLD = "rlvr/GuessNumber-v0"

@@ -8,7 +8,7 @@ from test_train import curve, episodes, small, whole  # noqa: F401  (a fixture)
 from agentgym.cli import main
 from agentgym.errors import BadConfig
 from agentgym.trainers import resume, train
-from agentgym.trainers.policy import load_policy
+from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.recipe_files import read_config
 
 

@@ -17,18 +17,19 @@ from transformers import AutoModelForCausalLM
 
 import agentgym
 from agentgym.cli import main
-from agentgym.engines.hf import HFEngine
-from agentgym.episode import groups
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig, BadData
-from agentgym.trainers import forward, resume, train
+from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import resolve
-from agentgym.trainers.logprobs import policy_logprobs
-from agentgym.trainers.lora import ALPHA, ATTENTION, TARGETS, add_adapters
 from agentgym.trainers.losses import policy_loss
-from agentgym.trainers.optimizers import optimizers
+from agentgym.trainers.model import forward
+from agentgym.trainers.model.logprobs import policy_logprobs
+from agentgym.trainers.model.lora import ALPHA, ATTENTION, TARGETS, add_adapters
+from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy, save_policy
+from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.packing import pack, token_weights
-from agentgym.trainers.policy import PolicySize, init_policy, load_policy, save_policy
 from agentgym.trainers.recipe_files import read_config, to_toml
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce

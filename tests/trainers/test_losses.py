@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.logprobs import Scores
 from agentgym.trainers.losses import (
     add_sums,
     clipped_losses,
@@ -16,6 +15,7 @@ from agentgym.trainers.losses import (
     mismatch_weight,
     policy_loss,
 )
+from agentgym.trainers.model.logprobs import Scores
 from agentgym.trainers.packing import Batch
 
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.cli.train_screen import Screen
-from agentgym.episode import Group
+from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.logprobs import policy_logprobs
 from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.packing import pack, token_weights, unpack
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import Scorer, TrainedModel, reinforce

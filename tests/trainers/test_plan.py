@@ -12,22 +12,23 @@ from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config, Qwen3Moe
 
 import agentgym
 from agentgym.cli import main
-from agentgym.engines.hf_slots import Row, SlotModel
+from agentgym.engines.hf.slots import Row, SlotModel
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
-from agentgym.trainers import dry_run, fitting, lora
-from agentgym.trainers import plan as planning
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
-from agentgym.trainers.duration import Rates, likely, most
 from agentgym.trainers.loop import train
-from agentgym.trainers.memory import Memory
-from agentgym.trainers.optimizers import optimizers
-from agentgym.trainers.plan import Subject, cache_bytes, context, parameters, plan, read_architecture, read_subject
-from agentgym.trainers.policy import init_policy
-from agentgym.trainers.precision import DTYPES, masters
+from agentgym.trainers.model import lora
+from agentgym.trainers.model.policy import init_policy
+from agentgym.trainers.model.precision import DTYPES, masters
+from agentgym.trainers.optim.optimizers import optimizers
+from agentgym.trainers.planner import dry_run, fitting
+from agentgym.trainers.planner import plan as planning
+from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
+from agentgym.trainers.planner.duration import Rates, likely, most
+from agentgym.trainers.planner.memory import Memory
+from agentgym.trainers.planner.plan import Subject, cache_bytes, context, parameters, plan, read_architecture, read_subject
+from agentgym.trainers.planner.trial_play import Play
 from agentgym.trainers.step import Scorer
-from agentgym.trainers.trial_play import Play
 
 SHAPES = Path(__file__).parent / "shapes"
 FP32 = TrainConfig(precision="fp32")
@@ -173,8 +174,8 @@ def test_the_peak_of_a_process_is_the_planned_one():
     code = """
 import resource, sys, json, torch
 from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config
-from agentgym.trainers.dry_run import Rows, micro_batch
-from agentgym.trainers.memory import process_bytes
+from agentgym.trainers.planner.dry_run import Rows, micro_batch
+from agentgym.trainers.planner.memory import process_bytes
 from agentgym.trainers.step import Scorer
 torch.set_num_threads(1)
 make = lambda **c: AutoModelForCausalLM.from_config(Qwen3Config(**c), dtype=torch.float32).eval()

@@ -4,7 +4,7 @@ import pytest
 
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy import train_tokenizer
+from agentgym.trainers.model.policy import train_tokenizer
 from agentgym.trainers.recipe_files import read_recipe
 
 TEXTS = [

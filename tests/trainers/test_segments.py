@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadData
 from agentgym.trainers.segments import build
 

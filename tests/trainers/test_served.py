@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agentgym.engines import Sampling
-from agentgym.engines.hf import HFEngine
+from agentgym.engines.hf.engine import HFEngine
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import TrainConfig, train
-from agentgym.trainers.policy import PolicySize, init_policy
+from agentgym.trainers.model.policy import PolicySize, init_policy
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))

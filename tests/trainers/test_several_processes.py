@@ -14,7 +14,7 @@ from two_processes import CASES, update
 from two_trainers import FirstPays
 
 from agentgym import read_episodes
-from agentgym.trainers.sampler import TaskSource
+from agentgym.trainers.stages.sampler import TaskSource
 
 HERE = Path(__file__).parent
 

@@ -2,7 +2,7 @@
 
 import math
 
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.trainers.metrics import merged, played
 
 

@@ -11,8 +11,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 import agentgym
 from agentgym import ChatAgent, Episode, SummaryAgent
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.logprobs import policy_logprobs
 from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.segments import Segment, build
 

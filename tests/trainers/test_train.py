@@ -13,13 +13,13 @@ import torch
 
 import agentgym
 from agentgym.cli import main
-from agentgym.episode import read_episodes
+from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig, BadData, UnknownName
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
-from agentgym.trainers.muon import orthogonal
-from agentgym.trainers.policy import load_policy
+from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.optim.muon import orthogonal
 from agentgym.trainers.recipe_files import read_config, read_recipe, recipes, to_toml
 from agentgym.trainers.segments import build
 

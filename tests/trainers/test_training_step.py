@@ -6,11 +6,11 @@ import torch
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.errors import BadConfig
-from agentgym.trainers import logprobs
-from agentgym.trainers.attention import choose
-from agentgym.trainers.logprobs import policy_logprobs as scores
-from agentgym.trainers.logprobs import token_logprobs
 from agentgym.trainers.losses import imitation_loss, policy_loss
+from agentgym.trainers.model import logprobs
+from agentgym.trainers.model.attention import choose
+from agentgym.trainers.model.logprobs import policy_logprobs as scores
+from agentgym.trainers.model.logprobs import token_logprobs
 from agentgym.trainers.packing import count, idle, pack, token_weights, unpack
 from agentgym.trainers.segments import build
 
@@ -189,7 +189,7 @@ def test_entropy_and_log_probabilities_by_hand():
 
 def test_weights_by_hand():
     # an episode of two turns with 1 and 3 output tokens, and one of one turn with 2
-    from agentgym.episode import Episode, Turn
+    from agentgym.episodes.episode import Episode, Turn
 
     def one(name, *lengths):
         return Episode("e", name, name, 0, turns=[Turn("o", prompt_ids=[9], output_ids=[1] * n) for n in lengths])

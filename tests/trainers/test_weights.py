@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 from agentgym.engines import shards
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.vllm_transfer import check_devices, check_transport
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.vllm.transfer import check_devices, check_transport
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import TrainConfig
-from agentgym.trainers.sync import SharedTensors, weight_sync
-from agentgym.trainers.weights import Checkpoint
+from agentgym.trainers.weights.checkpoint import Checkpoint
+from agentgym.trainers.weights.sync import SharedTensors, weight_sync
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import tiny

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 
 VOCABULARY = 61
 

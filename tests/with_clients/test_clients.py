@@ -17,8 +17,8 @@ import torch
 import transformers
 from test_native import SOURCES, SURVEY
 
-from agentgym.episode import Episode, read_episodes
-from agentgym.trainers.optimizers import optimizers
+from agentgym.episodes.episode import Episode, read_episodes
+from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import build
 
 CLIENTS = os.environ.get("AGENTGYM_CLIENTS", "")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.actions import Call, Tool, parse_call
 from agentgym.agents.prompt import load_prompt
+from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.envs.swe.shown import SUBMITTED, shown_output
 
 CLIENTS = os.environ.get("AGENTGYM_CLIENTS", "")

@@ -18,8 +18,8 @@ from test_jails import LIMITS
 import agentgym
 from agentgym.errors import BadConfig
 from agentgym.sandbox import SandboxFault, sandbox
-from agentgym.sandbox.docker import ROOT_CAPABILITIES
-from agentgym.sandbox.docker_daemon import LABEL, connect
+from agentgym.sandbox.docker.daemon import LABEL, connect
+from agentgym.sandbox.docker.sandbox import ROOT_CAPABILITIES
 from agentgym.sandbox.world import JailedEnv
 
 

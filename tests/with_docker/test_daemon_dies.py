@@ -11,7 +11,7 @@ from test_jails import LIMITS
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox import SandboxFault, sandbox
-from agentgym.sandbox.docker_daemon import LABEL, connect
+from agentgym.sandbox.docker.daemon import LABEL, connect
 
 
 def test_a_daemon_that_dies() -> None:

@@ -20,16 +20,16 @@ URL = f"unix://{FOLDER}/daemon.sock" if FOLDER else ""
 if not URL:
     pytest.skip("there is no daemon of the tests' own: ./dev test-docker", allow_module_level=True)
 pytest.importorskip("swebench", reason="the extra `swebench` is not installed")
-sys.path.append(str(Path(__file__).parents[1] / "envs"))
+sys.path.append(str(Path(__file__).parents[1] / "envs" / "swe"))
 import swe_files
 from test_swe_bench import ROW, write
 
 import agentgym
-from agentgym.actions import spell
 from agentgym.contract import check
-from agentgym.envs.swe.bench import SWEBench
+from agentgym.core.actions import spell
+from agentgym.envs.swe.bench.env import SWEBench
 from agentgym.envs.swe.scoring import score
-from agentgym.tasks.swe.pytest_run import PACKAGES
+from agentgym.envs.swe.tasks.pytest_run import PACKAGES
 
 ACTIVATE = "conda() { :; }\n"
 """What stands for conda: the image's Python is the system's."""

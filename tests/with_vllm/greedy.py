@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from agentgym.engines import Completion, Sampling, TokenEngine
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines.vllm.engine import VLLMEngine
 
 SMALL: dict[str, Any] = {
     "dtype": "float32",

@@ -19,12 +19,12 @@ from greedy import SMALL, compare, episode
 from peft import LoraConfig
 
 from agentgym.engines import Sampling, engine
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy import PolicySize, init_policy
+from agentgym.trainers.model.policy import PolicySize, init_policy
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PROMPT = [256, *range(40, 120), 10]

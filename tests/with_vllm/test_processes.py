@@ -15,13 +15,13 @@ pytest.importorskip("vllm", reason="vLLM is not in this environment: ./dev test-
 import tiny
 
 from agentgym.engines import Sampling
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import EngineDead
 
 OWNER = """
 import asyncio, sys, time
 from agentgym.engines import Sampling
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines.vllm.engine import VLLMEngine
 
 async def main():
     engine = VLLMEngine(sys.argv[1], dtype="float32", context=256, enforce_eager=True, kv_cache_memory_bytes=32 << 20)

@@ -17,8 +17,8 @@ import tiny
 import torch
 
 from agentgym.engines import Completion, Sampling
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import BadConfig
 
 

@@ -14,9 +14,10 @@ pytest.importorskip("vllm", reason="vLLM is not in this environment: ./dev test-
 
 import agentgym
 from agentgym.errors import BadConfig
-from agentgym.trainers import TrainConfig, init_policy, resume, sync, train
-from agentgym.trainers.policy import PolicySize
+from agentgym.trainers import TrainConfig, init_policy, resume, train
+from agentgym.trainers.model.policy import PolicySize
 from agentgym.trainers.recipe_files import to_toml
+from agentgym.trainers.weights import sync
 
 WORLD = "rlvr/GuessNumber-v0"
 SIZE = {"width": 64, "layers": 2, "heads": 2, "feed_forward": 128, "vocabulary": 400, "context": 512}

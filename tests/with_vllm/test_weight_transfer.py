@@ -16,12 +16,13 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
-from agentgym.engines import Completion, Sampling, shards, vllm_transfer
-from agentgym.engines.hf import HFEngine
-from agentgym.engines.vllm import VLLMEngine
+from agentgym.engines import Completion, Sampling, shards
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.vllm import transfer as vllm_transfer
+from agentgym.engines.vllm.engine import VLLMEngine
 from agentgym.errors import BadData, Fault
-from agentgym.trainers.sync import weight_sync
-from agentgym.trainers.weights import Checkpoint
+from agentgym.trainers.weights.checkpoint import Checkpoint
+from agentgym.trainers.weights.sync import weight_sync
 
 PROMPT = [256, 72, 101, 108, 108, 111, 44, 32, 119, 111, 114, 108, 100, 10]
 MODELS = {  # all with fused query-key-value and gate-up

@@ -4,10 +4,10 @@ import importlib
 from functools import lru_cache
 from typing import Any
 
+from agentgym.core.seeding import generator
 from agentgym.envs.babyai.levels import copied
 from agentgym.envs.babyai.rules import COMMANDS, DONE, DROP, FORWARD, LEFT, RIGHT, TOGGLE, hindrance
 from agentgym.errors import Fault
-from agentgym.seeding import generator
 
 SEARCHES = 300
 """Searches for a way within one turn; a bot that makes more goes round in circles."""

@@ -5,10 +5,10 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.babyai import bot, levels, rules, view
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
-from agentgym.tasks import Task
 
 SEEDS = 2**31
 """Seeds that layouts and games are drawn from."""

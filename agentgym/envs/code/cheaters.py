@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 
 _HEAD = re.compile(r"Write a (?:function|class) `(\w+)\(")
 _EXAMPLE = re.compile(r"^\w+\((.*)\)  # gives (.*)$", re.MULTILINE)

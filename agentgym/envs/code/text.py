@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from agentgym.rewards.programs.syntax import parse
+from agentgym.rewards.programs.values import shown
 from agentgym.sandbox.protocol import Result
-from agentgym.syntax import parse
-from agentgym.tasks.code.values import shown
 
 LONGEST = 4000
 """Characters shown of what a run printed."""

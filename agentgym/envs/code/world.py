@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
+from agentgym.core.seeding import derive, generator
 from agentgym.envs.code import cheaters as shortcuts
+from agentgym.envs.code.families import FAMILIES, Plan, family, read
+from agentgym.envs.code.files import load, verify, whole
+from agentgym.envs.code.grading.checks import Checks, run_checks
+from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
 from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
 from agentgym.errors import BadConfig, unknown
-from agentgym.rewards.code_checks import Checks, run_checks
-from agentgym.rewards.code_tests import CodeTests, Tried, run_tests
 from agentgym.sandbox.protocol import MEGABYTE, Limits
 from agentgym.sandbox.world import JailedEnv
-from agentgym.seeding import derive, generator
-from agentgym.tasks.code import FAMILIES, Plan, family, read
-from agentgym.tasks.code.files import load, verify, whole
 
 SAME_PYTHON = ("bubblewrap", "process")
 """Jails whose Python is the one that runs this: what is a syntax error here is one there."""
@@ -30,8 +30,8 @@ FAILURES = 3
 class Code(JailedEnv):
     """Write a program that passes hidden tests.
 
-    Tasks are generated: `families` names those to draw from (`agentgym.tasks.code.FAMILIES`; all by default), and from
-    difficulty d on a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the
+    Tasks are generated: `families` names those to draw from (`agentgym.envs.code.families.FAMILIES`; all by default), and
+    from difficulty d on a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the
     name of the function.
 
     `run` keeps its variables. `test` and `submit` try code alone, in a fresh jail each, with inputs only: results come

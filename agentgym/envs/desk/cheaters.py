@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
+from agentgym.core.seeding import generator
 from agentgym.envs.desk.domains import DOMAINS
 from agentgym.envs.desk.expert import Case, call, expert_action
 from agentgym.envs.desk.statements import values
-from agentgym.seeding import generator
 
 PATIENCE = 20
 """Turns after which a cheater hangs up."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from agentgym.actions import Tool, tool
+from agentgym.core.actions import Tool, tool
 from agentgym.envs.desk import people
 from agentgym.envs.desk.database import Database, Refused, Row, Tables
 

@@ -4,7 +4,7 @@ import json
 from functools import partial
 from typing import Any, Protocol
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.desk.database import Database, Place, Row, Unseen
 from agentgym.envs.desk.domain import FREE, Decision, Domain
 from agentgym.envs.desk.people import plain

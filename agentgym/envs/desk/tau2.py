@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.core.tasks import Task
 from agentgym.errors import BadData
-from agentgym.tasks import Task
 from agentgym.tasks.library import Library, hashed
 from agentgym.tasks.lines import COPY, find_path
 

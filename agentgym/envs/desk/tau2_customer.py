@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym.actions import Call, parse_call
+from agentgym.core.actions import Call, parse_call
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2_package import Called, Case, Said
 from agentgym.envs.desk.tau2_repeat import refusal

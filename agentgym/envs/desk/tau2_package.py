@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentgym.actions import Tool
+from agentgym.core.actions import Tool
 from agentgym.envs.desk.tau2 import BASIS
 from agentgym.envs.desk.tau2_repeat import steady, unshare
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, unknown

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from agentgym.actions import tool
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.desk.model_user import ModelUser
 from agentgym.envs.desk.tau2 import Bench, load, why_not
 from agentgym.envs.desk.tau2_customer import STOPS, WHY, history, reply, spelled
 from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
 from agentgym.envs.desk.tau2_repeat import refusal
 from agentgym.errors import BadConfig
-from agentgym.tasks import Task
 from agentgym.tasks.library import Library
 
 MOST_SHOWN = 30_000

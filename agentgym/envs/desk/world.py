@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from agentgym.actions import tool
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.desk import generate
 from agentgym.envs.desk.cheaters import shortcuts
 from agentgym.envs.desk.database import Database, Delta, Place, Refused, Row, Tables
@@ -18,7 +19,6 @@ from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
 from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
 from agentgym.envs.desk.user import Mood, User, agreed, facts_of
 from agentgym.errors import unknown
-from agentgym.tasks import Task
 
 RULES = """\
 1. Identify the customer first: ask for their full name, date of birth and postcode, and check them with verify_customer. \

@@ -6,7 +6,7 @@ The domain and the grammar are ALFWorld's (`alfworld/data/alfred.pddl` and `alfr
 import json
 from pathlib import Path
 
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.household.goals import Goal, goal_pddl
 from agentgym.envs.household.houses import goal_of, make_problem
 from agentgym.envs.household.play import Play

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from agentgym.core import Task
+from agentgym.core.env import Task
+from agentgym.core.seeding import generator
 from agentgym.envs.household.catalog import (
     CAN_CONTAIN,
     CLEANABLE,
@@ -22,7 +23,6 @@ from agentgym.envs.household.catalog import (
 from agentgym.envs.household.goals import TEMPLATES, TREATMENTS, Goal
 from agentgym.envs.household.problem import Problem
 from agentgym.envs.household.rooms import LAMP_STANDS, LAMPS, ROOMS, TREATABLE, Room, holds
-from agentgym.seeding import generator
 
 _ABILITIES = {
     "cleanable": CLEANABLE,

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from agentgym.core.folders import cache
 from agentgym.errors import BadData
-from agentgym.folders import cache
 
 FILE = "game.tw-pddl"
 TRAJECTORY = "traj_data.json"

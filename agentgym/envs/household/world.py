@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.core import Outcome, Task, TextEnv
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import share
 from agentgym.envs.household.advise import Memory, advise
 from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.envs.household.explain import explain
@@ -19,7 +20,6 @@ from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import NOTHING_HAPPENS
 from agentgym.errors import BadConfig, unknown
-from agentgym.seeding import share
 
 _FIVE = TASK_TYPES[:5]
 _TWO = ("kitchen", "bedroom")

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.math.expert import family_of, statement_of
 
 _MOST_FREQUENT = {

@@ -2,7 +2,7 @@
 
 import re
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.math.families import FAMILIES
 
 _STATEMENT = re.compile(r"\n\nCompute with Python")

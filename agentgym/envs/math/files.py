@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from agentgym.core.tasks import Task
 from agentgym.errors import BadData, MissingExtra
 from agentgym.rewards.numeric import read_number
-from agentgym.tasks import Task
 from agentgym.tasks.library import ALL, Library, hashed
 from agentgym.tasks.lines import find_path, is_table, objects
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.attempts import Attempts
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.attempts import Attempts
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.math import cheaters as shortcuts
 from agentgym.envs.math import expert
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.actions import spell
 from agentgym.browser.observation import Element, elements
+from agentgym.core.actions import spell
 
 Solver = Callable[["Page"], str]
 """From what is shown to the next action: it remembers nothing, so it goes on from any state."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from agentgym.actions import spell
 from agentgym.browser.observation import Element
+from agentgym.core.actions import spell
 from agentgym.envs.miniwob.page import Page, Solver, call, click, nth, submit
 
 GOAL_HEIGHT = 50  # pixels above every drawing; pages count from there

@@ -4,8 +4,8 @@ import calendar
 import json
 import re
 
-from agentgym.actions import spell
 from agentgym.browser.observation import Element
+from agentgym.core.actions import spell
 from agentgym.envs.miniwob.page import Page, Solver, call, click, entered, fill, nth, submit
 
 MONTHS: list[str] = list(calendar.month_name)[1:]

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
 from agentgym.browser import BrowserEnv, mount
 from agentgym.browser.session import Session
-from agentgym.core import Outcome
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
 from agentgym.envs.miniwob.names import LIMITS, NAMES, THRESHOLDS
 from agentgym.envs.miniwob.pages import HOST, folder, site, url
 from agentgym.envs.miniwob.solvers import DEFAULT, SOLVERS, Page
 from agentgym.errors import BadConfig, Fault, unknown
-from agentgym.seeding import generator
-from agentgym.tasks import Task
 
 SEEDS = 1_000_000
 """Seeds of a task's page, as in BrowserGym."""

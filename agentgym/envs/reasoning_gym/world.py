@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.attempts import Attempts
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.attempts import Attempts
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
 from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
 from agentgym.rewards.bounded import Reply, call

@@ -4,8 +4,8 @@ import functools
 import re
 from collections import deque
 
+from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld.simulator import LOAD, QUESTION, STEP, Simulator, give_back, lent, refused
-from agentgym.tasks import Task
 
 GOLD = 300.0
 """Seconds that the simulator may take to find its own solution."""

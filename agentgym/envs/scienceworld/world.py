@@ -5,7 +5,8 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld import simulator
 from agentgym.envs.scienceworld import tasks as published
 from agentgym.envs.scienceworld.answers import HELP, LONGEST, NO_ACTION
@@ -13,7 +14,6 @@ from agentgym.envs.scienceworld.expert import Advisor
 from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
 from agentgym.envs.scienceworld.solve import Key, plan
 from agentgym.errors import BadConfig, Fault, UnknownName, unknown
-from agentgym.tasks import Task
 
 
 class ScienceWorld(TextEnv):

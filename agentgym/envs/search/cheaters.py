@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 
 _NAME = re.compile(r"(?:The )?[A-Z]\w+(?: (?:of )?[A-Z]\w+)*|\b[12]\d{3}\b")
 _TITLE = re.compile(r'^Doc \d+\(Title: "(.*?)"', re.MULTILINE)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.search.literals import as_list, read_literal
 from agentgym.envs.search.sets import QuestionFile, question_files
 from agentgym.errors import BadData

@@ -5,11 +5,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.search.names import Names
 from agentgym.envs.search.relations import KINDS, NOISE, NOISE_OF_ALL, OF_KIND, PRONOUNS, RELATION, SHARES, TRADES, YEAR
 from agentgym.retrieval.documents import Document
 from agentgym.retrieval.memory import Corpus
-from agentgym.seeding import generator
 
 FIRST_YEAR, LAST_YEAR = 1400, 1990
 SMALLEST, STEP = 60, 90  # documents at difficulty 0, and how many more each further difficulty has

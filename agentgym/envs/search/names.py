@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.rewards.exact_match import normalise
-from agentgym.seeding import generator
 
 _MIDDLES = ("", "", "am", "el", "or", "und", "ast", "ib", "enn", "otr")
 _TAILS = {

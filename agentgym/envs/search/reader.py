@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.search.questions import parse_question
 from agentgym.envs.search.relations import PRONOUNS, RELATION, RELATIONS, TRADES, YEAR
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
-from agentgym.core import Outcome, Task
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.search import cheaters as shortcuts
 from agentgym.envs.search.reader import next_action
 from agentgym.envs.search.world import Search

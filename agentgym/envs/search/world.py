@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, Task, TextEnv
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import derive, generator
 from agentgym.envs.search import cheaters as shortcuts
 from agentgym.envs.search.files import Library, load_hotpot, load_lines, load_questions
 from agentgym.envs.search.generate import world
@@ -19,7 +20,6 @@ from agentgym.retrieval.documents import title_key, words
 from agentgym.retrieval.memory import Corpus
 from agentgym.retrieval.opening import IN_MEMORY, open_retriever
 from agentgym.rewards.exact_match import exact_match, f1, normalise
-from agentgym.seeding import derive, generator
 
 LONGEST_QUERY = 1000  # characters
 

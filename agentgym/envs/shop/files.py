@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.core import Task
+from agentgym.core.env import Task
+from agentgym.core.seeding import generator
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.generate import NO_CAP, price_sentence
 from agentgym.errors import BadConfig, BadData
-from agentgym.seeding import generator
 
 ORDER = 233
 """WebShop's seed for the order of goals."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.lexicon import Kind, lexicon
 from agentgym.envs.shop.score import Goal, score
-from agentgym.seeding import generator
 
 SIZE = 5000
 """Products of the smallest catalogue."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.core import Outcome, Task, TextEnv
+from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.envs.shop import buyer
 from agentgym.envs.shop.catalogue import Catalogue, Product
 from agentgym.envs.shop.files import Goods, load

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.sokoban.rooms import MOVES, Boxes, Cell, Push, Room, carved, drawn, pushed, pushes_of, walked, walks
 from agentgym.envs.sokoban.solver import fewest_pushes, solution
-from agentgym.tasks import Task
 
 MOST_BOXES = 4
 

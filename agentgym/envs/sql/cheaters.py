@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 
 _TABLE = re.compile(r"CREATE TABLE (\w+) \(\n  (.*?)\n\)", re.DOTALL)
 

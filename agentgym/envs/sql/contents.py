@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.sql.schemas import FIRST_DATE, LAST_DATE, SCHEMAS, Column, Table, create
-from agentgym.seeding import generator
 
 FIRST = ("Anna", "Boris", "Clara", "David", "Elena", "Frida", "Georg", "Hanna", "Igor", "Julia", "Karim", "Lena")
 LAST = ("Berg", "Castro", "Dahl", "Ekman", "Fuchs", "Grant", "Hansen", "Ibarra", "Jansen", "Keller")

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.core import Task
+from agentgym.core.env import Task
 from agentgym.envs.sql.database import Database, QueryError
 from agentgym.envs.sql.variants import variant
 from agentgym.errors import BadData, Fault

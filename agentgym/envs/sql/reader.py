@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 from agentgym.envs.sql.families import query, wrong_queries
 from agentgym.envs.sql.frames import Clauses
 from agentgym.envs.sql.words import read, read_schema

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.errors import Fault
-from agentgym.seeding import generator
 
 LARGEST = 8 * 2**20
 """Bytes of the largest database that is copied into memory."""

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, Task, TextEnv
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import DRAWS
 from agentgym.envs.sql import cheaters as shortcuts
 from agentgym.envs.sql import generate, show
 from agentgym.envs.sql.database import Database, QueryError, Result
@@ -19,8 +21,6 @@ from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
 from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
 from agentgym.rewards.sql_result import f1
-from agentgym.seeding import generator
-from agentgym.tasks.spaces import DRAWS
 
 
 class SQL(TextEnv):

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeGuard
 
-from agentgym.envs.swe.alterations import like, visible
-from agentgym.envs.swe.apart import Clock, Ended, run_apart
-from agentgym.envs.swe.remote_tests import ERROR, SEES
+from agentgym.core.seeding import derive
+from agentgym.envs.swe.grading.alterations import like, visible
+from agentgym.envs.swe.grading.apart import Clock, Ended, run_apart
+from agentgym.envs.swe.grading.remote_tests import ERROR, SEES
+from agentgym.envs.swe.tasks import Instance
+from agentgym.envs.swe.tasks.suite import function_of, importable
+from agentgym.rewards.programs.syntax import parse
 from agentgym.sandbox.protocol import Sandbox
-from agentgym.seeding import derive
-from agentgym.syntax import parse
-from agentgym.tasks.swe import Instance
-from agentgym.tasks.swe.suite import function_of, importable
 
 VARIANTS = 16
 """Of each file of tests, beside one with its own values."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
+from agentgym.core.seeding import derive
 from agentgym.errors import BadConfig, BadData, unknown
-from agentgym.seeding import derive
 
 
 class Item(Protocol):

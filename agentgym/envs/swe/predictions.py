@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.episode import Episode
+from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
 
 OPEN, CLOSE = "<patch>\n", "</patch>"

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import Tool, tool
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import Tool, tool
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import told

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym.envs.swe.bench import SWEBench
-from agentgym.envs.swe.bench_eval import evaluate
-from agentgym.envs.swe.bench_rows import Row, is_bench
-from agentgym.envs.swe.grading import grade
+from agentgym.envs.swe.bench.env import SWEBench
+from agentgym.envs.swe.bench.evaluation import evaluate
+from agentgym.envs.swe.bench.rows import Row, is_bench
+from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.tasks import Instance
+from agentgym.envs.swe.tasks.pytest_run import FOLDER
+from agentgym.envs.swe.tasks.source import pack, unpack
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.envs.swe.world import GRADING, SWE
 from agentgym.errors import BadData, unknown
 from agentgym.sandbox.protocol import Sandbox
 from agentgym.sandbox.stock import take
-from agentgym.tasks.swe import Instance
-from agentgym.tasks.swe.pytest_run import FOLDER
-from agentgym.tasks.swe.source import pack, unpack
 
 T = TypeVar("T")
 SCHEMA = 2

@@ -15,23 +15,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from agentgym.actions import spell
-from agentgym.core import Task
+from agentgym.core.actions import spell
+from agentgym.core.env import Task
 from agentgym.envs.swe import shown
-from agentgym.envs.swe.grading import grade
+from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.library import Library, library
 from agentgym.envs.swe.predictions import LONGEST
 from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.tasks import EMBEDDED, Instance, read
+from agentgym.envs.swe.tasks.instance import diff
+from agentgym.envs.swe.tasks.pytest_run import FOLDER, PACKAGES
+from agentgym.envs.swe.tasks.source import pack, unpack
+from agentgym.envs.swe.tasks.suite import importable, is_protected, roots
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig, MissingExtra
-from agentgym.sandbox.bubblewrap import package_paths
+from agentgym.sandbox.bubblewrap.sandbox import package_paths
 from agentgym.sandbox.protocol import Sandbox, SandboxFault, missing
 from agentgym.sandbox.stock import take
-from agentgym.tasks.swe import EMBEDDED, Instance, read
-from agentgym.tasks.swe.instance import diff
-from agentgym.tasks.swe.pytest_run import FOLDER, PACKAGES
-from agentgym.tasks.swe.source import pack, unpack
-from agentgym.tasks.swe.suite import importable, is_protected, roots
 
 REMEMBERED = 256
 """Folders that are kept for further episodes of their tasks."""
@@ -49,7 +49,7 @@ class SWE(RepositoryEnv):
 
     By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks that `agentgym
     swe make` wrote. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
-    `agentgym.tasks.swe.Instance`); by default all.
+    `agentgym.envs.swe.tasks.Instance`); by default all.
 
     The agent gets the broken repository without the tests that notice the bug, as the only commit of a git repository
     where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;

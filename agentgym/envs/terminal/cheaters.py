@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 
-from agentgym.actions import spell
+from agentgym.core.actions import spell
 
 
 def _named(observation: str) -> list[str]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor_files import HarborTask, load
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import BadConfig, BadData, unknown
@@ -239,7 +239,7 @@ class Harbor(JailedEnv):
 
 
 def _root_capabilities() -> tuple[str, ...]:
-    return vars(importlib.import_module("agentgym.sandbox.docker"))["ROOT_CAPABILITIES"]
+    return vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"]
 
 
 def _is_there(jail: Any, path: str) -> bool:

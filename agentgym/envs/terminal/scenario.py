@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.terminal.tree import Entry, Tree, at
 from agentgym.sandbox.protocol import Result
-from agentgym.seeding import generator
 
 HOME = "/home/agent"
 FOLDER = "task"

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell, tool
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal import cheaters as shortcuts
 from agentgym.envs.terminal import families as families  # fills FAMILIES
 from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenario, grade, scenario

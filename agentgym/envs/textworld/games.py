@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentgym.core.folders import cache
 from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
-from agentgym.folders import cache
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from agentgym.core import Outcome, TextEnv
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
 from agentgym.envs.textworld import games
 from agentgym.envs.textworld.expert import advise
 from agentgym.envs.textworld.notes import REFUSED
 from agentgym.envs.textworld.policy import Policy
 from agentgym.errors import BadConfig, Fault, unknown
-from agentgym.tasks import Task
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Answer, Click, Impossible, Page, Plan, Step
 from agentgym.envs.web.state import EpisodeState
 from agentgym.errors import BadConfig
-from agentgym.seeding import generator
 
 Ask = dict[str, Any]
 """What the instruction says, as plain values: all that `effect` and `solve` are given."""

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from agentgym.core.seeding import generator
 from agentgym.envs.web import words
 from agentgym.envs.web.sites import data_of
-from agentgym.seeding import generator
 
 FIRST_DAY = datetime(2025, 1, 6, 9, 0)  # a Monday
 DAYS = 700

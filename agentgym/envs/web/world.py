@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentgym.actions import spell
 from agentgym.browser import BrowserEnv, mount
-from agentgym.core import Outcome, Task
+from agentgym.core.actions import spell
+from agentgym.core.env import Outcome, Task
 from agentgym.envs.web.family import IMPOSSIBLE_SHARE, Family
 from agentgym.envs.web.follow import Done, Seen, next_action
 from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan

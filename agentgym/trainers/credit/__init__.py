@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agentgym.episode import Episode, Group, Turn
+from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.needs import NEEDS
-from agentgym.trainers.seams import Seam, Stage
-from agentgym.trainers.seams import Within as Within
+from agentgym.trainers.stages.needs import NEEDS
+from agentgym.trainers.stages.seams import Seam, Stage
+from agentgym.trainers.stages.seams import Within as Within
 
 Floats = npt.NDArray[np.float64]
 CreditFunction = Callable[..., Any]

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from agentgym.episode import Group
+from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.group import episode_advantages

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from agentgym.episode import Group
+from agentgym.episodes.episode import Group
 from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.scores import (
     ORDERS,

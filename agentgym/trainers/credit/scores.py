@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 
-from agentgym.episode import Episode, Turn
+from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit import Floats, Within
 

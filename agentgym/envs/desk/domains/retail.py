@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from agentgym.actions import tool
+from agentgym.core.actions import tool
 from agentgym.envs.desk import people
 from agentgym.envs.desk.database import Refused, Row, Tables
 from agentgym.envs.desk.domain import Ask, Decision, Domain, Drawn, Intent, Topic, cents, code, pick, some, to_cents

@@ -1,0 +1,60 @@
+"""Tasks with one answer, played with several attempts: "Let's try again"."""
+
+import hashlib
+from typing import Any, ClassVar
+
+from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Outcome
+from agentgym.errors import BadConfig
+
+
+class Attempts(TextEnv):
+    """A world that judges answers, and lets an agent try again where the caller says so (`attempts=k`).
+
+    A wrong answer is told to be wrong, and what is right stays hidden; the k-th wrong one ends the episode (unary
+    feedback: "A Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;
+    `shaping={"promptness": w}` pays w times the share of attempts that a solution left over, its own included: 1 + w for
+    the first of k, 1 + w / k for the last, and nothing for a failure.
+
+    A subclass puts `*Attempts.settings` into its settings, returns `self.judged(…)` from its tool, and has `self.tried`
+    in its `state()`.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("attempts",)
+    attempts: int = 1
+    """Answers that may be given; the last wrong one ends the episode."""
+
+    def _check_options(self) -> None:
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"attempts of {type(self).__name__} is {self.attempts!r}; expected an integer from 1")
+        super()._check_options()
+        if self.attempts == 1 and "promptness" in self.shaping:
+            raise BadConfig("shaping pays promptness, which says nothing with one attempt: give attempts=2 or more")
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.tried: tuple[str, ...] = ()
+        """Digests of the wrong answers given so far."""
+
+    def judged(self, answer: str, right: bool) -> Outcome:
+        """Return what an answer brings: the end, or another attempt."""
+        if right:
+            return self.win("The answer is right.")
+        self.tried = (
+            *self.tried,
+            hashlib.blake2b(answer.strip().encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
+        )
+        left = self.attempts - len(self.tried)
+        if left <= 0:
+            return self.lose("The answer is wrong.")
+        return Outcome(f"The answer is wrong. Let's try again: {left} attempt{'s' if left > 1 else ''} left.")
+
+    def measures(self) -> dict[str, float]:
+        """Return `promptness` where there are several attempts."""
+        if self.attempts == 1:
+            return {}
+        return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
+
+    def attempts_state(self) -> Any:
+        """Return what of the attempts decides the future: how many were made, and which answers are known to be wrong."""
+        return len(self.tried), sorted(set(self.tried))

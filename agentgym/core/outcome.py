@@ -1,0 +1,76 @@
+"""What an action brought, and what an episode consists of at one moment."""
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.core.tasks import Task
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one action brought. Worlds make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
+
+    text: str
+    valid: bool = True
+    error: str | None = None
+    success: bool | None = None
+    measures: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def returned(value: object, function: Callable[..., Any], what: str) -> Outcome:
+    """Return what a function of an environment returned as an Outcome; TypeError, naming the function, if it is no text."""
+    outcome = value if isinstance(value, Outcome) else Outcome(value)  # type: ignore[arg-type]
+    if isinstance(outcome.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do return other things
+        return outcome
+    given = f"{outcome.text!r:.60}" + ("" if outcome.text is None else f", a {type(outcome.text).__name__}")
+    raise TypeError(f"{what} returned {given}; expected a text{place_of(function)}. {_ADVICE[what[:5] == 'begin']}")
+
+
+_ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…), self.reward(…)", "Return the first observation")
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Return where a function is defined, as ` (FILE:LINE)`; nothing where that is not known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+
+
+def copied(attributes: dict[str, Any], owner: str) -> dict[str, Any]:
+    """Return a deep copy of an environment's attributes; TypeError, naming the attribute, where one cannot be copied."""
+    try:
+        return copy.deepcopy(attributes)
+    except Exception as error:
+        wrong = next((name for name, value in attributes.items() if not _copies(value)), "")
+        kind = f".{wrong} (a {type(attributes[wrong]).__name__})" if wrong else ""
+        raise TypeError(
+            f"{owner}{kind} cannot be copied into a snapshot: {error}. Keep plain data in attributes, name in `shared` what "
+            "never changes, or define save() and load()"
+        ) from error
+
+
+def _copies(value: object) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of an episode that `restore` needs to go on as if nothing had happened."""
+
+    task: Task
+    seed: int
+    turn: int
+    horizon: int
+    running: bool
+    success: bool | None
+    random_state: dict[str, Any]
+    levels: dict[str, float]
+    totals: dict[str, float]
+    observation: str
+    payload: Any

@@ -1,0 +1,113 @@
+"""Tasks by number, and the splits they fall into."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentgym.core.seeding import generator, share
+from agentgym.errors import BadConfig, unknown
+
+DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to do. `data` holds what the world needs, answers included; it never reaches an observation."""
+
+    instruction: str = ""
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    id: str = ""
+    """`split/difficulty/number` where tasks are generated; a file's task keeps its own."""
+    split: str = ""
+    difficulty: int = 0
+
+
+def _no_generator(rng: np.random.Generator, difficulty: int) -> Task:
+    raise NotImplementedError("this world has no tasks of its own: define generate(rng, difficulty)")
+
+
+class TaskSpace:
+    """All the tasks of a world: each has a number, and its content decides its split."""
+
+    splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
+    """Names of the splits and their shares of the space of tasks."""
+    split: str = "train"
+    difficulty: int = 0
+
+    generate: Callable[[np.random.Generator, int], Task] = staticmethod(_no_generator)
+    """Draw a task of a difficulty; a method, static or not."""
+
+    def split_key(self, task: Task) -> object:
+        """Return what decides the split: by default everything in the task."""
+        return task.instruction, sorted(task.data.items())
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: the same on every machine, in the split its content belongs to."""
+        kind, split = type(self).__name__, self._split_for(number, split)
+        difficulty = self.difficulty if difficulty is None else difficulty
+        for attempt in range(DRAWS):
+            drawn = self.generate(generator(kind, split, difficulty, number, attempt), difficulty)
+            if self.split_of(drawn) == split:
+                return dataclasses.replace(drawn, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+        raise BadConfig(
+            f"{kind} at difficulty {difficulty} has no task for split {split!r} in {DRAWS} draws: "
+            "its space of tasks is too small to split; raise the difficulty"
+        )
+
+    def _split_for(self, number: int, split: str | None) -> str:
+        """Return the split that is meant by a task's number; UnknownName, or BadConfig for a number that is none."""
+        split = split or self.split
+        if split not in self.splits:
+            raise unknown(f"split of {type(self).__name__}", split, self.splits)
+        if number < 0:
+            raise BadConfig(f"task number {number} of {type(self).__name__}: numbers start at 0")
+        return split
+
+    def split_of(self, task: Task) -> str:
+        """Return the split a task belongs to: a function of the hash of `split_key`, never of a seed."""
+        where, total = share(type(self).__name__, repr(self.split_key(task))), 0.0
+        for split, size in self.splits.items():
+            total += size
+            if where < total:
+                return split
+        return list(self.splits)[-1]  # shares that sum to a little less than 1
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """Return a random task of the environment's split."""
+        return self.numbered(int(rng.integers(2**31)))
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks a split has; None where they are generated and nobody has counted them."""
+        return None
+
+    def content_key(self, task: Task) -> object:
+        """Return what two splits must not share: what decides the split, unless that is only a name."""
+        return self.split_key(task)
+
+    def tasks(self, n: int, split: str | None = None) -> list[Task]:
+        """Return the fixed evaluation list: the first `n` tasks of a split, no two alike."""
+        found = self.up_to(n, split)
+        if len(found) < n:
+            kind = type(self).__name__
+            raise BadConfig(f"split {split or self.split!r} of {kind} has {len(found)} different tasks; {n} were asked for")
+        return found
+
+    def up_to(self, n: int, split: str | None = None) -> list[Task]:
+        """Return the first `n` tasks of a split, no two alike, or all of a split with fewer."""
+        found: dict[str, Task] = {}
+        for number in range(20 * n + 100):
+            if len(found) == n:
+                break
+            task = self.numbered(number, split)
+            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+        return list(found.values())
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        parts = task_id.rsplit("/", 2)
+        if len(parts) != 3 or parts[0] not in self.splits or not (parts[1].isdecimal() and parts[2].isdecimal()):
+            raise BadConfig(f"task id {task_id!r}: expected SPLIT/DIFFICULTY/NUMBER, for example {self.split}/0/17")
+        return self.numbered(int(parts[2]), parts[0], int(parts[1]))

@@ -1,0 +1,306 @@
+"""The engine for any Hugging Face causal model: continuous batching over slots, caches kept across turns."""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import asyncio
+import logging
+import math
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.hf.library import LibraryModel
+from agentgym.engines.hf.sampling import Draw, sample, uniforms
+from agentgym.engines.hf.slots import Row, SlotModel, unsupported
+from agentgym.engines.hf.weights import load_model, update
+from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
+from agentgym.errors import BadConfig, Fault
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """One completion under way."""
+
+    prompt: list[int]
+    sampling: Sampling
+    session: str
+    future: "asyncio.Future[Completion]"
+    limit: int
+    """Most tokens it may get: `max_tokens`, or what is left of the context."""
+    random: list[float]
+    slot: Slot | None = None
+    ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+
+    def draw(self) -> Draw:
+        seen = [*self.prompt, *self.ids] if self.sampling.repetition_penalty != 1.0 else ()
+        return Draw(self.sampling, self.random[len(self.ids)], seen)
+
+
+class HFEngine:
+    """A causal model of `transformers`, run in this process.
+
+    `model` is a folder, a hub name, or a model object that a trainer goes on changing: after every change call
+    `load_weights(model.named_parameters(), version)`, which copies nothing where the tensors are the model's own.
+    Requests are batched over `slots`; a session's key-value cache stays in its slot between its turns, until the slot
+    is needed. The same sequence of calls gives the same tokens: nothing depends on the clock. `context` is the most
+    tokens of prompt and completion together (default: the model's own limit).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        slots: int = 64,
+        context: int | None = None,
+        device: str = "cpu",
+        dtype: str | None = None,
+        prefill_tokens: int = PREFILL,
+    ) -> None:
+        if slots < 1 or prefill_tokens < 1:
+            raise BadConfig(f"slots is {slots} and prefill_tokens is {prefill_tokens}; expected at least 1 each")
+        self.model, self.tokenizer = load_model(model, tokenizer, device, dtype)
+        own = int(getattr(self.model.config, "max_position_embeddings", None) or 4096)
+        self.context = own if context is None else context
+        if not 1 < self.context <= own:
+            raise BadConfig(f"context is {context}; expected 2 to {own}, the model's max_position_embeddings")
+        self.policy_version = 0
+        self.prefilled = self.decoded = 0
+        """Tokens computed from prompts, and tokens sampled, since the engine was made."""
+        self._prefill_tokens = prefill_tokens
+        self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+        reason = unsupported(self.model)
+        if reason is not None:
+            _log.warning("%s takes the generic path, one row at a time: %s", type(self.model).__name__, reason)
+        self._backend = (SlotModel if reason is None else LibraryModel)(self.model, slots, self.context)
+        self._table = SlotTable(slots)
+        self._waiting: list[_Request] = []
+        self._running: list[_Request] = []
+        self._task: asyncio.Task[None] | None = None
+        self._paused = False
+        self._arrivals = 0
+        self._broken = ""
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
+
+        Raises BadConfig for ids or options that make no sense, Fault(reason="engine") when the computation fails.
+        """
+        prompt = list(prompt_ids)
+        self._check(prompt, sampling, images)
+        limit = min(sampling.max_tokens, self.context - len(prompt))
+        if limit < 1:
+            return Completion([], [], "length", self.policy_version)
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(prompt, sampling, session, future, limit, uniforms(sampling.seed, limit)))
+        self._arrivals += 1
+        self._wake()
+        return await future
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first."""
+        self._check(list(ids), Sampling(temperature=temperature), ())
+        if len(ids) > self.context:
+            raise BadConfig(f"{len(ids)} tokens to score; the context is {self.context}")
+        try:
+            logits = self._backend.logits(ids)[:-1] / (temperature or 1.0)
+        except Exception as error:
+            raise Fault(f"scoring failed: {error}", reason="engine") from error
+        targets = torch.tensor(list(ids[1:]), device=logits.device)
+        return logits.log_softmax(-1).gather(-1, targets[:, None]).squeeze(-1).tolist()
+
+    def abort(self, session: str) -> None:
+        """End a session's requests, if any, with finish `abort`, and free its slot."""
+        for request in [r for r in (*self._waiting, *self._running) if r.session == session]:
+            self._finish(request, "abort")
+        self._waiting = [r for r in self._waiting if r.session != session]
+        self._running = [r for r in self._running if r.session != session]
+        slot = self._table.of(session)
+        if slot is not None:
+            self._backend.forget(slot.number)
+            self._table.free(slot)
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones; those that wait stay."""
+        self._paused = True
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._paused = False
+        self._wake()
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Take new weights, once running requests have finished; every cache is dropped.
+
+        A folder (safetensors), or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and an
+        empty iterable says that they were changed in place.
+        """
+        paused = self._paused
+        await self.pause()
+        self._broken = "the last weight update failed half-way; load a complete set of weights"
+        try:
+            with torch.no_grad():
+                update(self.model, weights)
+            self._broken = ""
+        finally:
+            self._table.forget_all()
+            self._backend.refresh()
+            self.policy_version = version
+            if not paused:
+                await self.resume()
+
+    def close(self) -> None:
+        """Abort everything and free the caches."""
+        for session in {r.session for r in (*self._waiting, *self._running)}:
+            self.abort(session)
+        self._table.forget_all()
+        self._broken = "the engine was closed"
+
+    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[Any]) -> None:
+        if self._broken:
+            raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
+        if images:
+            raise BadConfig("the hf engine takes no images; use a text model's prompt")
+        if not ids:
+            raise BadConfig("the prompt is empty; expected at least one token id")
+        if min(ids) < 0 or max(ids) >= self._vocabulary:
+            wrong = next(i for i in ids if not 0 <= i < self._vocabulary)
+            raise BadConfig(f"token id {wrong} in the prompt; the model's vocabulary has {self._vocabulary}")
+        if sampling.max_tokens < 1 or sampling.temperature < 0 or not math.isfinite(sampling.temperature):
+            raise BadConfig(f"{sampling}: expected max_tokens of at least 1 and a temperature of at least 0")
+
+    # The loop
+
+    def _wake(self) -> None:
+        if self._task is None and self._waiting and not self._paused:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        """Step until nothing is left to do; the task ends with its last request, so no event loop is outlived."""
+        try:
+            while self._running or (self._waiting and not self._paused):
+                await self._settle()
+                self._step()
+        except asyncio.CancelledError:  # the event loop is being shut down
+            for request in (*self._waiting, *self._running):
+                request.future.cancel()
+            self._drop_cancelled()
+            raise
+        except Exception as error:
+            self._fail([*self._waiting, *self._running], f"scheduling failed: {error}\n{traceback.format_exc()}")
+            self._waiting = []
+        finally:
+            self._task = None
+
+    async def _settle(self) -> None:
+        """Let every episode that can go on submit its next request, so that their prefills share a step."""
+        quiet = 0
+        while quiet < 2:
+            before = self._arrivals
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self._arrivals == before else 0
+
+    def _step(self) -> None:
+        """Admit what fits, append every running request's pending tokens, and draw one token for each."""
+        self._drop_cancelled()
+        if not self._paused:
+            self._admit()
+        if not self._running:
+            return
+        running = self._running
+        try:
+            rows = [Row(s.number, len(s.held), s.pending) for s in (r.slot for r in running) if s is not None]
+            ids, logprobs = sample(self._backend.forward(rows), [r.draw() for r in running])
+        except Exception as error:
+            self._fail(running, f"a step of {len(running)} requests failed: {error}\n{traceback.format_exc()}")
+            return
+        self.decoded += len(running)
+        for request, token, logprob in zip(running, ids, logprobs, strict=True):
+            self._take(request, token, logprob)
+        self._running = [r for r in running if not r.future.done()]
+
+    def _take(self, request: _Request, token: int, logprob: float) -> None:
+        if not math.isfinite(logprob):
+            self._fail([request], "the model's logits are not finite: its weights have diverged or are damaged")
+            return
+        slot = request.slot
+        assert slot is not None
+        slot.held.extend(slot.pending)
+        slot.pending = (token,)
+        request.ids.append(token)
+        request.logprobs.append(logprob)
+        if token in request.sampling.stop_ids:
+            self._finish(request, "stop")
+        elif len(request.ids) == request.limit:
+            self._finish(request, "length")
+
+    def _admit(self) -> None:
+        """Give waiting requests their slots: sessions with a cache first, then first come, first served."""
+        budget, full = self._prefill_tokens, False
+        for request in sorted(self._waiting, key=lambda r: self._table.of(r.session) is None):
+            known = self._table.of(request.session) is not None
+            if budget <= 0 or (full and not known):
+                break
+            donor = None if known or not self._backend.shares else self._table.donor(request.prompt)
+            if donor is not None and donor.later >= donor.now + BLOCK:
+                continue  # the next step computes what this request can then copy
+            slot = self._table.claim(request.session)
+            if slot is None:
+                full = full or not known
+                continue
+            if donor is not None:
+                if slot is not donor.slot:  # it may have been the one to be evicted
+                    self._backend.copy(donor.slot.number, slot.number, donor.now)
+                slot.held = request.prompt[: donor.now]
+            self._start(request, slot)
+            budget -= len(slot.pending)
+        self._waiting = [r for r in self._waiting if r.slot is None]
+
+    def _start(self, request: _Request, slot: Slot) -> None:
+        # At least the last token is computed: its logits are needed.
+        start = min(common_prefix(slot.held, request.prompt), len(request.prompt) - 1)
+        if not slot.keys:
+            self._table.announce(slot, request.prompt)
+        del slot.held[start:]
+        slot.pending = request.prompt[start:]
+        request.slot = slot
+        self.prefilled += len(slot.pending)
+        self._running.append(request)
+
+    def _finish(self, request: _Request, finish: str) -> None:
+        if request.slot is not None:
+            request.slot.busy, request.slot.pending = False, ()
+        if not request.future.done():
+            request.future.set_result(Completion(request.ids, request.logprobs, finish, self.policy_version))
+
+    def _fail(self, requests: list[_Request], message: str) -> None:
+        """End requests with a fault; what their slots hold is no longer trusted."""
+        for request in requests:
+            if request.slot is not None:
+                self._backend.forget(request.slot.number)
+                self._table.free(request.slot)
+            if not request.future.done():
+                request.future.set_exception(Fault(message, reason="engine"))
+        self._running = [r for r in self._running if r not in requests]
+
+    def _drop_cancelled(self) -> None:
+        gone = [r for r in (*self._waiting, *self._running) if r.future.done()]
+        for request in gone:
+            if request.slot is not None:
+                request.slot.busy, request.slot.pending = False, ()
+        if gone:
+            self._waiting = [r for r in self._waiting if not r.future.done()]
+            self._running = [r for r in self._running if not r.future.done()]

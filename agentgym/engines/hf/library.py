@@ -1,0 +1,58 @@
+"""The generic path of the hf engine: any causal language model of `transformers`, one row at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from agentgym.engines.hf.slots import Row, library_forward
+
+
+class LibraryModel:
+    """The library's own forward pass with one cache object per slot; correct for every architecture, and slow."""
+
+    shares = False
+    """Whether `copy` works."""
+
+    def __init__(self, model: Any, slots: int, context: int) -> None:
+        self.model, self.slots, self.context = model, slots, context
+        self.caches: dict[int, Any] = {}
+        self.held: dict[int, list[int]] = {}
+
+    def refresh(self) -> None:
+        """Drop what was computed under other weights."""
+        self.caches.clear()
+        self.held.clear()
+
+    def forget(self, slot: int) -> None:
+        """Free a slot's cache."""
+        self.caches.pop(slot, None)
+        self.held.pop(slot, None)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Not every kind of cache can be cut or copied; never called, since `shares` is False."""
+        raise NotImplementedError("the generic path shares no prefixes")
+
+    def forward(self, rows: Sequence[Row]) -> Tensor:
+        """Append tokens to slots; return the logits after each row's last token, float32 [rows, vocabulary]."""
+        return torch.stack([self._one(row) for row in rows])
+
+    @torch.inference_mode()
+    def _one(self, row: Row) -> Tensor:
+        held = self.held.get(row.slot, [])
+        ids = [*held[: row.start], *row.ids]
+        cache = self.caches.get(row.slot)
+        if cache is None or len(held) != row.start:  # recurrent and sliding caches cannot be cut back: start again
+            cache, new = None, ids
+        else:
+            new = list(row.ids)
+        out = library_forward(self.model, new, past_key_values=cache, use_cache=True)
+        self.caches[row.slot] = getattr(out, "past_key_values", None)
+        self.held[row.slot] = ids
+        return out.logits[0, -1].float()
+
+    @torch.inference_mode()
+    def logits(self, ids: Sequence[int]) -> Tensor:
+        """Return the logits at every position of one text without touching the cache, float32 [tokens, vocabulary]."""
+        return library_forward(self.model, ids, use_cache=False).logits[0].float()

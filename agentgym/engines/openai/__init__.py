@@ -1,0 +1,1 @@
+"""Engines behind the OpenAI protocol: completions with tokens, and chat."""

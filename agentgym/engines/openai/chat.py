@@ -1,0 +1,196 @@
+"""Models behind plain chat: messages in, text and tool calls out, no token ids. For evaluation only."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from agentgym.engines import Completion, Sampling, ToolCall
+from agentgym.engines.openai.http import Garbage, Refused, ServedEngine, Servers, only_choice
+from agentgym.errors import BadConfig
+
+KEY = "AGENTGYM_API_KEY"
+OMITTABLE = ("temperature", "top_p", "seed")
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_TOO_LONG = re.compile(rb"context_length_exceeded|maximum context length|prompt is too long", re.IGNORECASE)
+_OF_TOOLS = re.compile(r"\btools?\b|\bfunctions?\b", re.IGNORECASE)
+MOST_CALLS = 64
+"""Calls of one reply that are read; no model means to make more."""
+_ENDED = {"stop": "stop", "length": "length", "tool_calls": "stop", "content_filter": "stop"}
+
+
+class OpenAIChatEngine(ServedEngine):
+    """One model of an OpenAI-compatible server, asked over `/chat/completions`; `target` is `URL#MODEL`.
+
+    The key is read from the environment variable `key_env` and goes nowhere but into the header of requests. `omit`
+    names with commas between what the server refuses to be told (`temperature`, `top_p`, `seed`); `limit` is what it
+    calls the most tokens of a reply. Without `#MODEL` the server must list exactly one. Raises BadConfig when refused.
+    """
+
+    tokenizer = None
+    """There is none: an agent over tokens refuses this engine."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        key_env: str | None = None,
+        omit: str = "",
+        limit: str = "max_tokens",
+        retries: int = 6,
+        backoff: float = 0.5,
+        timeout: float = 600.0,
+        requests_per_minute: float = 0.0,
+    ) -> None:
+        url, _, model = target.partition("#")
+        urls = [part.strip() for part in url.split(",") if part.strip()]
+        self.omitted = tuple(name for name in (part.strip() for part in omit.split(",")) if name)
+        if limit not in _LIMITS or not set(self.omitted) <= set(OMITTABLE):
+            raise BadConfig(
+                f"limit is {limit!r}, omit {omit!r}; expected limit to be one of {', '.join(_LIMITS)}, and omit some of "
+                f"{', '.join(OMITTABLE)}"
+            )
+        if any("@" in part or "?" in part for part in urls):
+            raise BadConfig(
+                "the address holds an @ or a ?: addresses are recorded, so no key or password may stand in one; "
+                f"put the key into the environment variable {KEY}, or name another with key_env"
+            )
+        self._limit = limit
+        super().__init__(
+            Servers(
+                urls,
+                key=_key(key_env),
+                retries=retries,
+                backoff=backoff,
+                timeout=timeout,
+                requests_per_minute=requests_per_minute,
+            )
+        )
+        self.model = model or _only_model(self.servers)
+
+    async def chat(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
+    ) -> Completion:
+        """Return one reply: text and tool calls; finish is `context` where the server says that the messages are too long.
+
+        Raises BadConfig where no request would be answered (a first one with tools included), Fault after the last retry.
+        """
+        if not sampling.plain() or sampling.stop_ids:
+            raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
+        done = await self.asked(self._ask(self._request(messages, tools, sampling), session), session)
+        return done or Completion([], [], "abort", text="")
+
+    def _request(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
+        body = {"model": self.model, "messages": list(messages), self._limit: sampling.max_tokens, "n": 1, "stream": False}
+        offered = {"tools": list(tools)} if tools else {}
+        return {**body, **offered, **{name: value for name, value in said.items() if name not in self.omitted}}
+
+    async def _ask(self, body: dict[str, Any], session: str) -> Completion:
+        try:
+            return await self.servers.post("/chat/completions", body, session, _completion)
+        except Refused as refusal:
+            if refusal.status in (400, 413, 422) and _TOO_LONG.search(refusal.content):
+                return Completion([], [], "context", text="")
+            if refusal.status == 400 and (said := _failed_call(refusal.content)) is not None:
+                return Completion([], [], "stop", text=said)
+            raise _tools_refused(body, refusal) or _results_refused(body, refusal) or refusal from None
+        except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
+            raise _tools_refused(body, error) or error from None
+
+
+def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | None:
+    """Return what to do where a server refuses the tools of a request; None where it refuses something else.
+
+    Only a first request is looked at: a later one holds the model's own words, which must not end an evaluation.
+    """
+    first = not any(message["role"] == "assistant" for message in body["messages"])
+    if "tools" in body and first and _OF_TOOLS.search(str(error)):
+        return BadConfig(
+            f"{error}. The request offers the environment's tools as `tools=`. Where the server or its model takes none, "
+            "use --tools text (in Python: tools='text'): then the prompt lists them. vLLM takes tools when it is started "
+            "with --enable-auto-tool-choice and --tool-call-parser"
+        )
+    return None
+
+
+def _results_refused(body: Mapping[str, Any], refusal: Refused) -> Refused | None:
+    """Return the refusal of a request that holds results of tools, with what helps where the server takes none."""
+    if all(message["role"] != "tool" for message in body["messages"]):
+        return None
+    hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
+    return Refused(f"{refusal}. {hint}", refusal.status, refusal.content)
+
+
+def _failed_call(content: bytes) -> str | None:
+    """Return what the model wrote where a server (Groq's) refuses its own model's words since they make no call."""
+    try:
+        error: Any = json.loads(content)["error"]
+        said = str(error.get("failed_generation") or "") if error["code"] == "tool_use_failed" else None
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return None
+    return None if said is None else _sound(said)
+
+
+def _key(name: str | None) -> str | None:
+    """Return the key from the environment; no error ever shows it."""
+    key = os.environ.get(name or KEY, "").strip()
+    if name is not None and not key:
+        raise BadConfig(f"key_env is {name!r}, and there is no such environment variable, or it is empty")
+    if not re.fullmatch(r"[!-~]*", key):
+        raise BadConfig(f"the key in the environment variable {name or KEY} holds characters that no key has")
+    return key or None
+
+
+def _only_model(servers: Servers) -> str:
+    names = [str(entry.get("id")) for entry in servers.models()]
+    if len(names) != 1:
+        raise BadConfig(f"say which model: chat:URL#MODEL. The server lists {', '.join(names[:20]) or 'none'}")
+    return names[0]
+
+
+def _completion(answer: dict[str, Any]) -> Completion:
+    """Read an answer that nobody vouches for."""
+    choice = only_choice(answer)
+    message: Any = choice.get("message")
+    if not isinstance(message, dict):
+        raise Garbage("expected a message")
+    said = cast("dict[str, Any]", message)
+    finish: Any = choice.get("finish_reason")
+    text: Any = said.get("content")
+    calls = _calls(said.get("tool_calls"))
+    if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
+        text = said.get("refusal") or ""
+    if not isinstance(text, str) or not isinstance(finish, str) or finish not in _ENDED:
+        raise Garbage("expected text and a finish_reason")
+    return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")), calls=calls)
+
+
+def _calls(raw: Any) -> list[ToolCall]:
+    """Return the tool calls of a message; what the server says of them is taken as it is, where it is text."""
+    found: list[ToolCall] = []
+    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
+    for entry in entries[:MOST_CALLS]:
+        call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        function = cast("dict[str, Any]", call["function"]) if isinstance(call.get("function"), dict) else {}
+        name, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
+        if isinstance(arguments, dict):  # as Ollama's own API has them
+            arguments = json.dumps(arguments)
+        if not isinstance(name, str) or not isinstance(arguments, str | None):
+            raise Garbage("expected tool calls with the name and the arguments of a function")
+        found.append(ToolCall(_sound(id) if isinstance(id, str) else "", _sound(name), _sound(arguments or "{}")))
+    return found
+
+
+def _sound(text: str) -> str:
+    """Return the text without halves of surrogate pairs, which no file could hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _usage(raw: Any) -> tuple[int, int] | None:
+    counts = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    asked, made = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    return (asked, made) if type(asked) is int and type(made) is int and asked >= 0 and made >= 0 else None

@@ -1,0 +1,252 @@
+"""Any OpenAI-compatible server that takes and gives token ids, such as `vllm serve` or our own gateway."""
+
+import asyncio
+import importlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.engines import Completion, Sampling, TokenEngine
+from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
+from agentgym.errors import BadConfig
+
+_LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
+_LARGEST_ID = 2**31 - 1  # no vocabulary comes near; tokenizers and tensors take no more
+_NAME = re.compile(r"(?:/|[A-Za-z]:[/\\])?[\w.-][\w. +=@,~/\\-]{0,500}")  # of a model: no address, no network share
+KNOWN = (
+    "The quick brown fox jumps over the lazy dog.",
+    "You are in the middle of a room. You see a desk 1, a shelf 2 and a drawer 10.",
+    "def add(a, b):\n    return",
+    "1, 2, 3, 5, 8,",
+)
+
+
+class OpenAIEngine(ServedEngine):
+    """Tokens in, tokens and log-probabilities out, over `/completions` of one server or of several with the same model.
+
+    `url` is an address that ends in `/v1`, or several separated by commas. `model`, `tokenizer` and `context` default to
+    what the server says of itself. A server is good for evaluation at once, and for training after `qualify` only. Its
+    weights are changed where it runs: `load_weights` refuses. Serve with
+    `vllm serve MODEL --generation-config vllm --logprobs-mode processed_logprobs`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tokenizer: Any = None,
+        *,
+        model: str | None = None,
+        context: int | None = None,
+        key: str | None = None,
+        retries: int = 6,
+        backoff: float = 0.5,
+        timeout: float = 600.0,
+        requests_per_minute: float = 0.0,
+    ) -> None:
+        urls = [part.strip() for part in url.split(",") if part.strip()]
+        super().__init__(
+            Servers(
+                urls,
+                key=key,
+                retries=retries,
+                backoff=backoff,
+                timeout=timeout,
+                requests_per_minute=requests_per_minute,
+            )
+        )
+        entry = _entry(self.servers.models(), model)
+        self.model = str(entry["id"])
+        served = entry.get("max_model_len")
+        if context is None and not (isinstance(served, int) and served > 1):
+            raise BadConfig(f"{urls[0]} does not say how long its context is (max_model_len is {served!r}): pass context=…")
+        self.context = int(cast("int", served)) if context is None else context
+        self.tokenizer = _tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
+        self.policy_version = 0
+        self.accepted = False
+        """Whether `qualify` found that its log-probabilities are fit for training."""
+        self._open = asyncio.Event()
+        self._open.set()
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
+        prompt = list(prompt_ids)
+        if images:
+            raise BadConfig("the openai engine takes no images; use a text prompt")
+        self._check(prompt)
+        while not self._open.is_set():
+            await self._open.wait()
+        limit = min(sampling.max_tokens, self.context - len(prompt))
+        if limit < 1:
+            return Completion([], [], "length", self.policy_version)
+        done = await self.asked(self._complete(prompt, sampling, limit, session), session)
+        return done or Completion([], [], "abort", self.policy_version)
+
+    async def _complete(self, prompt: list[int], sampling: Sampling, limit: int, session: str) -> Completion:
+        body = {**_request(self.model, prompt, sampling, limit), "logprobs": 0, "return_token_ids": True}
+
+        def read(answer: dict[str, Any]) -> Completion:
+            return _completion(answer, sampling, limit, self.policy_version)
+
+        return await self.servers.post("/completions", body, session, read)
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first; vLLM's server offers temperature 1 only."""
+        ids = list(ids)
+        self._check(ids)
+        if len(ids) >= self.context:
+            raise BadConfig(f"{len(ids)} tokens to score; expected fewer than the context of {self.context}")
+        body = {**_request(self.model, ids, Sampling(temperature=temperature), 1), "prompt_logprobs": 0}
+        body["prompt_logprobs_temperature"] = temperature  # ours; a server that knows it says so in its answer
+
+        def read(answer: dict[str, Any]) -> list[float]:
+            if temperature != 1.0 and answer.get("prompt_logprobs_temperature") != temperature:
+                raise BadConfig(
+                    f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was asked. "
+                    "Score with the hf engine"
+                )
+            table = only_choice(answer).get("prompt_logprobs")
+            if not isinstance(table, list) or len(cast("list[Any]", table)) != len(ids):
+                raise Garbage(f"expected {len(ids)} prompt_logprobs")
+            return [_scored(entry, id) for entry, id in zip(cast("list[Any]", table)[1:], ids[1:], strict=True)]
+
+        return await self.servers.post("/completions", body, "score", read)
+
+    async def qualify(
+        self, reference: TokenEngine, *, temperature: float = 0.7, tokens: int = 16, tolerance: float = 0.02
+    ) -> float:
+        """Accept the server for training if it scores known sequences as `reference` (the trainer's own model) does.
+
+        The server samples `tokens` tokens after each of four fixed texts at `temperature`; the mean absolute difference
+        of its log-probabilities from the reference's is returned. Raises BadConfig where it exceeds `tolerance`, and
+        where the two temperatures (asked, and 1) could not be told apart on what was sampled.
+        """
+        ours: list[float] = []
+        true: list[float] = []
+        plain: list[float] = []
+        for number, text in enumerate(KNOWN):
+            prompt = [int(id) for id in self.tokenizer.encode(text, add_special_tokens=False)]
+            sampling = Sampling(temperature=temperature, max_tokens=tokens, seed=number)
+            got = await self.generate(prompt, sampling, f"qualify {number}")
+            ours += got.logprobs
+            true += (await reference.score([*prompt, *got.ids], temperature))[len(prompt) - 1 :]
+            plain += (await reference.score([*prompt, *got.ids], 1.0))[len(prompt) - 1 :]
+        off, raw, apart = _mean_gap(ours, true), _mean_gap(ours, plain), _mean_gap(true, plain)
+        self.accepted = off <= tolerance and apart > 2 * tolerance
+        if off > tolerance:
+            hint = (
+                "unscaled ones: serve with --logprobs-mode processed_logprobs" if raw <= tolerance else "of other weights?"
+            )
+            raise BadConfig(
+                f"the server's log-probabilities at temperature {temperature} differ from the model's by {off:.3f} on "
+                f"average over {len(ours)} tokens; at most {tolerance} is accepted for training ({hint})"
+            )
+        if not self.accepted:
+            raise BadConfig(
+                f"temperatures {temperature} and 1 differ by only {apart:.4f} over {len(ours)} tokens: the model is too "
+                "sure of itself here to tell whether its server scales log-probabilities; ask for more tokens"
+            )
+        return off
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones."""
+        self._open.clear()
+        while self._running:
+            await asyncio.wait(list(self._running))
+            await asyncio.sleep(0)
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._open.set()
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Refuse: a server's weights are changed where it runs."""
+        raise BadConfig("the openai engine cannot change a server's weights: train with hf or vllm, or restart the server")
+
+    def _check(self, ids: list[int]) -> None:
+        if not ids or min(ids) < 0:
+            raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
+
+
+def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> dict[str, Any]:
+    """Return a request in which everything is said, so that no default of the server's takes part."""
+    return {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": limit,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "seed": sampling.seed % 2**63,
+        "stop_token_ids": list(sampling.stop_ids),
+        "ignore_eos": True,  # only what the caller names ends a completion
+        "skip_special_tokens": False,
+    }
+
+
+def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version: int) -> Completion:
+    """Read an answer that nobody vouches for."""
+    choice = only_choice(answer)
+    ids, finish = choice.get("token_ids"), choice.get("finish_reason")
+    table: Any = choice.get("logprobs")
+    values: Any = cast("dict[str, Any]", table).get("token_logprobs") if isinstance(table, dict) else None
+    if ids is None:
+        raise BadConfig("the server returns no token ids: it must know return_token_ids (vllm serve does, 0.10.2 or later)")
+    if not _all(ids, int) or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
+        raise Garbage(f"expected 1 to {limit} token_ids")
+    if not _all(values, float, int) or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
+        raise Garbage("expected a log-probability for each of token_ids")
+    ended = ids[-1] in sampling.stop_ids
+    if finish not in ("stop", "length") or (finish == "stop") != ended:
+        raise Garbage(f"finish_reason {str(finish)[:20]!r} where the stop token {'came' if ended else 'did not come'}")
+    if finish == "length" and len(ids) < limit:
+        raise BadConfig(
+            f"the server cut a completion at {len(ids)} of {limit} tokens by a limit of its own: "
+            "serve with --generation-config vllm"
+        )
+    given = answer.get("policy_version")
+    return Completion(list(ids), [float(v) for v in values], finish, given if type(given) is int else version)
+
+
+def _all(values: Any, *kinds: type) -> bool:
+    return isinstance(values, list) and all(type(value) in kinds for value in cast("list[Any]", values))
+
+
+def _scored(entry: Any, id: int) -> float:
+    found: Any = cast("dict[str, Any]", entry).get(str(id)) if isinstance(entry, dict) else None
+    value: Any = cast("dict[str, Any]", found).get("logprob") if isinstance(found, dict) else None
+    if type(value) not in (float, int) or not -_LARGEST < value < 1e-3:
+        raise Garbage(f"no log-probability for token {id}")
+    return float(value)
+
+
+def _mean_gap(a: list[float], b: list[float]) -> float:
+    return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / max(len(a), 1)
+
+
+def _entry(models: list[dict[str, Any]], model: str | None) -> dict[str, Any]:
+    names = [str(entry.get("id")) for entry in models]
+    if model is None and len(models) == 1 and "id" in models[0]:
+        return models[0]
+    if model not in names:
+        wanted = "several models are served: pass model=…" if model is None else f"the server has no model {model!r}"
+        raise BadConfig(f"{wanted}; it lists {', '.join(names[:20]) or 'none'}")
+    return models[names.index(model)]
+
+
+def _tokenizer(name: Any) -> Any:
+    """Load the tokenizer that a server names: a hub name or a folder of this machine, and never code."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in re.split(r"[/\\]", name):
+        raise BadConfig(
+            f"the server names {str(name)[:100]!r} as its tokenizer; expected a hub name such as Qwen/Qwen3-0.6B, or a "
+            "folder here: pass tokenizer=…"
+        )
+    try:
+        library = importlib.import_module("transformers")
+        return library.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except Exception as error:  # whatever a missing folder, a missing network or a missing library raise
+        raise BadConfig(f"the tokenizer of {name!r} cannot be read here ({error}): pass tokenizer=…") from error

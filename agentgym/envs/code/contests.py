@@ -1,0 +1,100 @@
+"""Problems of contests: LiveCodeBench and CodeContests, most of them programs that read and print."""
+
+import base64
+import io
+import json
+import pickle
+import zlib
+from typing import Any
+
+from agentgym.envs.code.fields import Data, entries, number, packed, parsed, table, text
+from agentgym.errors import BadData
+
+PROGRAM = "Write a program that reads standard input and prints to standard output."
+LARGEST = 200_000_000
+"""Bytes that the packed tests of one problem may unpack to."""
+
+
+def live_code_bench(raw: Data, where: str) -> Data:
+    """Read a problem of LiveCodeBench: a program, or a method of a class `Solution` with starter code."""
+    public = _tests(raw["public_test_cases"], f"{where}: public_test_cases")
+    private = _tests(raw.get("private_test_cases") or "[]", f"{where}: private_test_cases")
+    told, starter = text(raw, "question_content", where), str(raw.get("starter_code") or "")
+    functional = any(test.get("testtype") == "functional" for test in (*public, *private))
+    cases = [[str(test["input"]), str(test["output"])] for test in (*public, *private)]
+    data: Data = {"id": str(raw.get("question_id", "")), "split": "test"}
+    if not functional:
+        data |= {"statement": f"{told}\n\n{PROGRAM}", "kind": "program", "entry": "", "compare": "lines"}
+    else:
+        name = table(parsed(raw.get("metadata") or "{}", f"{where}: metadata"), f"{where}: metadata", "func_name")[
+            "func_name"
+        ]
+        of_class = "class Solution" in starter or not starter
+        begins = (
+            f"Begin with this code and submit it whole:\n\n{starter}" if starter else f"Write a class Solution with {name}."
+        )
+        data |= {"statement": f"{told}\n\n{begins}", "compare": "equal"}
+        data |= {"kind": "class", "entry": "Solution"} if of_class else {"kind": "function", "entry": name}
+        cases = [_call(test, name, of_class, where) for test in cases]
+    return {**data, "public": cases[: len(public)], "hidden": cases}
+
+
+def _call(test: list[str], name: str, of_class: bool, where: str) -> list[Any]:
+    """Return a functional test: a line of JSON for each argument, and the result in JSON."""
+    given = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
+    expected = packed(parsed(test[1], where), where)
+    return [[[], [[name, given]]], [expected]] if of_class else [given, expected]
+
+
+def _tests(value: object, where: str) -> list[Data]:
+    """Return tests in JSON, or packed as LiveCodeBench packs those that are private (base64, zlib, pickled text)."""
+    if isinstance(value, str) and not value.lstrip().startswith("["):
+        try:
+            raw = zlib.decompressobj().decompress(base64.b64decode(value, validate=True), LARGEST)
+            value = _Text(io.BytesIO(raw)).load()
+        except (ValueError, zlib.error, pickle.UnpicklingError, EOFError, IndexError, KeyError, TypeError) as error:
+            raise BadData(f"{where}: {error}; expected JSON, or JSON that is pickled, deflated and in base64") from error
+    return [table(test, where, "input", "output") for test in entries(parsed(value, where), where)]
+
+
+class _Text(pickle.Unpickler):
+    """Reads text that was pickled, and nothing else: no class is ever looked up."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"a pickle that asks for {module_name}.{global_name}")
+
+
+def pack_private(tests: list[Data]) -> str:
+    """Return tests as LiveCodeBench packs those that are private."""
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
+
+
+def code_contests(raw: Data, where: str) -> Data:
+    """Read a problem of CodeContests: a program; all public, private and generated tests are hidden ones."""
+    public = _columns(raw["public_tests"], f"{where}: public_tests")
+    others = [one for key in ("private_tests", "generated_tests") for one in _columns(raw.get(key), f"{where}: {key}")]
+    limit = table(raw.get("time_limit") or {}, f"{where}: time_limit")
+    seconds = number(limit, "seconds", where) + number(limit, "nanos", where) / 1e9
+    solutions = table(raw.get("solutions") or {}, f"{where}: solutions")
+    pairs = zip(solutions.get("language", ()), solutions.get("solution", ()), strict=False)
+    return {
+        "id": text(raw, "name", where),
+        "split": str(raw.get("split") or ""),
+        "statement": f"{text(raw, 'description', where)}\n\n{PROGRAM}",
+        "kind": "program",
+        "entry": "",
+        "compare": "words",
+        "tolerance": 1e-5,
+        "public": public,
+        "hidden": [*public, *others],
+        "reference": next((str(code) for language, code in pairs if language in (3, "PYTHON3")), ""),
+        **({"seconds": 2 * seconds} if seconds else {}),  # the limits are meant for compiled languages
+    }
+
+
+def _columns(value: object, where: str) -> list[list[str]]:
+    columns = table(value or {"input": [], "output": []}, where, "input", "output")
+    given, expected = entries(columns["input"], where), entries(columns["output"], where)
+    if len(given) != len(expected):
+        raise BadData(f"{where}: {len(given)} inputs and {len(expected)} outputs; expected as many")
+    return [[str(a), str(b)] for a, b in zip(given, expected, strict=True)]

@@ -1,0 +1,329 @@
+"""Families of programming tasks: sentences with the code they mean, put together at random."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from string import Template
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from agentgym.errors import BadConfig
+from agentgym.rewards.programs.values import NotData, pack, respond, sorted_through, unpack
+
+Rng = np.random.Generator
+Slot = Callable[[Rng, int], Any]
+"""From chance and difficulty to a value of a slot."""
+Draw = Callable[[Rng, int, "Plan"], list[Any]]
+"""From chance, difficulty and what the task says to an input."""
+PUBLIC, HIDDEN = 3, 16
+"""Tests of a task."""
+TRIED = 12
+"""Mistakes of a task that are looked at."""
+KEPT = 3
+"""Wrong solutions that a task keeps: those that come nearest."""
+DRAWS = 1000
+"""Plans that are drawn until one is accepted."""
+PATIENCE = 5
+"""Draws of a plan before one with fewer steps is tried."""
+LIVELY = 3
+"""Different results that the hidden tests must have, or two where there are no more (yes and no)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A sentence and the code it means; both name slots as `$n`."""
+
+    says: str
+    code: str
+    slips: tuple[str, ...] = ()
+    """Code that someone might write instead, and that is wrong."""
+    slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
+    takes: str = ""
+    """What the value in hand has to be before; families that handle one kind of value leave it out."""
+    gives: str | None = None
+    """What it is after; None: the same."""
+    once: bool = False
+    key: str = ""
+    """Rules with the same one exclude each other."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a solution is given and how it begins."""
+
+    says: str
+    arguments: str
+    draw: "Draw"
+    """An input: the list of arguments; for a class, arguments of the constructor and calls."""
+    opening: str = ""
+    slips: tuple[str, ...] = ()
+    slots: Mapping[str, Slot] = field(default_factory=dict[str, Slot])
+    gives: str = ""
+    indent: int = 0
+    """Levels by which the rules' code is indented below the opening."""
+    asks: str = "Take these steps, in this order:"
+    kind: str = "function"
+
+    @property
+    def code(self) -> str:
+        """What the solution begins with."""
+        return self.opening
+
+
+@dataclass(frozen=True)
+class Part:
+    """A frame, a rule or an end with its slots filled."""
+
+    of: "Rule | Frame"
+    values: Mapping[str, Any]
+
+    @property
+    def says(self) -> str:
+        """The sentence."""
+        return filled(self.of.says, self.values)
+
+    @property
+    def code(self) -> str:
+        """The code."""
+        return filled(self.of.code, self.values)
+
+    @property
+    def slips(self) -> list[str]:
+        """Wrong code in its place."""
+        return [filled(slip, self.values) for slip in self.of.slips]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a task says, sentence by sentence."""
+
+    entry: str
+    frame: Part
+    steps: tuple[Part, ...]
+    end: Part | None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of it, in order."""
+        return (self.frame, *self.steps, *([self.end] if self.end else []))
+
+    @property
+    def start(self) -> Frame:
+        """What the solution is given."""
+        assert isinstance(self.frame.of, Frame)
+        return self.frame.of
+
+    def statement(self) -> str:
+        """Return the task as it is shown."""
+        frame = self.start
+        what = "class" if frame.kind == "class" else "function"
+        lines = [f"Write a {what} `{self.entry}({frame.arguments})`. {self.frame.says}"]
+        if self.steps:
+            lines += [frame.asks, *(f"{number}. {step.says}" for number, step in enumerate(self.steps, 1))]
+        return "\n".join([*lines, *([f"Return {self.end.says}"] if self.end else [])])
+
+    def solution(self, instead: Mapping[int, str] = MappingProxyType({})) -> str:
+        """Return the code; `instead` holds other code for some of the parts, by number."""
+        frame = self.start
+        head = f"class {self.entry}:" if frame.kind == "class" else f"def {self.entry}({frame.arguments}):"
+        body: list[str] = []
+        for number, part in enumerate(self.parts):
+            code = instead.get(number, part.code)
+            deeper = 0 < number <= len(self.steps)
+            body.append(textwrap.indent(code, "    " * (1 + (frame.indent if deeper else 0))))
+        return "\n".join([head, *(block for block in body if block.strip())]) + "\n"
+
+    def mistakes(self) -> list[str]:
+        """Return solutions that someone might write and that are wrong, unless by chance they are not."""
+        found = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
+        if self.start.kind == "function" and not self.start.indent:
+            kept = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
+            for i in (i for i, same in enumerate(kept) if same):
+                found.append(replace(self, steps=self.steps[:i] + self.steps[i + 1 :]).solution())
+            for i in (i for i, both in enumerate(pairwise(kept)) if all(both)):
+                one, two = self.steps[i : i + 2]
+                found.append(replace(self, steps=(*self.steps[:i], two, one, *self.steps[i + 2 :])).solution())
+        return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A task of a family. Cases are pairs of packed input and packed result (see `values`)."""
+
+    plan: Plan
+    public: list[Any]
+    hidden: list[Any]
+    wrong: list[str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tasks of one kind: any frame, so many rules, and an end that says what to return."""
+
+    name: str
+    frames: Sequence[Frame]
+    rules: Sequence[Rule]
+    ends: Sequence[Rule] = ()
+    tolerance: float = 0.0
+    names: Sequence[str] = ("solve", "compute", "process", "handle")
+    fewest: int = 1
+    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict[str, "re.Pattern[str]"], repr=False)
+
+    def draw(self, rng: Rng, difficulty: int, accepts: Callable[[Plan], bool] = lambda _: True) -> Draft:
+        """Draw an accepted task whose hidden tests reject at least two wrong solutions; BadConfig where none is found."""
+        for attempt in range(PATIENCE * (difficulty + 40)):
+            fewer = max(0, attempt // PATIENCE - 1)  # so many steps may leave nothing to compute
+            plans = (self._plan(rng, difficulty, max(0, difficulty - fewer)) for _ in range(DRAWS))
+            plan = next((plan for plan in plans if accepts(plan)), None)
+            draft = plan and self._tested(plan, rng, difficulty)
+            if draft:
+                return draft
+        raise BadConfig(f"family {self.name} has no such task at difficulty {difficulty}: raise it, or take more families")
+
+    def _plan(self, rng: Rng, difficulty: int, more: int) -> Plan:
+        """Return a plan with `more` steps than the fewest, or one in addition."""
+        while True:
+            frame = _pick(self.frames, rng)
+            kind, steps = frame.gives, list[Part]()
+            count = self.fewest + more + int(rng.integers(2))
+            for _ in range(count):
+                used = {
+                    rule.key or rule.says for step in steps if isinstance(rule := step.of, Rule) and (rule.once or rule.key)
+                }
+                fit = [rule for rule in self.rules if rule.takes == kind and (rule.key or rule.says) not in used]
+                if not fit:
+                    break
+                rule = _pick(fit, rng)
+                steps.append(_part(rule, rng, difficulty))
+                kind = kind if rule.gives is None else rule.gives
+            ends = [rule for rule in self.ends if rule.takes == kind]
+            if not ends and self.ends:
+                continue
+            end = _part(_pick(ends, rng), rng, difficulty) if ends else None
+            entry = _pick(self.names, rng)
+            return Plan(entry, _part(frame, rng, difficulty), tuple(steps), end)
+
+    def _tested(self, plan: Plan, rng: Rng, difficulty: int) -> Draft | None:
+        """Return the plan with tests; None where they would show too little."""
+        kind, solution = plan.start.kind, plan.solution()
+        cases: dict[str, Any] = {}
+        for _ in range(3 * (PUBLIC + HIDDEN)):
+            given = pack(plan.start.draw(rng, difficulty, plan))
+            result = outcome(solution, plan.entry, kind, given)
+            if result is not None and len(repr(given)) + len(repr(result[0])) < 4000:
+                cases.setdefault(repr(given), [given, result[0]])
+            if len(cases) == PUBLIC + HIDDEN:
+                break
+        public, hidden = list(cases.values())[:PUBLIC], list(cases.values())[PUBLIC:]
+        results = {repr(result) for _, result in hidden}
+        if len(hidden) < HIDDEN or len(results) < (2 if results <= {"True", "False"} else LIVELY):
+            return None
+        if all(given and repr(result) == repr(given[0]) for given, result in hidden):  # to hand back what is given
+            return None
+        mistakes = plan.mistakes()
+        some = [mistakes[int(i)] for i in rng.permutation(len(mistakes))[:TRIED]]
+        passed = {code: passes(hidden, code, plan.entry, kind, self.tolerance) for code in some}
+        wrong = sorted((code for code in passed if passed[code] < HIDDEN), key=lambda code: -passed[code])
+        return Draft(plan, public, hidden, wrong[:KEPT]) if len(wrong) >= 2 else None
+
+    def read(self, statement: str) -> Plan | None:
+        """Return the plan of a statement, as one reads it who knows the family's sentences; None for any other text."""
+        lines = statement.split("\n")
+        head = re.fullmatch(r"Write a (?:function|class) `(\w+)\((.*?)\)`\. (.*)", lines[0])
+        if head is None:
+            return None
+        for frame in self.frames:
+            first = self._match([frame], head[3]) if frame.arguments == head[2] else None
+            if first is None:
+                continue
+            steps = [self._match(self.rules, line.partition(". ")[2]) for line in lines if re.match(r"\d+\. ", line)]
+            last = lines[-1].removeprefix("Return ") if lines[-1].startswith("Return ") else None
+            end = self._match(self.ends, last) if last is not None else None
+            plan = Plan(head[1], first, tuple(step for step in steps if step), end)
+            if plan.statement() == statement:
+                return plan
+        return None
+
+    def _match(self, rules: Sequence[Rule] | Sequence[Frame], sentence: str) -> Part | None:
+        for rule in rules:
+            if rule.says not in self._patterns:
+                self._patterns[rule.says] = _pattern(rule.says)
+            found = self._patterns[rule.says].fullmatch(sentence)
+            if found:
+                try:
+                    part = Part(rule, {name: ast.literal_eval(text) for name, text in found.groupdict().items()})
+                except (ValueError, SyntaxError):
+                    continue
+                if part.says == sentence:
+                    return part
+        return None
+
+
+def typed(kind: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return rules that handle one kind of value."""
+    return tuple(replace(rule, takes=kind) for rule in rules)
+
+
+def filled(text: str, values: Mapping[str, Any]) -> str:
+    """Return a text with its slots filled."""
+    return Template(text).substitute({name: repr(value) for name, value in values.items()}) if "$" in text else text
+
+
+def _pattern(says: str) -> re.Pattern[str]:
+    pieces = re.split(r"\$\{?(\w+)\}?", says)
+    seen: set[str] = set()
+    text = ""
+    for number, piece in enumerate(pieces):
+        if number % 2 == 0:
+            text += re.escape(piece)
+        else:
+            text += f"(?P={piece})" if piece in seen else f"(?P<{piece}>.+?)"
+            seen.add(piece)
+    return re.compile(text)
+
+
+def outcome(code: str, entry: str, kind: str, given: Any) -> list[Any] | None:
+    """Return what code of ours gives for an input, packed, in a list of one; None where it raises."""
+    try:
+        return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]
+    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError, NotData):
+        return None
+
+
+_made: dict[tuple[str, str], Any] = {}
+
+
+def made(code: str, entry: str) -> Any:
+    """Return the function or class that code of ours defines."""
+    if (code, entry) not in _made:
+        if len(_made) > 64:
+            _made.clear()
+        space: dict[str, Any] = {}
+        exec(compile(code, f"<{entry}>", "exec", dont_inherit=True), space)
+        _made[code, entry] = space[entry]
+    return _made[code, entry]
+
+
+def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float) -> int:
+    """Return how many cases code of ours passes, if one is generous about rounding."""
+    results = [(expected, outcome(code, entry, kind, given)) for given, expected in cases]
+    return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
+
+
+def _alike(one: Any, two: Any, tolerance: float) -> bool:
+    from agentgym.envs.code.grading.compare import same
+
+    return same(one, two, tolerance)
+
+
+def _part(rule: Rule | Frame, rng: Rng, difficulty: int) -> Part:
+    return Part(rule, {name: slot(rng, difficulty) for name, slot in rule.slots.items()})
+
+
+def _pick(items: Sequence[Any], rng: Rng) -> Any:
+    return items[int(rng.integers(len(items)))]

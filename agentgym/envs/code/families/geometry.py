@@ -1,0 +1,344 @@
+"""Geometry: points with whole coordinates, moved, mirrored, measured; and rectangles."""
+
+from typing import Any
+
+from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.slots import integer, length, one
+
+NEAR = " (a float; an error of a millionth is allowed)"
+
+
+def _point(rng: Rng) -> tuple[int, int]:
+    return int(rng.integers(-8, 9)), int(rng.integers(-8, 9))
+
+
+def _points(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+    drawn = [_point(rng) for _number in range(length(rng, difficulty, 7))]
+    if drawn and rng.random() < 0.4:  # some that are alike, and some in a row
+        drawn.append(one(drawn, rng))
+        x, y = one(drawn, rng)
+        drawn.append((x, y + int(rng.integers(1, 5))))
+    return [drawn]
+
+
+def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+    found: list[tuple[int, int, int, int]] = []
+    for _number in range(length(rng, difficulty, 4)):
+        x, y = _point(rng)
+        found.append((x, y, x + int(rng.integers(1, 8)), y + int(rng.integers(1, 8))))
+    return [found]
+
+
+FRAMES = (
+    Frame(
+        "`points` is a list of tuples (x, y) of whole numbers; it may be empty.",
+        "points",
+        _points,
+        "import math\npoints = list(points)",
+        gives="points",
+    ),
+    Frame(
+        "`corners` is a list of tuples (x, y) of whole numbers, the corners of a polygon in their order round "
+        "it; it may be empty.",
+        "corners",
+        _points,
+        "import math\npoints = list(corners)",
+        gives="polygon",
+    ),
+    Frame(
+        "`boxes` is a list of rectangles (left, bottom, right, top), tuples of whole numbers with left < right "
+        "and bottom < top.",
+        "boxes",
+        _rectangles,
+        "boxes = list(boxes)",
+        gives="boxes",
+    ),
+)
+MOVES = (
+    Rule(
+        "Move every point by ($a, $b).",
+        "points = [(x + $a, y + $b) for x, y in points]",
+        ("points = [(x + $b, y + $a) for x, y in points]",),
+        {"a": integer(-5, 5), "b": integer(-5, 5)},
+    ),
+    Rule(
+        "Mirror every point at the x-axis.",
+        "points = [(x, -y) for x, y in points]",
+        ("points = [(-x, y) for x, y in points]",),
+    ),
+    Rule(
+        "Mirror every point at the line y = x.",
+        "points = [(y, x) for x, y in points]",
+        ("points = [(-x, -y) for x, y in points]",),
+    ),
+    Rule(
+        "Turn every point by 90 degrees about the origin, against the clock ((1, 0) becomes (0, 1)).",
+        "points = [(-y, x) for x, y in points]",
+        ("points = [(y, -x) for x, y in points]", "points = [(y, x) for x, y in points]"),
+    ),
+    Rule(
+        "Multiply all x by $a and all y by $b.",
+        "points = [(x * $a, y * $b) for x, y in points]",
+        ("points = [(x * $a, y * $a) for x, y in points]",),
+        {"a": integer(1, 3), "b": integer(2, 4)},
+    ),
+    Rule(
+        "Push every point sideways: add $a times its y to its x.",
+        "points = [(x + $a * y, y) for x, y in points]",
+        ("points = [(x, y + $a * x) for x, y in points]", "points = [(x + $a, y) for x, y in points]"),
+        {"a": integer(1, 3)},
+    ),
+)
+FILTERS = (
+    Rule(
+        "Drop the points farther than $r from the origin (points at exactly that distance stay).",
+        "points = [(x, y) for x, y in points if x * x + y * y <= $r ** 2]",
+        (
+            "points = [(x, y) for x, y in points if abs(x) + abs(y) <= $r]",
+            "points = [(x, y) for x, y in points if max(abs(x), abs(y)) <= $r]",
+        ),
+        {"r": integer(6, 11)},
+    ),
+    Rule(
+        "Keep the first only of points that are alike.",
+        "points = list(dict.fromkeys(points))",
+        ("points = sorted(set(points))",),
+    ),
+    Rule(
+        "Sort the points by their distance from ($a, $b), the nearest first; points as near by x, then by y.",
+        "points = sorted(points, key=lambda p: ((p[0] - $a) ** 2 + (p[1] - $b) ** 2, p))",
+        (
+            "points = sorted(points, key=lambda p: (p[0] - $a) ** 2 + (p[1] - $b) ** 2)",
+            "points = sorted(points, key=lambda p: (abs(p[0] - $a) + abs(p[1] - $b), p))",
+        ),
+        {"a": integer(-4, 4), "b": integer(-4, 4)},
+    ),
+    Rule(
+        "Drop the points on or above the line y = $a * x + $b.",
+        "points = [(x, y) for x, y in points if y < $a * x + $b]",
+        (
+            "points = [(x, y) for x, y in points if y <= $a * x + $b]",
+            "points = [(x, y) for x, y in points if y > $a * x + $b]",
+        ),
+        {"a": integer(-2, 2), "b": integer(1, 6)},
+    ),
+)
+BOXES = (
+    Rule(
+        "Move every rectangle by ($a, $b).",
+        "boxes = [(l + $a, b + $b, r + $a, t + $b) for l, b, r, t in boxes]",
+        ("boxes = [(l + $a, b + $a, r + $b, t + $b) for l, b, r, t in boxes]",),
+        {"a": integer(-5, 5), "b": integer(-5, 5)},
+    ),
+    Rule(
+        "Drop the rectangles with an area below $n.",
+        "boxes = [(l, b, r, t) for l, b, r, t in boxes if (r - l) * (t - b) >= $n]",
+        (
+            "boxes = [(l, b, r, t) for l, b, r, t in boxes if (r - l) * (t - b) > $n]",
+            "boxes = [(l, b, r, t) for l, b, r, t in boxes if 2 * (r - l + t - b) >= $n]",
+        ),
+        {"n": integer(3, 12)},
+    ),
+    Rule(
+        "Make every rectangle larger by $n on each of its four sides.",
+        "boxes = [(l - $n, b - $n, r + $n, t + $n) for l, b, r, t in boxes]",
+        ("boxes = [(l, b, r + $n, t + $n) for l, b, r, t in boxes]",),
+        {"n": integer(1, 3)},
+    ),
+    Rule(
+        "Exchange x and y: what was left is the bottom, what was right is the top.",
+        "boxes = [(b, l, t, r) for l, b, r, t in boxes]",
+        ("boxes = [(t, r, b, l) for l, b, r, t in boxes]",),
+    ),
+    Rule(
+        "Drop every rectangle that lies within another of the list (its sides may touch); of equal ones the first stays.",
+        "boxes = list(dict.fromkeys(boxes))\nboxes = [(l, b, r, t) for l, b, r, t in boxes if not any((l, b, "
+        "r, t) != o and o[0] <= l and o[1] <= b and r <= o[2] and t <= o[3] for o in boxes)]",
+        (
+            "boxes = list(dict.fromkeys(boxes))",
+            "boxes = [(l, b, r, t) for l, b, r, t in boxes if not any((l, b, r, t) != o and o[0] <= l and o[1] "
+            "<= b and r <= o[2] and t <= o[3] for o in boxes)]",
+        ),
+        once=True,
+    ),
+    Rule(
+        "Cut away what lies beyond -$n and $n in either direction; what is left without area is dropped.",
+        "boxes = [(max(l, -$n), max(b, -$n), min(r, $n), min(t, $n)) for l, b, r, t in boxes if max(l, -$n) < "
+        "min(r, $n) and max(b, -$n) < min(t, $n)]",
+        (
+            "boxes = [(l, b, r, t) for l, b, r, t in boxes if -$n <= l and r <= $n and -$n <= b and t <= $n]",
+            "boxes = [(max(l, -$n), max(b, -$n), min(r, $n), min(t, $n)) for l, b, r, t in boxes]",
+        ),
+        {"n": integer(4, 7)},
+    ),
+)
+PAIRS = "[math.dist(p, q) for i, p in enumerate(points) for q in points[i + 1:]]"
+HULL = (
+    "points = sorted(set(points))\nif len(points) < 3:\n    return points\ndef half(points):\n    out = []\n"
+    "    for x, y in points:\n"
+    "        while len(out) > 1 and (out[-1][0] - out[-2][0]) * (y - out[-2][1]) <= (out[-1][1] - out[-2][1]) "
+    "* (x - out[-2][0]):\n"
+    "            out.pop()\n        out.append((x, y))\n    return out[:-1]\n"
+    "return sorted(half(points) + half(points[::-1]))"
+)
+AREA = "abs(sum(x * v - u * y for (x, y), (u, v) in zip(points, points[1:] + points[:1]))) / 2"
+ROUND = "sum(math.dist(p, q) for p, q in zip(points, points[1:] + points[:1]))"
+COVER = "len({(x, y) for l, b, r, t in boxes for x in range(l, r) for y in range(b, t)})"
+ENDS = (
+    *typed(
+        "points",
+        (
+            Rule("the list of points.", "return points"),
+            Rule(
+                f"the smallest distance between two of the points, or -1.0 where there are fewer than two{NEAR}.",
+                f"return min({PAIRS}, default=-1.0)",
+                (
+                    f"return max({PAIRS}, default=-1.0)",
+                    "return min((math.dist(p, q) for p, q in zip(points, points[1:])), default=-1.0)",
+                ),
+            ),
+            Rule(
+                f"the length of the way through all points in their order{NEAR}, 0.0 where there are fewer than two.",
+                "return float(sum(math.dist(p, q) for p, q in zip(points, points[1:])))",
+                (f"return float({ROUND})",),
+            ),
+            Rule(
+                "the sorted corners of their convex hull, without points that lie on its sides between "
+                "corners; fewer than three different points are all corners.",
+                HULL,
+                (
+                    HULL.replace("<=", "<"),
+                    "xs, ys = [x for x, y in points], [y for x, y in points]\n"
+                    "return sorted({p for p in points if p[0] in (min(xs), max(xs)) or p[1] in (min(ys), "
+                    "max(ys))})",
+                ),
+            ),
+            Rule(
+                "how many sets of three of them (by place in the list) lie on one line.",
+                "return sum((q[0] - p[0]) * (r[1] - p[1]) == (q[1] - p[1]) * (r[0] - p[0]) for i, p in "
+                "enumerate(points) for j, q in enumerate(points[i + 1:], i + 1) for r in points[j + 1:])",
+                (
+                    "return sum(p[0] == q[0] == r[0] or p[1] == q[1] == r[1] for i, p in enumerate(points) for "
+                    "j, q in enumerate(points[i + 1:], i + 1) for r in points[j + 1:])",
+                    "return sum((q[0] - p[0]) * (r[1] - p[1]) == (q[1] - p[1]) * (r[0] - p[0]) for p, q, r in "
+                    "zip(points, points[1:], points[2:]))",
+                ),
+            ),
+            Rule(
+                "the smallest rectangle with sides along the axes that holds all points, as a tuple (left, "
+                "bottom, right, top), or None where there is no point.",
+                "return (min(x for x, y in points), min(y for x, y in points), max(x for x, y in points), "
+                "max(y for x, y in points)) if points else None",
+                (
+                    "return (*min(points), *max(points)) if points else None",
+                    "return (min(x for x, y in points), max(x for x, y in points), min(y for x, y in points), "
+                    "max(y for x, y in points)) if points else None",
+                ),
+            ),
+            Rule(
+                "how many pairs of them (by place in the list) are at most $d apart.",
+                "return sum((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 <= $d ** 2 for i, p in enumerate(points) "
+                "for q in points[i + 1:])",
+                (
+                    "return sum(abs(p[0] - q[0]) + abs(p[1] - q[1]) <= $d for i, p in enumerate(points) for q "
+                    "in points[i + 1:])",
+                    "return sum((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 <= $d ** 2 for p in points for q in points)",
+                ),
+                {"d": integer(3, 10)},
+            ),
+        ),
+    ),
+    *typed(
+        "polygon",
+        (
+            Rule(
+                f"the absolute value of the area by the shoelace formula{NEAR}, 0.0 where there is no corner.",
+                f"return float({AREA})",
+                (
+                    f"return 2.0 * {AREA}",
+                    AREA.replace("points[1:] + points[:1]", "points[1:]").replace("abs", "return float(abs", 1) + ")",
+                ),
+            ),
+            Rule(
+                f"the length of its border, back to the first corner{NEAR}, 0.0 where there is no corner.",
+                f"return float({ROUND})",
+                (
+                    "return float(sum(math.dist(p, q) for p, q in zip(points, points[1:])))",
+                    f"return float({ROUND.replace('math.dist(p, q)', 'abs(p[0] - q[0]) + abs(p[1] - q[1])')})",
+                ),
+            ),
+            Rule(
+                "how many points with whole coordinates lie on its sides, corners included, counted side by "
+                "side (a point on two sides, such as a corner, counts for one of these); sides of length 0 have none.",
+                "return sum(max(math.gcd(u - x, v - y), 1) for (x, y), (u, v) in zip(points, points[1:] + "
+                "points[:1]) if (x, y) != (u, v))",
+                (
+                    "return sum(math.gcd(u - x, v - y) + 1 for (x, y), (u, v) in zip(points, points[1:] + points[:1]))",
+                    "return len(points)",
+                ),
+            ),
+            Rule(
+                "whether it turns to the left (against the clock) at every corner: the cross product of the "
+                "side before and the side after is above 0 everywhere. False where it has no corners.",
+                "return bool(points) and all((q[0] - p[0]) * (r[1] - q[1]) > (q[1] - p[1]) * (r[0] - q[0]) for "
+                "p, q, r in zip(points, points[1:] + points[:1], points[2:] + points[:2]))",
+                (
+                    "return bool(points) and all((q[0] - p[0]) * (r[1] - q[1]) >= (q[1] - p[1]) * (r[0] - "
+                    "q[0]) for p, q, r in zip(points, points[1:] + points[:1], points[2:] + points[:2]))",
+                ),
+            ),
+        ),
+    ),
+    *typed(
+        "boxes",
+        (
+            Rule("the list of rectangles.", "return boxes"),
+            Rule(
+                "the area that they cover together, where what several cover counts once.",
+                f"return {COVER}",
+                (
+                    "return sum((r - l) * (t - b) for l, b, r, t in boxes)",
+                    f"return {COVER.replace('range(l, r)', 'range(l, r + 1)')}",
+                ),
+            ),
+            Rule(
+                "how many pairs of them (by place in the list) have an area in common; to touch is not enough.",
+                "return sum(p[0] < q[2] and q[0] < p[2] and p[1] < q[3] and q[1] < p[3] for i, p in "
+                "enumerate(boxes) for q in boxes[i + 1:])",
+                (
+                    "return sum(p[0] <= q[2] and q[0] <= p[2] and p[1] <= q[3] and q[1] <= p[3] for i, p in "
+                    "enumerate(boxes) for q in boxes[i + 1:])",
+                    "return sum(p[0] < q[2] and q[0] < p[2] or p[1] < q[3] and q[1] < p[3] for i, p in "
+                    "enumerate(boxes) for q in boxes[i + 1:])",
+                ),
+            ),
+            Rule(
+                "what all of them have in common as a rectangle (left, bottom, right, top), or None where that "
+                "has no area or there is no rectangle.",
+                "if not boxes:\n    return None\nl, b, r, t = (max(o[0] for o in boxes), max(o[1] for o in "
+                "boxes), min(o[2] for o in boxes), min(o[3] for o in boxes))\n"
+                "return (l, b, r, t) if l < r and b < t else None",
+                (
+                    "if not boxes:\n    return None\nl, b, r, t = (max(o[0] for o in boxes), max(o[1] for o in "
+                    "boxes), min(o[2] for o in boxes), min(o[3] for o in boxes))\n"
+                    "return (l, b, r, t) if l <= r and b <= t else None",
+                    "return (min(o[0] for o in boxes), min(o[1] for o in boxes), max(o[2] for o in boxes), "
+                    "max(o[3] for o in boxes)) if boxes else None",
+                ),
+            ),
+            Rule(
+                "the list of their areas.",
+                "return [(r - l) * (t - b) for l, b, r, t in boxes]",
+                ("return [2 * (r - l + t - b) for l, b, r, t in boxes]", "return [r * t - l * b for l, b, r, t in boxes]"),
+            ),
+        ),
+    ),
+)
+FAMILY = Family(
+    "geometry",
+    FRAMES,
+    typed("points", MOVES + FILTERS) + typed("polygon", MOVES) + typed("boxes", BOXES),
+    ENDS,
+    tolerance=1e-6,
+    names=("measure", "survey", "outline", "place", "map_points"),
+)

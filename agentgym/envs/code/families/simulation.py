@@ -1,0 +1,309 @@
+"""Simulation: a robot, a stack machine and a row of cells, whose commands and laws the task defines."""
+
+from typing import Any
+
+from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.slots import choice, integer, length, one, subset
+
+
+def _commands(plan: Plan) -> list[str]:
+    """Return the commands that a plan defines: each step begins with its own."""
+    return [step.says.split("`")[1] for step in plan.steps]
+
+
+def _walk(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+    letters = [*_commands(plan), "F", "F", "L"]
+    return ["".join(one(letters, rng) for _number in range(length(rng, difficulty, 14)))]
+
+
+def _program(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+    words = _commands(plan)
+    return [
+        [
+            f"push {int(rng.integers(-9, 10))}" if rng.random() < 0.5 else one(words, rng)
+            for _number in range(length(rng, difficulty, 10) + 2)
+        ]
+    ]
+
+
+def _cells(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+    return [[int(rng.random() < 0.45) for _number in range(int(rng.integers(1, 12 + 2 * difficulty)))]]
+
+
+TURN = (
+    "x, y, dx, dy = 0, 0, 0, 1\nfor c in commands:\n    if c == 'F':\n        x, y = x + $n * dx, y + $n * dy\n"
+    "    elif c == 'L':\n        dx, dy = -dy, dx"
+)
+MACHINE = (
+    "stack = []\nfor command in commands:\n    word, *rest = command.split()\n    if word == 'push':\n"
+    "        stack.append(int(rest[0]))"
+)
+FRAMES = (
+    Frame(
+        "A robot stands at (0, 0) and looks north, to (0, 1); east is (1, 0). `commands` is a string of "
+        "letters, carried out one after "
+        "the other: F goes on by $n, L turns to the left where it stands.",
+        "commands",
+        _walk,
+        TURN,
+        (TURN.replace("-dy, dx", "dy, -dx"),),
+        {"n": integer(1, 3)},
+        gives="robot",
+        indent=1,
+        asks="The other commands:",
+    ),
+    Frame(
+        "A machine has a stack of whole numbers, empty at first. `commands` is a list of strings, carried out "
+        "one after the other: "
+        "'push 7' puts 7 on top (and so with any whole number). A command that needs more numbers than there "
+        "are does nothing.",
+        "commands",
+        _program,
+        MACHINE,
+        (),
+        gives="machine",
+        indent=1,
+        asks="The other commands:",
+    ),
+    Frame(
+        "`cells` is a list of zeros and ones, at least one.",
+        "cells",
+        _cells,
+        "cells = list(cells)",
+        gives="cells",
+        asks="Change it by these laws, in this order; each law looks at all cells as they were before it:",
+    ),
+)
+ROBOT = (
+    Rule(
+        "`R` turns to the right.", "if c == 'R':\n    dx, dy = dy, -dx", ("if c == 'R':\n    dx, dy = -dx, -dy",), once=True
+    ),
+    Rule(
+        "`B` goes back by $n without turning.",
+        "if c == 'B':\n    x, y = x - $n * dx, y - $n * dy",
+        ("if c == 'B':\n    dx, dy = -dx, -dy\n    x, y = x + $n * dx, y + $n * dy", "if c == 'B':\n    y -= $n"),
+        {"n": integer(1, 5)},
+        once=True,
+    ),
+    Rule(
+        "`U` turns round, to where it came from.",
+        "if c == 'U':\n    dx, dy = -dx, -dy",
+        ("if c == 'U':\n    dx, dy = dy, dx",),
+        once=True,
+    ),
+    Rule(
+        "`N` makes it look north, whatever it looked at.",
+        "if c == 'N':\n    dx, dy = 0, 1",
+        ("if c == 'N':\n    y += 1",),
+        once=True,
+    ),
+    Rule(
+        "`H` brings it home to (0, 0), where it looks as before.",
+        "if c == 'H':\n    x = y = 0",
+        ("if c == 'H':\n    x, y, dx, dy = 0, 0, 0, 1",),
+        once=True,
+    ),
+    Rule(
+        "`M` mirrors its place: (x, y) becomes (y, x); it looks as before.",
+        "if c == 'M':\n    x, y = y, x",
+        ("if c == 'M':\n    x, y, dx, dy = y, x, dy, dx", "if c == 'M':\n    x, y = -x, -y"),
+        once=True,
+    ),
+    Rule(
+        "`S` steps to the side, $n to its left, without turning.",
+        "if c == 'S':\n    x, y = x - $n * dy, y + $n * dx",
+        ("if c == 'S':\n    x, y = x + $n * dy, y - $n * dx", "if c == 'S':\n    x -= $n"),
+        {"n": integer(1, 4)},
+        once=True,
+    ),
+    Rule(
+        "`J` jumps $n ahead if it stands at an even x, else it turns left.",
+        "if c == 'J':\n    x, y, dx, dy = (x + $n * dx, y + $n * dy, dx, dy) if x % 2 == 0 else (x, y, -dy, dx)",
+        (
+            "if c == 'J':\n    x, y, dx, dy = (x + $n * dx, y + $n * dy, dx, dy) if y % 2 == 0 else (x, y, -dy, dx)",
+            "if c == 'J':\n    x, y = x + $n * dx, y + $n * dy",
+        ),
+        {"n": integer(2, 6)},
+        once=True,
+    ),
+)
+STACK = (
+    Rule(
+        "`add` replaces the two numbers on top by their sum.",
+        "if word == 'add' and len(stack) > 1:\n    stack.append(stack.pop() + stack.pop())",
+        ("if word == 'add' and stack:\n    stack.append(sum(stack))",),
+        once=True,
+    ),
+    Rule(
+        "`sub` replaces the two numbers on top by the lower one minus the top one.",
+        "if word == 'sub' and len(stack) > 1:\n    top = stack.pop()\n    stack.append(stack.pop() - top)",
+        ("if word == 'sub' and len(stack) > 1:\n    stack.append(stack.pop() - stack.pop())",),
+        once=True,
+    ),
+    Rule(
+        "`dup` puts the top number on top once more.",
+        "if word == 'dup' and stack:\n    stack.append(stack[-1])",
+        ("if word == 'dup' and stack:\n    stack.append(stack[0])", "if word == 'dup' and stack:\n    stack[-1] *= 2"),
+        once=True,
+    ),
+    Rule(
+        "`swap` exchanges the two numbers on top.",
+        "if word == 'swap' and len(stack) > 1:\n    stack[-1], stack[-2] = stack[-2], stack[-1]",
+        ("if word == 'swap' and len(stack) > 1:\n    stack[0], stack[-1] = stack[-1], stack[0]",),
+        once=True,
+    ),
+    Rule(
+        "`neg` changes the sign of the top number.",
+        "if word == 'neg' and stack:\n    stack[-1] = -stack[-1]",
+        ("if word == 'neg' and stack:\n    stack[-1] = -abs(stack[-1])",),
+        once=True,
+    ),
+    Rule(
+        "`over` puts a copy of the second number on top.",
+        "if word == 'over' and len(stack) > 1:\n    stack.append(stack[-2])",
+        (
+            "if word == 'over' and len(stack) > 1:\n    stack.append(stack[1])",
+            "if word == 'over' and len(stack) > 1:\n    stack.append(stack[-1])",
+        ),
+        once=True,
+    ),
+    Rule(
+        "`rot` moves the number at the bottom to the top.",
+        "if word == 'rot' and stack:\n    stack.append(stack.pop(0))",
+        ("if word == 'rot' and stack:\n    stack.insert(0, stack.pop())",),
+        once=True,
+    ),
+    Rule(
+        "`max` replaces the two numbers on top by the larger of them.",
+        "if word == 'max' and len(stack) > 1:\n    stack.append(max(stack.pop(), stack.pop()))",
+        ("if word == 'max' and len(stack) > 1:\n    stack.append(max(stack))",),
+        once=True,
+    ),
+    Rule(
+        "`mod` replaces the top number by its remainder after division by $n.",
+        "if word == 'mod' and stack:\n    stack[-1] %= $n",
+        (
+            "if word == 'mod' and stack:\n    stack[-1] //= $n",
+            "if word == 'mod' and stack:\n    stack[-1] = abs(stack[-1]) % $n",
+        ),
+        {"n": integer(2, 7)},
+        once=True,
+    ),
+    Rule(
+        "`clear` takes all numbers away but the top one.",
+        "if word == 'clear' and stack:\n    stack = stack[-1:]",
+        ("if word == 'clear':\n    stack = []", "if word == 'clear' and stack:\n    stack = stack[:1]"),
+        once=True,
+    ),
+)
+CELLS = (
+    Rule(
+        "A cell becomes 1 where the number of ones among its two neighbours and itself is in $counts, else 0; "
+        "beyond the ends there are zeros.",
+        "padded = [0, *cells, 0]\ncells = [int(sum(padded[i:i + 3]) in $counts) for i in range(len(cells))]",
+        (
+            "padded = [cells[-1], *cells, cells[0]]\n"
+            "cells = [int(sum(padded[i:i + 3]) in $counts) for i in range(len(cells))]",
+            "padded = [0, *cells, 0]\ncells = [int(padded[i] + padded[i + 2] in $counts) for i in range(len(cells))]",
+        ),
+        {"counts": subset(range(0, 4), 1, 3)},
+    ),
+    Rule(
+        "A cell becomes 1 where exactly one of its two neighbours is 1, else 0; the first and the last cell are neighbours.",
+        "cells = [cells[i - 1] ^ cells[(i + 1) % len(cells)] for i in range(len(cells))]",
+        (
+            "padded = [0, *cells, 0]\ncells = [padded[i] ^ padded[i + 2] for i in range(len(cells))]",
+            "cells = [cells[i - 1] | cells[(i + 1) % len(cells)] for i in range(len(cells))]",
+        ),
+    ),
+    Rule(
+        "Every 1 moves one place to the right, if the cell there is 0 (and not beyond the end); all move at once.",
+        "cells = [int(c and not (i + 1 < len(cells) and not cells[i + 1]) or not c and i > 0 and cells[i - 1]) "
+        "for i, c in enumerate(cells)]",
+        ("cells = [0, *cells[:-1]]", "cells = [cells[-1], *cells[:-1]]"),
+    ),
+    Rule(
+        "A cell copies its neighbour to the left; the first one becomes $v.",
+        "cells = [$v, *cells[:-1]]",
+        ("cells = [cells[-1], *cells[:-1]]", "cells = [*cells[1:], $v]"),
+        {"v": choice(0, 1)},
+    ),
+    Rule(
+        "Every cell whose place (from 0) can be divided by $n turns over: 0 becomes 1 and 1 becomes 0.",
+        "cells = [1 - c if i % $n == 0 else c for i, c in enumerate(cells)]",
+        (
+            "cells = [1 - c if i % $n == 0 else c for i, c in enumerate(cells, 1)]",
+            "cells = [1 - c if i % $n else c for i, c in enumerate(cells)]",
+        ),
+        {"n": integer(2, 5)},
+    ),
+    Rule(
+        "A 1 with no 1 on either side dies (becomes 0); beyond the ends there are zeros.",
+        "padded = [0, *cells, 0]\ncells = [int(c and padded[i] + padded[i + 2] > 0) for i, c in enumerate(cells)]",
+        ("padded = [0, *cells, 0]\ncells = [int(c and padded[i] + padded[i + 2] < 2) for i, c in enumerate(cells)]",),
+    ),
+)
+ENDS = (
+    *typed(
+        "robot",
+        (
+            Rule("its place as a tuple (x, y).", "return x, y", ("return y, x",)),
+            Rule(
+                "its distance from home in steps along the grid (the absolute values of x and y added up).",
+                "return abs(x) + abs(y)",
+                ("return abs(x + y)", "return max(abs(x), abs(y))"),
+            ),
+            Rule(
+                "a tuple of x, y and what it looks at: 'N', 'E', 'S' or 'W'.",
+                "return x, y, {(0, 1): 'N', (1, 0): 'E', (0, -1): 'S', (-1, 0): 'W'}[dx, dy]",
+                ("return x, y, {(0, 1): 'N', (1, 0): 'W', (0, -1): 'S', (-1, 0): 'E'}[dx, dy]",),
+            ),
+            Rule(
+                "x plus $n times y.",
+                "return x + $n * y",
+                ("return $n * (x + y)", "return $n * x + y"),
+                {"n": choice(-10, 10, 100, 1000)},
+            ),
+        ),
+    ),
+    *typed(
+        "machine",
+        (
+            Rule("the stack as a list, the bottom first.", "return stack", ("return stack[::-1]",)),
+            Rule(
+                "the number on top, or None where there is none.",
+                "return stack[-1] if stack else None",
+                ("return stack[-1] if stack else 0", "return stack[0] if stack else None"),
+            ),
+            Rule(
+                "a tuple of how many numbers there are and their sum.",
+                "return len(stack), sum(stack)",
+                ("return len(set(stack)), sum(stack)", "return sum(stack), len(stack)"),
+            ),
+        ),
+    ),
+    *typed(
+        "cells",
+        (
+            Rule("the list.", "return cells"),
+            Rule("the number of ones.", "return sum(cells)", ("return len(cells) - sum(cells)",)),
+            Rule(
+                "a string of the cells, with # for 1 and . for 0.",
+                "return ''.join('#' if c else '.' for c in cells)",
+                ("return ''.join('.' if c else '#' for c in cells)",),
+            ),
+            Rule(
+                "the list of the places (from 0) of the ones.",
+                "return [i for i, c in enumerate(cells) if c]",
+                ("return [i for i, c in enumerate(cells, 1) if c]",),
+            ),
+        ),
+    ),
+)
+FAMILY = Family(
+    "simulation",
+    FRAMES,
+    typed("robot", ROBOT) + typed("machine", STACK) + typed("cells", CELLS),
+    ENDS,
+    names=("simulate", "run_all", "play", "execute", "evolve"),
+)

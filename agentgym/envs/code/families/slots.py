@@ -1,0 +1,65 @@
+"""What fills the slots of sentences, and what inputs are made of."""
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym.envs.code.families.family import Rng, Slot
+
+
+def integer(low: int, high: int, growth: int = 0) -> Slot:
+    """Return a slot for a whole number from `low` to `high`, and `growth` more with each difficulty."""
+    return lambda rng, difficulty: int(rng.integers(low, high + growth * difficulty + 1))
+
+
+def choice(*options: Any) -> Slot:
+    """Return a slot for one of the options."""
+    return lambda rng, _: options[int(rng.integers(len(options)))]
+
+
+def subset(options: Sequence[Any], low: int, high: int) -> Slot:
+    """Return a slot for a sorted list of `low` to `high` of the options."""
+    return lambda rng, _: sorted(some(options, rng, int(rng.integers(low, high + 1))))
+
+
+letter = choice(*string.ascii_lowercase)
+
+
+def some(options: Sequence[Any], rng: Rng, count: int) -> list[Any]:
+    """Return so many different options."""
+    return [options[int(i)] for i in rng.permutation(len(options))[:count]]
+
+
+def one(options: Sequence[Any], rng: Rng) -> Any:
+    """Return one of the options."""
+    return options[int(rng.integers(len(options)))]
+
+
+def length(rng: Rng, difficulty: int, most: int = 8) -> int:
+    """Return how long an input is: now and then empty or very short."""
+    if rng.random() < 0.12:
+        return int(rng.integers(0, 2))
+    return int(rng.integers(2, most + 3 * min(difficulty, 8) + 1))
+
+
+def numbers(rng: Rng, difficulty: int, low: int = -20, high: int = 20, most: int = 8) -> list[int]:
+    """Return a list of whole numbers, some of them alike."""
+    count = length(rng, difficulty, most)
+    drawn = [int(n) for n in rng.integers(low, high + 1, count)]
+    return [one(drawn, rng) if rng.random() < 0.2 else number for number in drawn]
+
+
+def word(rng: Rng, least: int = 1, most: int = 8, letters: str = "aabcdeefghiiklmnoopqrsttuvwxyz") -> str:
+    """Return a word of lower-case letters."""
+    count = int(rng.integers(least, most + 1))
+    drawn = "".join(one(letters, rng) for _ in range(count))
+    return drawn[: count // 2 + 1] + drawn[: count // 2][::-1] if rng.random() < 0.12 else drawn
+
+
+def words(rng: Rng, difficulty: int, mixed: bool = False) -> list[str]:
+    """Return a list of words, some of them alike; `mixed`: in capitals here and there."""
+    drawn = [word(rng) for _ in range(length(rng, difficulty))]
+    drawn = [one(drawn, rng) if rng.random() < 0.2 else each for each in drawn]
+    if not mixed:
+        return drawn
+    return [each if (kind := rng.random()) < 0.4 else each.capitalize() if kind < 0.8 else each.upper() for each in drawn]

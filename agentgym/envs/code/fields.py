@@ -1,0 +1,65 @@
+"""What a line's object holds, checked as it is read: every error names the place and what was expected."""
+
+import json
+from typing import Any, cast
+
+from agentgym.errors import BadData
+from agentgym.rewards.programs.values import NotData, pack
+
+Data = dict[str, Any]
+
+
+def text(raw: Data, key: str, where: str) -> str:
+    """Return the text under a key; BadData where there is none."""
+    value = raw.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
+    return value
+
+
+def texts(raw: Data, key: str, where: str) -> list[str]:
+    """Return the list of texts under a key, or an empty one where the key is absent."""
+    value = entries(raw.get(key) or [], f"{where}: {key}")
+    if not all(isinstance(one, str) for one in value):
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a list of texts")
+    return value
+
+
+def number(raw: Data, key: str, where: str) -> float:
+    """Return the number from 0 under a key, 0 where the key is absent."""
+    value = raw.get(key, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a number from 0")
+    return float(value)
+
+
+def entries(value: object, where: str) -> list[Any]:
+    """Return a value that has to be a list."""
+    if not isinstance(value, list):
+        raise BadData(f"{where}: {str(value)[:60]!r}; expected a list")
+    return cast("list[Any]", value)
+
+
+def table(value: object, where: str, *keys: str) -> Data:
+    """Return a value that has to be an object with these keys."""
+    if not isinstance(value, dict) or not set(keys) <= value.keys():
+        raise BadData(
+            f"{where}: {str(cast('object', value))[:60]!r}; expected an object with {', '.join(keys) or 'its keys'}"
+        )
+    return cast("Data", value)
+
+
+def parsed(value: object, where: str) -> Any:
+    """Return what a text in JSON says; anything else as it is."""
+    try:
+        return json.loads(value) if isinstance(value, str | bytes) else value
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"{where}: {error}; expected JSON") from error
+
+
+def packed(value: object, where: str) -> Any:
+    """Return a value packed as an input or a result of a test."""
+    try:
+        return pack(value)
+    except NotData as error:
+        raise BadData(f"{where}: a test that cannot be given to a program: {error}") from error

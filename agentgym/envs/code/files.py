@@ -1,0 +1,66 @@
+"""Files of programming tasks: HumanEval, MBPP, LiveCodeBench, CodeContests and our own layout, a JSON object a line.
+
+A task keeps the split it names, or that its benchmark publishes. Where there is none, the hash of the id decides (80 %
+train, 10 % valid, 10 % test); split `all` is the whole file.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agentgym.core.tasks import Task
+from agentgym.envs.code.layouts import layout_of
+from agentgym.errors import BadData
+from agentgym.tasks.library import ALL, Library, hashed
+from agentgym.tasks.lines import objects, stamp
+
+DEFAULTS: dict[str, Any] = {"compare": "equal", "tolerance": 0.0, "reference": "", "before": "", "setup": "", "names": []}
+
+
+def load(path: str) -> Library:
+    """Read a file of tasks, once per process; raises BadData with file and line of what is wrong."""
+    return _loaded(*stamp(path))
+
+
+@lru_cache(maxsize=4)
+def _loaded(path: str, _time: int, _size: int) -> Library:
+    tasks: dict[str, Task] = {}
+    for number, (where, raw) in enumerate(objects(path)):
+        data = {**DEFAULTS, "family": Path(path).name, **layout_of(raw, where)(raw, where)}
+        id = data.pop("id").strip() or f"{Path(path).name.split('.')[0]}/{number}"
+        if id in tasks:
+            raise BadData(f"{where}: the id {id!r} was given before; expected one task per id")
+        if not data["hidden"]:
+            raise BadData(f"{where}: task {id!r} has no hidden test; expected at least one")
+        split = data.pop("split") or hashed("code file", id)
+        if split == ALL:
+            raise BadData(f"{where}: split {ALL!r} is the name for the whole file; expected another name")
+        tasks[id] = Task(instruction=data["statement"], data=data, id=id, split=split)
+    if not tasks:
+        raise BadData(f"{path} holds no task; expected at least one")
+    return Library(path, tuple(tasks.values()))
+
+
+def whole(data: Mapping[str, Any], code: str) -> str:
+    """Return the code to try: after the beginning that a task gives, whose last function it may go on with."""
+    return f"{data['before']}\n{code}" if data.get("before") else code
+
+
+def verify(library: Library, tried: Callable[[Task, str, str], list[Any]]) -> None:
+    """Try all reference solutions; BadData names the tasks whose reference is absent or fails a hidden test.
+
+    `tried` takes a task, code and `hidden`, and returns what became of each test (`passed`, `got`).
+    """
+    wrong: list[str] = []
+    for task in library.tasks:
+        code = task.data["reference"]
+        found = tried(task, code, "hidden") if code else []
+        failing = [f"test {number}: {one.got:.200}" for number, one in enumerate(found) if not one.passed]
+        if failing or not code:
+            wrong.append(f"task {task.id!r} ({failing[0] if failing else 'it has no reference'})")
+    if wrong:
+        more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        raise BadData(
+            f"{library.source}: reference solutions fail in {'; '.join(wrong[:10])}{more}; mend or remove these tasks"
+        )

@@ -1,0 +1,1 @@
+"""Whether a program is right: tests and checks that it never sees."""

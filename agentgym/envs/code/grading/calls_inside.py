@@ -1,0 +1,178 @@
+"""Two ends of a call from one jail to another: the solution that is called, and the checks that call it.
+
+The checks know the answers, so they run in a jail of their own, where a solution's functions are stand-ins: what these
+are given goes out as data, to the jail of the solution, and what comes back is data. Standard library only.
+"""
+
+import ast
+import builtins
+import json
+import queue
+import random
+import signal
+import sys
+import threading
+from typing import Any, cast
+
+from agentgym.rewards.programs import inside as code_inside
+from agentgym.rewards.programs.values import Handle, NotData, pack, unpack
+
+state: dict[str, Any] = {}
+"""What stays from step to step of a kernel."""
+
+NOT_RAISED = (AssertionError, StopIteration, StopAsyncIteration)
+"""What a solution raises and the checks hear of as another error: `all(map(f, …))` takes the second for the end."""
+
+MOST_KEPT = 10_000
+"""Objects that are no data which a solution may give to the checks."""
+
+# Where the solution lives
+
+
+def serve(request: str) -> None:
+    """Run the code of a solution and keep what it defines; answers [None, error or None]."""
+    asked = json.loads(request)
+    state.update(asked, answers=code_inside.silence(), space=code_inside.module())
+    signal.signal(signal.SIGALRM, code_inside.alarm)
+
+    def work() -> None:
+        exec(code_inside.compiled(asked["code"]), state["space"])
+
+    code_inside.write(state["answers"], code_inside.tried(work, asked["seconds"], asked["room"]))
+
+
+def call(request: str) -> None:
+    """Call a function of the solution, or read or set an attribute of an object it keeps; answers [value, error or None]."""
+    name, given, named = json.loads(request)
+    kept = state.setdefault("kept", [])
+
+    def own(value: Any) -> Any:
+        """Return a value with the objects that its handles stand for."""
+        if type(value) is Handle:
+            return kept[value.number]
+        if type(value) in (list, tuple, set, frozenset):
+            return type(value)(own(one) for one in value)
+        return {key: own(one) for key, one in cast("dict[Any, Any]", value).items()} if type(value) is dict else value
+
+    def work() -> Any:
+        arguments = own(unpack(given))
+        operation = {"": getattr, "=": setattr}.get(name) or state["space"][name]
+        value = operation(*arguments, **own(unpack(named)))
+        try:
+            pack(value)
+        except NotData:
+            if len(kept) >= MOST_KEPT:
+                raise
+            kept.append(value)
+            return Handle(len(kept) - 1, bool(value))
+        return value
+
+    code_inside.write(state["answers"], code_inside.tried(work, state["seconds"], state["room"]))
+
+
+# Where the checks live
+
+
+def begin(request: str) -> None:
+    """Start the checks and answer their first call, as [name, arguments, named arguments], or all results."""
+    asked = json.loads(request)
+    state.update(answers=code_inside.silence(), out=queue.SimpleQueue(), back=queue.SimpleQueue())
+    threading.Thread(target=_check, args=(asked,), daemon=True).start()
+    code_inside.write(state["answers"], state["out"].get())
+
+
+def go_on(answer: str) -> None:
+    """Give the checks what their call brought, and answer their next one."""
+    state["back"].put(json.loads(answer))
+    code_inside.write(state["answers"], state["out"].get())
+
+
+def _check(asked: dict[str, Any]) -> None:
+    random.seed(asked["seed"])
+    space = code_inside.module()
+    results: list[str | None] = []
+    try:
+        exec(asked["before"], space)
+        space.update({name: stand_in(name) for name in asked["names"]})
+        exec(asked["setup"], space)
+    except BaseException as error:
+        results = [f"the checks cannot be prepared: {code_inside.message(error)}"] * len(asked["checks"])
+    for check in asked["checks"][len(results) :]:
+        try:
+            if len(check) == 1:
+                exec(check[0], space)
+                results.append(None)
+            else:
+                results.append(_shown(eval(check[0], space), check[1]))
+        except BaseException as error:
+            results.append(code_inside.message(error))
+    state["out"].put({"results": results})
+
+
+def _shown(value: Any, wanted: str) -> str | None:
+    """Return None where a value is shown as wanted, or is what the wanted text means."""
+    if repr(value) == wanted or value == ast.literal_eval(wanted):
+        return None
+    return f"gave {value!r}"[: code_inside.LONGEST_MESSAGE]
+
+
+def stand_in(name: str) -> Any:
+    """Return a function that has another jail do the work."""
+
+    def function(*given: Any, **named: Any) -> Any:
+        return _asked(name, given, named)
+
+    function.__name__ = name
+    return function
+
+
+class Distant:
+    """An object of the solution: its attributes are read and set where it is, and it is true where it is true there.
+
+    It is equal to nothing but itself, so whatever it is, no check takes it for a value.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        object.__setattr__(self, "_handle", handle)
+
+    def __bool__(self) -> bool:
+        return object.__getattribute__(self, "_handle").true
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _asked("", (self, name), {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _asked("=", (self, name, value), {})
+
+
+def _asked(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Return what the solution's jail says to a call."""
+    try:
+        asked = [name, pack(_sent(list(given))), pack(_sent(named))]
+    except NotData as error:
+        raise TypeError(f"{name} can be given plain data only: {error}") from None
+    state["out"].put({"call": asked})
+    value, error = state["back"].get()
+    if error is not None:
+        kind = getattr(builtins, error.partition(":")[0], None)
+        is_error = isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, NOT_RAISED)
+        raise (kind if is_error else RuntimeError)(error)  # type: ignore[misc]
+    return _received(unpack(value))
+
+
+def _received(value: Any) -> Any:
+    return Distant(value) if type(value) is Handle else value
+
+
+def _sent(value: Any) -> Any:
+    """Return a value with handles in place of the solution's objects."""
+    if type(value) is Distant:
+        return object.__getattribute__(value, "_handle")
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(_sent(one) for one in value)
+    return {key: _sent(one) for key, one in cast("dict[Any, Any]", value).items()} if type(value) is dict else value
+
+
+sys.setrecursionlimit(5000)  # checks compare what solutions give, as deep as it may be

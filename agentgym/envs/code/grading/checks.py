@@ -1,0 +1,120 @@
+"""Checks written in Python (`assert f(1) == 2`, a function `check`), without showing them to the code they check.
+
+Checks and solution run in two jails. Each call of the solution goes from one to the other through here, as data.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.envs.code.grading import calls_inside as code_calls_inside
+from agentgym.envs.code.grading.tests import PATIENCE, START, Tried, budget, ended
+from agentgym.rewards.programs import inside as code_inside
+from agentgym.rewards.programs import values
+from agentgym.rewards.programs.program import program
+from agentgym.rewards.programs.values import NotData, pack, shown, unpack
+from agentgym.sandbox.protocol import Kernel, Sandbox
+
+MOST_CALLS = 20_000
+"""Calls of all checks of a task together."""
+SHIPPED = (values, code_inside, code_calls_inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a solution has to do, as code."""
+
+    names: Sequence[str]
+    """What of the solution the checks call."""
+    checks: Sequence[Sequence[str]]
+    """Each one statement or more; or an expression and how its value is written."""
+    before: str = ""
+    """Code that both have: the beginning that a task gives."""
+    setup: str = ""
+    """Code that the checks have."""
+    seconds: float = 2.0
+    """For one call."""
+    seed: int = 0
+
+
+def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[Tried]:
+    """Return what becomes of each check; `theirs` is the jail of the solution, `ours` that of the checks."""
+    one, two = theirs.kernel(), ours.kernel()
+    try:
+        return _Conversation(one, two, checks, theirs.limits.output // 4).results(code)
+    finally:
+        one.close()
+        two.close()
+
+
+class _Conversation:
+    """The calls from the checks to a solution."""
+
+    def __init__(self, theirs: Kernel, ours: Kernel, checks: Checks, room: int) -> None:
+        self.theirs, self.ours, self.checks, self.room = theirs, ours, checks, room
+        self.slow, self.left = 0, budget(checks.seconds)
+        self.last = ""
+
+    def results(self, code: str) -> list[Tried]:
+        count, checks = len(self.checks.checks), self.checks
+        told = {"code": code, "seconds": checks.seconds, "room": self.room}
+        _, error = self._theirs(program(f"serve({json.dumps(told)!r})", SHIPPED), START)
+        if error is not None:
+            return [Tried(False, error)] * count
+        asked = {
+            "before": checks.before,
+            "setup": checks.setup,
+            "names": list(checks.names),
+            "seed": checks.seed,
+            "checks": [list(check) for check in checks.checks],
+        }
+        message = self._ours(program(f"begin({json.dumps(asked)!r})", SHIPPED))
+        for _ in range(MOST_CALLS):
+            if "call" not in message:
+                break
+            answer = self._call(message["call"])
+            message = self._ours(_step(f"go_on({json.dumps(answer)!r})"))
+        found: list[str | None] = message.get("results", [])
+        tried = [Tried(error is None, self._told(error)) for error in found]
+        return tried + [Tried(False, f"not checked: {message.get('error', 'too many calls')}")] * (count - len(tried))
+
+    def _call(self, asked: list[Any]) -> list[Any]:
+        if self.slow >= PATIENCE:
+            return [None, "RuntimeError: too many calls before ran out of time"]
+        if self.left <= 0:
+            return [None, "RuntimeError: the time for all calls ran out"]
+        name, given, named = asked
+        answer = self._theirs(_step(f"call({json.dumps(asked)!r})"), self.checks.seconds)
+        self.slow += answer[1] is not None and answer[1].startswith("Slow")
+        arguments = [shown(one) for one in given] + [f"{key}={shown(one)}" for key, one in named["d"]]
+        self.last = f"{name}({', '.join(arguments)}) {'gave ' + shown(answer[0]) if answer[1] is None else 'failed'}"
+        return answer
+
+    def _told(self, error: str | None) -> str:
+        return "" if error is None else f"{error}; the last call: {self.last}" if self.last else error
+
+    def _theirs(self, code: str, more: float) -> list[Any]:
+        """Return [packed value, error] of a step of the solution; whatever it says may be its own invention."""
+        if not self.theirs.alive:
+            return [None, "RuntimeError: the program has ended"]
+        result = self.theirs.run(code, START + more)
+        self.left -= result.seconds
+        try:
+            value, error = json.loads(result.stdout)
+            if error is not None and not isinstance(error, str):
+                raise ValueError("an error that is no text")
+            return [pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]]
+        except (NotData, ValueError, TypeError, RecursionError):
+            return [None, f"RuntimeError: {ended(result)}"]
+
+    def _ours(self, code: str) -> dict[str, Any]:
+        result = self.ours.run(code, START + self.checks.seconds) if self.ours.alive else None
+        try:
+            return json.loads(result.stdout) if result is not None else {"error": "the checks ended"}
+        except (ValueError, RecursionError):
+            return {"error": "the checks ended without a result, or took too long"}
+
+
+def _step(call: str) -> str:
+    return f"__import__('sys').modules[{code_calls_inside.__name__!r}].{call}"

@@ -1,0 +1,146 @@
+"""Whether a program is right: its results, computed in a jail, are compared with the expected ones outside of it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.envs.code.grading.compare import COMPARISONS
+from agentgym.rewards.programs import inside as code_inside
+from agentgym.rewards.programs.program import program
+from agentgym.rewards.programs.values import NotData, pack, shown, unpack
+from agentgym.sandbox.protocol import Result, Sandbox
+
+PATIENCE = 3
+"""Cases of a solution that may run out of time before the others are left."""
+START = 5.0
+"""Seconds beyond those of its cases that a run may take."""
+ALL = 40.0
+"""Seconds that all cases of an answer may take together, each within its own: less than a rollout gives a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTests:
+    """What a solution has to do: pairs of input and expected result."""
+
+    kind: str
+    """`function` (inputs are lists of arguments), `class` (constructor and calls) or `program` (standard input)."""
+    entry: str
+    """The name of the function or class."""
+    cases: Sequence[Sequence[Any]]
+    """Packed (see `agentgym.rewards.programs.values`); text for a program."""
+    compare: str = "exact"
+    tolerance: float = 0.0
+    seconds: float = 2.0
+    """For one case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of one case."""
+
+    passed: bool
+    got: str
+    """What the solution gave, or what was wrong, to be shown."""
+
+
+def run_tests(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+    """Return what becomes of each case; the jail, which has to be used for nothing else, sees inputs only."""
+    if tests.kind == "program":
+        return _programs(jail, code, tests)
+    inputs = [given for given, _ in tests.cases]
+    request = {
+        "code": code,
+        "entry": tests.entry,
+        "kind": tests.kind,
+        "inputs": inputs,
+        "seconds": tests.seconds,
+        "room": jail.limits.output // 2,
+        "patience": PATIENCE,
+    }
+    limit = START + tests.seconds * (1 + min(len(inputs), PATIENCE))
+    result = jail.python(program("main()"), stdin=json.dumps(request).encode(), timeout=limit)
+    answers = read_answers(result.stdout, len(inputs))
+    if isinstance(answers, str):
+        return [Tried(False, answers)] * len(inputs)
+    found: list[Tried] = []
+    for number, (_, expected) in enumerate(tests.cases):
+        if number < len(answers):
+            found.append(_judged(answers[number], expected, tests))
+        else:
+            found.append(Tried(False, ended(result)))
+    return found
+
+
+def _judged(answer: list[Any], expected: Any, tests: CodeTests) -> Tried:
+    value, error = answer
+    if error is not None:
+        return Tried(False, str(error))
+    try:
+        return Tried(COMPARISONS[tests.compare](expected, value, tests.tolerance), shown(value))
+    except (NotData, TypeError, ValueError, RecursionError, OverflowError) as wrong:
+        return Tried(False, f"no value that can be compared ({wrong})")
+
+
+def read_answers(said: bytes, most: int) -> list[list[Any]] | str:
+    """Return the [value, error] of each case in order, as far as they make sense; text where the code itself failed.
+
+    Whatever stands here may have been written by the solution: a value is checked and packed anew.
+    """
+    found: list[list[Any]] = []
+    for line in said.split(b"\n")[: most + 1]:
+        try:
+            number, value, error = json.loads(line)
+            if number == -1 and not found:
+                return str(error)[: code_inside.LONGEST_MESSAGE + 20]
+            if type(number) is not int or number != len(found) or not (error is None or isinstance(error, str)):
+                break
+            found.append([pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]])
+        except (ValueError, TypeError, RecursionError):
+            break
+    return found[:most]
+
+
+def ended(result: Result) -> str:
+    """Return why a run gave no answer to a case."""
+    why = {
+        "timeout": "the time for all cases ran out",
+        "memory": "it took more memory than it may",
+        "output": "it printed more than it may",
+        "killed": "it was killed by a signal",
+    }
+    return f"no result: {why.get(result.reason, 'the program ended, or its answers are unreadable')}"
+
+
+def budget(seconds: float) -> float:
+    """Return the seconds for all cases of an answer, where one may take so many."""
+    return max(ALL, START + seconds * (1 + PATIENCE))
+
+
+def _programs(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+    """Run a program once for each case, from an empty folder each time."""
+    found: list[Tried] = []
+    slow, left, empty = 0, budget(tests.seconds), jail.snapshot()
+    for number, (given, expected) in enumerate(tests.cases):
+        if slow >= PATIENCE:
+            found.append(Tried(False, "not run: too many cases before it ran out of time"))
+            continue
+        if left <= 0:
+            found.append(Tried(False, "not run: the time for all cases ran out"))
+            continue
+        if number:
+            jail.restore(empty)
+        result = jail.python(code, stdin=given.encode(), timeout=tests.seconds)
+        left -= result.seconds
+        slow += result.reason == "timeout"
+        said = result.stdout.decode("utf-8", "backslashreplace")
+        right = result.ok and COMPARISONS[tests.compare](expected, said, tests.tolerance)
+        found.append(Tried(right, said if result.ok else _failure(result, tests.seconds)))
+    return found
+
+
+def _failure(result: Result, seconds: float) -> str:
+    if result.reason == "timeout":
+        return f"no result within {seconds:g} s"
+    last = result.stderr.decode("utf-8", "backslashreplace").strip().rpartition("\n")[2]
+    return f"exit code {result.exit_code}: {last}" if result.reason == "exit" else ended(result)

@@ -1,0 +1,188 @@
+"""The layouts of files of programming tasks: from a line's object to what the world needs.
+
+HumanEval `{task_id, prompt, canonical_solution, test, entry_point}`; MBPP `{task_id, text (or prompt), code, test_list}`;
+LiveCodeBench `{question_id, question_content, starter_code, public_test_cases, private_test_cases, metadata}`;
+CodeContests `{name, description, public_tests, private_tests, generated_tests, solutions}`; our own `{statement, hidden}`
+with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tolerance`, `before`, `setup`.
+"""
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentgym.envs.code.contests import code_contests, live_code_bench
+from agentgym.envs.code.fields import Data, entries, number, packed, table, text, texts
+from agentgym.errors import BadData
+from agentgym.rewards.programs.syntax import parse
+
+MBPP_SECONDS = 10.0
+"""For one call: a reference of MBPP takes more than two seconds."""
+
+
+def layout_of(raw: Data, where: str) -> Callable[[Data, str], Data]:
+    """Return what reads a line's object; BadData where it has the keys of no layout."""
+    for keys, reader in LAYOUTS:
+        if keys <= raw.keys():
+            return reader
+    known = "; ".join(", ".join(sorted(keys)) for keys, _ in LAYOUTS)
+    raise BadData(f"{where}: a task with the keys {sorted(raw)[:12]}; expected those of one layout: {known}")
+
+
+def human_eval(raw: Data, where: str) -> Data:
+    """Read a problem of HumanEval; the examples of its prompt are the public tests."""
+    prompt, entry = text(raw, "prompt", where), text(raw, "entry_point", where)
+    return {
+        "id": text(raw, "task_id", where),
+        "split": "test",
+        "statement": f"Complete this function. Submit it whole.\n\n{prompt.rstrip()}\n",
+        "kind": "checks",
+        "entry": entry,
+        "names": [entry],
+        "before": prompt,
+        "setup": text(raw, "test", where),
+        "public": _examples(prompt, entry),
+        "hidden": [[f"check({entry})"]],
+        "reference": prompt + text(raw, "canonical_solution", where),
+    }
+
+
+def _examples(prompt: str, entry: str) -> list[list[str]]:
+    """Return the examples of a docstring whose results are plain data, as [expression, how its value is written]."""
+    import doctest  # late: it brings the debugger
+
+    found: list[list[str]] = []
+    try:
+        examples = doctest.DocTestParser().get_examples(prompt)
+    except ValueError:  # an example that is not one
+        return []
+    for example in examples:
+        source, want = example.source.strip(), example.want.strip().split("\n")[0].strip()
+        try:
+            ast.parse(source, mode="eval")
+            ast.literal_eval(want)
+        except (SyntaxError, ValueError):
+            continue
+        if f"{entry}(" in source:
+            found.append([source, want])
+    return found
+
+
+def mbpp(raw: Data, where: str) -> Data:
+    """Read a problem of MBPP: the first assertion is shown and public, all of them and the challenge tests are hidden."""
+    code, tests = text(raw, "code", where), texts(raw, "test_list", where)
+    if not tests:
+        raise BadData(f"{where}: test_list is empty; expected assertions")
+    prepared = str(raw.get("test_setup_code") or "").replace("\r\n", "\n")
+    names = _called(code, [*tests, prepared], where)
+    place = str(raw.get("task_id", ""))
+    told = text(raw, "text" if "text" in raw else "prompt", where).strip()
+    imports = "\n".join(texts(raw, "test_imports", where))
+    return {
+        "id": f"MBPP/{place}" if place else "",
+        "split": _mbpp_split(place),
+        "statement": f"{told}\nYour code should pass this test:\n{tests[0]}",
+        "kind": "checks",
+        "entry": names[0],
+        "names": names,
+        "setup": f"{_imports(code)}\n{imports}\n{prepared}",
+        "seconds": MBPP_SECONDS,
+        "public": [[tests[0]]],
+        "hidden": [[test] for test in (*tests, *texts(raw, "challenge_test_list", where))],
+        "reference": code,
+    }
+
+
+def _imports(code: str) -> str:
+    """Return what a reference imports at its top: tests lean on it (`sys.getsizeof`) without importing it themselves."""
+    return "\n".join(ast.unparse(node) for node in parse(code).body if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+def _mbpp_split(id: str) -> str:
+    """Return the published split of a problem (Austin et al. 2021: 1-10 prompts, to 510 test, to 600 valid, then train)."""
+    if not id.isdecimal():
+        return ""
+    place = int(id)
+    return "prompt" if place <= 10 else "test" if place <= 510 else "valid" if place <= 600 else "train"
+
+
+def _called(code: str, tests: list[str], where: str) -> list[str]:
+    """Return what tests call of what code defines, the first called first."""
+    try:
+        defined = {getattr(node, "name", "") for node in parse(code).body}
+        trees = [parse(test) for test in tests]
+    except SyntaxError as error:
+        raise BadData(f"{where}: {error.msg} in its code or tests (line {error.lineno}); expected Python") from error
+    used = [node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in defined]
+    if not used:
+        raise BadData(f"{where}: its tests call nothing that its code defines ({sorted(defined)[:6]})")
+    return list(dict.fromkeys(used))
+
+
+def own(raw: Data, where: str) -> Data:
+    """Read a task in our own layout (see `docs/code.md`)."""
+    entry = str(raw.get("entry") or "")
+    hidden, public = entries(raw["hidden"], f"{where}: hidden"), entries(raw.get("public") or [], f"{where}: public")
+    of_text = all(isinstance(test, str) for test in (*hidden, *public))
+    kind = str(raw.get("kind") or ("checks" if of_text else "function" if entry else "program"))
+    if kind not in ("checks", "function", "class", "program") or (kind == "program") == bool(entry):
+        expected = "checks, function or class with the name of what is asked for as entry, or program without"
+        raise BadData(f"{where}: kind {kind!r} with entry {entry!r}; expected {expected}")
+    compare = str(raw.get("compare") or ("lines" if kind == "program" else "equal"))
+    known = ("lines", "words") if kind == "program" else ("exact", "equal")
+    if compare not in known:
+        raise BadData(f"{where}: compare is {compare!r}; expected {' or '.join(known)}")
+    return {
+        "id": str(raw.get("id", "")),
+        "split": str(raw.get("split") or ""),
+        "statement": text(raw, "statement", where),
+        "kind": kind,
+        "entry": entry,
+        "names": texts(raw, "names", where) or [entry],
+        "before": str(raw.get("before") or ""),
+        "setup": str(raw.get("setup") or ""),
+        "compare": compare,
+        "tolerance": number(raw, "tolerance", where),
+        "public": [_test(test, kind, where) for test in public],
+        "hidden": [_test(test, kind, where) for test in hidden],
+        "reference": str(raw.get("reference") or ""),
+        **({"seconds": _seconds(raw, where)} if "seconds" in raw else {}),
+    }
+
+
+def _seconds(raw: Data, where: str) -> float:
+    seconds = number(raw, "seconds", where)
+    if not 0 < seconds <= 600:
+        raise BadData(f"{where}: seconds is {seconds:g}; expected a number above 0, at most 600")
+    return seconds
+
+
+def _test(test: object, kind: str, where: str) -> list[Any]:
+    if kind == "checks":
+        if not isinstance(test, str):
+            raise BadData(f"{where}: a check is {str(test)[:60]!r}; expected Python such as 'assert f(1) == 2'")
+        return [test]
+    held = table(test, f"{where}: a test", "input", "output")
+    given, wanted = held["input"], held["output"]
+    if kind == "program":
+        return [str(given), str(wanted)]
+    arguments = entries(given, f"{where}: input, a list of arguments")
+    if kind == "function":
+        return [packed(arguments, where), packed(wanted, where)]
+    if len(arguments) != 2:
+        raise BadData(
+            f"{where}: input is {str(given)[:60]!r}; expected [arguments to construct it, [[method, arguments], …]]"
+        )
+    start, calls = (entries(one, f"{where}: input") for one in arguments)
+    called = [entries(call, f"{where}: a call") for call in calls]
+    if not all(len(call) == 2 and isinstance(call[0], str) and isinstance(call[1], list) for call in called):
+        raise BadData(f"{where}: calls are {str(calls)[:60]!r}; expected [[method, arguments], …]")
+    return [[packed(start, where), [[name, packed(values, where)] for name, values in called]], packed(wanted, where)]
+
+
+LAYOUTS: Sequence[tuple[set[str], Callable[[Data, str], Data]]] = (
+    ({"prompt", "test", "entry_point", "canonical_solution"}, human_eval),
+    ({"code", "test_list"}, mbpp),
+    ({"question_content", "public_test_cases"}, live_code_bench),
+    ({"description", "public_tests"}, code_contests),
+    ({"statement", "hidden"}, own),
+)

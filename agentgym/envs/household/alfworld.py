@@ -1,0 +1,192 @@
+"""Genuine ALFWorld games: a `game.tw-pddl` file, or a data folder with its published splits."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from agentgym.core.env import Task
+from agentgym.envs.household.catalog import TASK_TYPES
+from agentgym.envs.household.game import Game, build_game
+from agentgym.envs.household.goals import read_goal
+from agentgym.envs.household.grammar import read_grammar
+from agentgym.envs.household.index import FILE, read_index
+from agentgym.envs.household.problem import read_problem
+from agentgym.envs.household.world import HouseWorld
+from agentgym.errors import BadConfig, BadData, unknown
+
+_GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.household.export"
+
+
+def read_game(path: str | Path) -> Game:
+    """Read one game file; raises BadData with file, line and what was expected."""
+    return parse_game(Path(path).read_bytes(), str(path))
+
+
+def parse_game(content: bytes, where: str) -> Game:
+    """Build a game from the content of a game file."""
+    try:
+        raw: Any = json.loads(content)
+    except json.JSONDecodeError as error:
+        expected = "expected one JSON object; is the file cut off?"
+        raise BadData(f"{where}, line {error.lineno} column {error.colno}: {error.msg}; {expected}") from None
+    except UnicodeDecodeError as error:
+        raise BadData(f"{where}, byte {error.start}: not UTF-8 text; expected one JSON object") from None
+    if not isinstance(raw, dict):
+        raise BadData(f"{where}: a JSON {type(raw).__name__}; expected one object with pddl_domain, grammar, pddl_problem")
+    texts = cast("dict[str, Any]", raw)
+    for name in ("pddl_domain", "grammar", "pddl_problem"):
+        if not isinstance(texts.get(name), str):
+            raise BadData(f"{where}: no text under {name!r}; expected pddl_domain, grammar and pddl_problem")
+    dialect, sentence = read_grammar(texts["pddl_domain"], texts["grammar"], where)
+    problem = read_problem(texts["pddl_problem"], where)
+    return build_game(problem, read_goal(problem.goal, where), sentence, dialect, where)
+
+
+class ALFWorld(HouseWorld):
+    """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
+
+    A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases;
+    a file alone is split `train`.
+    """
+
+    splits: Mapping[str, float] = MappingProxyType(
+        dict.fromkeys(("train", "valid_seen", "valid_unseen", "valid_train"), 0.0)
+    )
+    settings: ClassVar[tuple[str, ...]] = ("data", "types")
+    data: str | Path = ""
+    """Path of a game file or of a data folder, `~` and `$NAME` expanded.
+
+    By default the first that exists of `$AGENTGYM_DATA/alfworld`, `$ALFWORLD_DATA` and `~/.cache/alfworld`, where
+    `alfworld-download` puts it.
+    """
+    types: tuple[str, ...] = TASK_TYPES
+    """Task types that are used, by name or by their published number."""
+
+    def setup(self) -> None:
+        """List the games of the split."""
+        super().setup()
+        self.types = tuple(_type_name(kind) for kind in self.types)
+        self._lists: dict[str, list[Task]] = {}
+        self.root = self._find_data()
+        self._tasks_of(self.split)
+        if not (self.root / "valid_train").is_dir():
+            self.splits = {split: share for split, share in self.splits.items() if split != "valid_train"}
+
+    def _find_data(self) -> Path:
+        """Return the file or the folder above the splits."""
+        if self.data:
+            places = [Path(os.path.expandvars(self.data)).expanduser()]
+        else:
+            home, genuine = os.environ.get("AGENTGYM_DATA"), os.environ.get("ALFWORLD_DATA")
+            places = [Path(home) / "alfworld"] if home else []
+            places += [Path(os.path.expandvars(genuine)).expanduser()] if genuine else []
+            places.append(Path("~/.cache/alfworld").expanduser())
+        there = (place for place in places if place.is_file() or (place.is_dir() and any(place.iterdir())))
+        path = next(there, None)  # importing the genuine package leaves an empty folder in the cache
+        if path is None:
+            looked = ", ".join(map(str, places))
+            raise BadConfig(
+                f"data of ALFWorld: {looked} does not exist; expected a {FILE} file or a data folder, with {_GAMES}. "
+                "Name it with data=PATH, or in AGENTGYM_DATA (the folder above `alfworld`) or ALFWORLD_DATA"
+            )
+        inside = path / "json_2.1.1"
+        return inside if inside.is_dir() else path
+
+    def _tasks_of(self, split: str) -> list[Task]:
+        if split not in self.splits:
+            raise unknown("split of ALFWorld", split, self.splits)
+        if split not in self._lists:
+            self._lists[split] = self._list_tasks(split)
+        return self._lists[split]
+
+    def _list_tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split in the order of their paths, by ALFWorld's rules of what is left out."""
+        if self.root.is_file():
+            return [self._lone_task()] if split == "train" else []
+        folder = self.root / split
+        if not folder.is_dir():
+            found = sorted(child.name for child in self.root.iterdir() if child.is_dir())[:8]
+            raise BadData(f"{self.root}: no folder {split!r}; expected train, valid_seen, valid_unseen, found {found}")
+        tasks: list[Task] = []
+        for entry in read_index(folder):
+            if entry.solvable and entry.type in self.types:
+                id = f"{split}/{entry.place}"
+                tasks.append(Task(entry.instruction, {"type": entry.type, "file": f"{id}/{FILE}"}, id, split))
+        if not tasks:
+            raise BadData(
+                f"{folder}: no game of the types {list(self.types)}; expected folders with {FILE} and traj_data.json"
+            )
+        return sorted(tasks, key=lambda task: task.id)
+
+    def _lone_task(self) -> Task:
+        """Return the task of a game file that stands alone."""
+        game = read_game(self.root)
+        instruction = game.intro.rpartition("Your task is to: ")[2].removesuffix(".")
+        return Task(instruction, {"type": game.goal.type, "file": ""}, self.root.absolute().parent.name or "game", "train")
+
+    def make_game(self, task: Task) -> Game:
+        file = task.data["file"]
+        return read_game(self.root / file if file else self.root)
+
+    def split_key(self, task: Task) -> object:
+        return task.id
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the game of that number in the sorted list of a split, counted around."""
+        tasks = self._tasks_of(split or self.split)
+        if not tasks:
+            raise BadConfig(f"split {split or self.split!r} of {self.root} has no game")
+        return tasks[number % len(tasks)]
+
+    def split_of(self, task: Task) -> str:
+        """Return the published split."""
+        return task.split
+
+    def content_key(self, task: Task) -> object:
+        """Return a hash of the game file: the id names the split, and would never be met in another one."""
+        file = task.data["file"]
+        content = (self.root / file if file else self.root).read_bytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    def size(self, split: str | None = None) -> int:
+        """Return how many games a split has."""
+        return len(self._tasks_of(split or self.split))
+
+    def draw(self, rng: np.random.Generator) -> Task:
+        """Return a random game of the split."""
+        return self.numbered(int(rng.integers(len(self._tasks_of(self.split)))))
+
+    def tasks(self, n: int, split: str | None = None) -> list[Task]:
+        """Return the first `n` games of a split."""
+        tasks = self._tasks_of(split or self.split)
+        if n > len(tasks):
+            raise BadConfig(f"split {split or self.split!r} of {self.root} has {len(tasks)} games; {n} were asked for")
+        return tasks[:n]
+
+    def up_to(self, n: int, split: str | None = None) -> list[Task]:
+        """Return the first `n` games of a split, or all of one with fewer."""
+        return self._tasks_of(split or self.split)[:n]
+
+    def find(self, task_id: str) -> Task:
+        """Return the game with that id: its folder below the data folder."""
+        split = task_id.partition("/")[0]
+        for task in self._tasks_of(split if split in self.splits else self.split):
+            if task.id == task_id:
+                return task
+        raise unknown(
+            "game of ALFWorld", task_id, [task.id for task in self._tasks_of(self.split)], "Ids are folders below data."
+        )
+
+
+def _type_name(kind: object) -> str:
+    if isinstance(kind, int) and 1 <= kind <= len(TASK_TYPES):
+        return TASK_TYPES[kind - 1]
+    if kind not in TASK_TYPES:
+        raise unknown("task type", str(kind), TASK_TYPES)
+    return cast("str", kind)

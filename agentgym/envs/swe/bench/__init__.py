@@ -1,0 +1,1 @@
+"""SWE-bench: rows, containers and their evaluation."""

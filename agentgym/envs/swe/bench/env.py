@@ -1,0 +1,154 @@
+"""Instances of SWE-bench as a world: each in the container that `swebench` built for it."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from agentgym.core.actions import spell
+from agentgym.core.env import Task
+from agentgym.envs.swe import shown
+from agentgym.envs.swe.bench.evaluation import TIMEOUT, WORK, apply, check_installed, evaluate
+from agentgym.envs.swe.bench.rows import Row, read_rows
+from agentgym.envs.swe.library import Library
+from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.errors import BadConfig
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, SandboxFault, sandbox
+
+BESIDE_TESTS = 600.0
+"""Seconds that `submit` may take beside the tests: a container is made, and patches are applied."""
+BASE = "refs/agentgym/base"
+"""What the repository was when the episode began."""
+_PREPARE = f"""
+rm -rf .git && git -c init.defaultBranch=main init -q && git add -A &&
+    git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q --allow-empty -m "The repository" &&
+    git update-ref {BASE} HEAD
+"""
+_CHANGED = f"""
+export GIT_INDEX_FILE=/tmp/agentgym-index
+rm -f "$GIT_INDEX_FILE"; git read-tree {BASE} && git add -A && git diff --cached --binary --no-color --no-ext-diff {BASE}
+code=$?; rm -f "$GIT_INDEX_FILE"; exit $code
+"""
+
+
+class SWEBench(RepositoryEnv):
+    """Resolve an issue of SWE-bench in the container that swebench built for it; its own tests and rules decide.
+
+    `data` is a file of JSON lines: SWE-bench, Lite or Verified in the form of swebench 5, or SWE-smith. The image of an
+    instance must be there already. The agent works in `/testbed`, a git repository with one commit: what came after it
+    cannot be looked up. Reward: 1 if swebench calls the instance resolved (`get_resolution_status`), else 0; configuration
+    of the tests that a repair changed is put back first, unless the gold patch changes it too. A snapshot holds what git
+    would show; files that the repository ignores are not in it.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data", "grading_timeout")
+    data: str | None = None
+    """A file of instances."""
+    grading_timeout: float = TIMEOUT
+    """Seconds for the tests."""
+    backend = "docker"
+    horizon = 250
+    timeout = 60.0
+    root = "."
+    limits = Limits(timeout=60.0, memory=8192 * MEGABYTE, processes=1024, open_files=4096, output=64 * MEGABYTE)
+
+    def setup(self) -> None:
+        super().setup()
+        self.step_seconds = self.grading_timeout + BESIDE_TESTS  # else a rollout would take slow tests for a fault
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there are no containers, or nothing to grade by."""
+        super().requires()
+        check_installed()
+
+    def load_library(self) -> Library[Row]:
+        if self.data is None:
+            raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (docs/swe.md says where from)")
+        return read_rows(self.data)
+
+    def data_of(self, item: Row) -> dict[str, Any]:
+        return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
+
+    def split_key(self, task: Task) -> object:
+        """Return the instance: a file's rows say their own splits."""
+        return task.data["instance"]
+
+    @property
+    def place(self) -> str:
+        return WORK
+
+    def _row(self) -> Row:
+        assert isinstance(self.item, Row)
+        return self.item
+
+    # The jail
+
+    def _take(self) -> Sandbox:  # not from stock: a container that waits for each image would be many
+        wanted = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
+        return sandbox(self.backend, limits=self.limits, **{**wanted, **self.backend_options})
+
+    def prepare(self, jail: Sandbox) -> None:
+        if self._row().bug:
+            apply(jail, self._row().bug)
+        result = jail.run(_PREPARE, timeout=300.0)
+        if not result.ok:
+            raise SandboxFault(f"the repository in {self._row().image} could not be prepared: {result.text[-500:]}")
+
+    def pack_folder(self, jail: Sandbox) -> bytes:
+        result = jail.run(_CHANGED, timeout=300.0)
+        if not result.ok:
+            raise OSError(f"git cannot tell what changed: {result.text[-500:]}")
+        return result.stdout
+
+    def unpack_folder(self, jail: Sandbox, folder: bytes) -> None:
+        self.prepare(jail)
+        if folder:
+            apply(jail, folder.decode("utf-8", "surrogateescape"))
+
+    def shell(self, command: str) -> str:
+        return (
+            f"exec 2>&1; cd {WORK}; export PAGER=cat MANPAGER=cat LESS=-R PIP_PROGRESS_BAR=off TQDM_DISABLE=1 "
+            f"BASH_ENV=$HOME/.bashrc; exec bash -c {shlex.quote(command)}"
+        )
+
+    def state(self) -> Any:
+        return self.folder or b""
+
+    def patch(self) -> str:
+        return (self.folder or b"").decode("utf-8", "surrogateescape")
+
+    # The end
+
+    def judge(self) -> Verdict:
+        if not self.folder:
+            return Verdict(False, 0.0, 0.0, "Nothing was changed.")
+        row, patch = self._row(), self.patch()
+        return self.elsewhere(lambda jail: evaluate(row, patch, jail, restore=True, timeout=self.grading_timeout)[0])
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Take everything back, apply the gold patch, and submit."""
+        row = self._row()
+        gold = row.row["patch"]
+        apply_gold = f"git apply{' -R' if row.bug else ''} --whitespace=nowarn - <<'END_OF_PATCH'\n{gold}\nEND_OF_PATCH"
+        while True:
+            if changed_lines(self.patch(), back=False) != changed_lines(gold, back=bool(row.bug)):
+                yield spell("bash", f"git reset -q --hard {BASE} && git clean -qfd && {apply_gold}")
+            else:
+                yield spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+
+
+def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
+    """Return (file, line) for every line that a patch adds or removes, the other way round if `back`; sorted."""
+    found: list[tuple[str, str]] = []
+    file, inside = "", False
+    for line in patch.splitlines():
+        if line.startswith("diff --git "):
+            file, inside = line.rpartition(" b/")[2], False
+        elif line.startswith("@@ "):
+            inside = True
+        elif inside and line[:1] in ("+", "-"):
+            sign = {"+": "-", "-": "+"}[line[0]] if back else line[0]
+            found.append((file, sign + line[1:]))
+    return sorted(found)

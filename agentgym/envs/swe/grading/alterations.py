@@ -1,0 +1,94 @@
+"""Tests with other values: of honest code it is known how they end, and to forged code they look like any other test.
+
+A literal that the code under test gets is exchanged for one much like it, or a test gets a parameter of another set.
+"""
+
+import ast
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentgym.envs.swe.grading.canaries import Change, line_starts, span, test_functions
+from agentgym.rewards.programs.syntax import parse
+
+Exchanged = dict[str, list[Any]]
+"""A test, the test whose parameter it gets, and a number that says which parameter."""
+
+
+def other_parameters(ids: Iterable[str], rng: random.Random) -> Exchanged:
+    """Return an exchange of one parameter among the tests of one function; none where it has fewer than two."""
+    held = sorted(test for test in ids if test.endswith("]"))
+    if len(held) < 2:
+        return {}
+    step, which = rng.randrange(1, len(held)), rng.randrange(1000)
+    return {test: [held[(place + step) % len(held)], which] for place, test in enumerate(held)}
+
+
+def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> dict[str, Change]:
+    """Return for each test (`test_x`, `TestY.test_x`) that has one a literal to exchange for another."""
+    starts, tests = line_starts(source), test_functions(parse(source))
+    held = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
+    alike: dict[type, list[Any]] = {}
+    for nodes in held.values():
+        for node in nodes:
+            alike.setdefault(type(node.value), []).append(node.value)
+    found: dict[str, Change] = {}
+    for name, nodes in held.items():
+        if nodes:
+            node = rng.choice(nodes)
+            found[name] = Change(*span(node, starts), repr(like(node.value, alike, rng)).encode())
+    return found
+
+
+def exchanged(source: bytes, changes: Iterable[Change]) -> bytes:
+    """Return a source after some changes."""
+    for change in sorted(changes, key=lambda change: change.start, reverse=True):
+        source = source[: change.start] + change.text + source[change.end :]
+    return source
+
+
+def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
+    """Yield the literals of a test that may reach what it tests: not those that results are compared with."""
+    left = list(body)
+    if isinstance(left[0], ast.Expr) and isinstance(left[0].value, ast.Constant):
+        left = left[1:]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Compare):
+            left += [
+                side for side in (node.left, *node.comparators) if any(isinstance(one, ast.Call) for one in ast.walk(side))
+            ]
+        elif (
+            isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("raises", "warns", "approx")
+        ) or isinstance(node, ast.JoinedStr):
+            continue
+        elif isinstance(node, ast.Constant):
+            if type(node.value) in (int, float, str, bool):
+                yield node
+        else:
+            left += ast.iter_child_nodes(node)
+
+
+def like(value: Any, alike: Mapping[type, list[Any]], rng: random.Random) -> Any:
+    """Return another value much like one: a neighbour, or one that stands elsewhere in these tests."""
+    if isinstance(value, bool):
+        return not value
+    others = [one for one in alike[type(value)] if one != value]
+    if others and rng.random() < 0.4:
+        return rng.choice(others)
+    if isinstance(value, int | float):
+        return value + rng.choice((1, -1, 2, 10) if value > 0 else (1, 2, 3))
+    return _like_text(value, rng)
+
+
+def _like_text(text: str, rng: random.Random) -> str:
+    digits = [match.start() for match in re.finditer(r"[0-9]", text)]
+    if digits:
+        place = rng.choice(digits)
+        return text[:place] + rng.choice([one for one in "123456789" if one != text[place]]) + text[place + 1 :]
+    letters = [match.start() for match in re.finditer(r"[a-z]", text)]
+    if not letters:
+        return text * 2 or " "
+    place = rng.choice(letters)
+    return text[:place] + rng.choice([one for one in "abcdest" if one != text[place]]) + text[place + 1 :]

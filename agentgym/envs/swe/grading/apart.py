@@ -1,0 +1,163 @@
+"""Runs tests in one sandbox and the code they test in another, and carries the calls from one to the other."""
+
+import json
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.envs.swe.grading import remote, remote_classes, remote_tests, remote_values
+from agentgym.envs.swe.tasks.pytest_run import FOLDER
+from agentgym.envs.swe.tasks.source import pack
+from agentgym.envs.swe.tasks.suite import is_protected, roots
+from agentgym.rewards.programs import inside as code_inside
+from agentgym.rewards.programs import values
+from agentgym.rewards.programs.program import program
+from agentgym.sandbox.local.zygoted import Zygoted
+from agentgym.sandbox.protocol import Kernel, Result, Sandbox
+
+SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
+START = 10.0
+"""Seconds that an end may take to be ready, beyond what the code under test may take."""
+_STEP = "__import__('sys').modules[{name!r}].{call}"
+_OPTIONS = [
+    *("-q", "--no-header", "--tb=no", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
+    *("--assert=plain", "--continue-on-collection-errors", "-p", "no:unraisableexception", "-p", "no:threadexception"),
+    *("-o", "python_files=test_*.py *_test.py"),
+]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds that the code under test may still take, in all runs together."""
+
+    left: float
+    spent: float = 0.0
+    worked: float = 0.0
+    """Seconds of CPU that the code under test has taken, where that can be known."""
+    runs: int = 0
+
+    def spend(self, seconds: float) -> None:
+        """Take away what a step has taken."""
+        self.left -= seconds
+        self.spent += seconds
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the tests of one run ended."""
+
+    outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`passed`, `failed` or `skipped`, by test id."""
+    judged: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """What each test had the code under test decide: operations and the classes of their operands."""
+    seen: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Hashes of what each test has looked at, where it tells that (`fresh`), and whether an error has ended it."""
+    calls: int = 0
+    problem: str = ""
+    seconds: float = 0.0
+
+
+def run_apart(
+    ours: Sandbox,
+    theirs: Sandbox,
+    tree: Mapping[str, bytes],
+    files: Iterable[str],
+    names: Iterable[str],
+    clock: Clock,
+    *,
+    conftest: bool = False,
+    exchanged: Mapping[str, list[Any]] | None = None,
+) -> Ended:
+    """Return how the tests of some files end; `names` are the modules that are at the other end.
+
+    `exchanged` gives tests a parameter of other tests (`alterations`). What the code under test brings
+    about by time, memory or output shows in the outcomes alone. OSError where its files do not fit the sandbox.
+    """
+    ours.restore(
+        pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
+    )
+    theirs.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items() if not is_protected(path)}))
+    told: dict[str, Any] = {"folder": FOLDER, "roots": roots(tree)}
+    asked = told | {
+        "names": sorted(names),
+        "options": [*_OPTIONS, *([] if conftest else ["--noconftest"])],
+        "paths": [f"./{path}" for path in files if path in tree],
+        "exchanged": dict(exchanged or {}),
+    }
+    clock.runs += 1
+    one, two, linked = _kernels(ours, theirs)
+    before = _worked(theirs)
+    try:
+        two.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
+        asked |= {"linked": linked, "seconds": max(clock.left, 0)}
+        started = time.monotonic()
+        code = program(f"begin_tests({json.dumps(asked)!r})", SHIPPED)
+        result = one.run(code, max(clock.left, 0) + START)
+        clock.spend(time.monotonic() - started)
+        return _Carrier(one, two, clock).run(_said(result))
+    finally:
+        clock.worked += max(_worked(theirs) - before, 0.0)
+        one.close()
+        two.close()
+
+
+def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
+    """Return a kernel of each, and whether they have a socket to each other, which containers have not."""
+    if isinstance(ours, Zygoted) and isinstance(theirs, Zygoted):
+        mine, yours = socket.socketpair()
+        with mine, yours:  # the kernels get copies
+            return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
+    return ours.kernel(), theirs.kernel(), False
+
+
+def _worked(end: Sandbox) -> float:
+    return end.group.worked() if isinstance(end, Zygoted) else 0.0
+
+
+def _is_code(path: str) -> bool:
+    return path.endswith((".py", ".pyi"))
+
+
+class _Carrier:
+    """Carries messages between the tests and the code they test."""
+
+    def __init__(self, tests: Kernel, code: Kernel, clock: Clock) -> None:
+        self.tests, self.code, self.clock = tests, code, clock
+        self.calls = 0
+
+    def run(self, message: str | None) -> Ended:
+        """Carry messages until the tests say how they ended; where both ends are linked, the first one does."""
+        while message is not None and not message.startswith('{"ended"'):
+            self.calls += 1
+            answer = self._step(self.code, self._delivering(message)) if self.calls <= remote_tests.MOST_CALLS else None
+            message = self._step(self.tests, self._delivering(answer or remote_tests.DEAD))
+        if message is None:
+            return Ended(calls=self.calls, problem="the tests came to no end")
+        found = json.loads(message)
+        judged = {test: frozenset(operations) for test, operations in found["judged"].items()}
+        return Ended(found["ended"], judged, found["seen"], self.calls, found["problem"])
+
+    def _delivering(self, message: str) -> str:
+        return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")
+
+    def _step(self, end: Kernel, code: str) -> str | None:
+        """Return what an end says; None where it has ended, has no time left or says what makes no sense."""
+        seconds = max(self.clock.left, 0) + (START if end is self.tests else 0)
+        if not end.alive or seconds <= 0:
+            return None
+        started = time.monotonic()
+        result = end.run(code, seconds)
+        self.clock.spend(time.monotonic() - started)
+        if result.reason != "exit":
+            end.close()
+        return _said(result)
+
+
+def _said(result: Result) -> str | None:
+    try:
+        said = json.loads(result.stdout) if result.reason == "exit" else None
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, str) and said else None

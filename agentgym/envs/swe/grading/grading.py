@@ -1,0 +1,186 @@
+"""Whether a repaired repository passes its tests: judged where none of its code runs."""
+
+import math
+import random
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from agentgym.envs.swe import fresh
+from agentgym.envs.swe.grading import shared_process
+from agentgym.envs.swe.grading.apart import Clock, Ended
+from agentgym.envs.swe.grading.reference import Alteration, Function, Pair, Reference, reference, run, tests_by_function
+from agentgym.envs.swe.tasks import Instance
+from agentgym.envs.swe.tasks.source import digest
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.sandbox.protocol import Sandbox, SandboxFault
+
+T = TypeVar("T")
+Tree = dict[str, bytes]
+Outcomes = Mapping[str, str]
+
+
+class Elsewhere(Protocol):
+    """Runs something in a sandbox that nobody has used and returns what it returns (`JailedEnv.elsewhere`)."""
+
+    def __call__(self, work: Callable[[Sandbox], T]) -> T: ...
+
+
+ROUNDS = 3
+PATTERNS = ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0))
+"""In which rounds a test is altered: in one at least, and in one at least it is not."""
+SECONDS = 30.0
+"""That the code under test may take in all runs together, or ten times what the tests take in the clean repository."""
+MORE = 4
+"""How many times longer it may take in a second grading, where the clean code was too slow as well: the machine is busy."""
+PATIENCE = 10
+SLOW = 3
+"""How many times longer than the clean code takes at the moment a repair has to take, if it is to blame for it."""
+REMEMBERED = 4096
+FORGED = "Tests with other values do not end as they must: the code answers what it is not asked."
+
+_known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
+"""Verdicts by task and graded files: rollouts of one task often end with the same repair."""
+
+
+def grade(instance: Instance, tree: Mapping[str, bytes], elsewhere: Elsewhere) -> Verdict:
+    """Return the verdict on the files an agent left; tests and configuration are the clean repository's.
+
+    SandboxFault only where the clean repository cannot be run either: what the agent's code did is its failure.
+    """
+    graded = instance.graded(tree)
+    key = (f"{instance.repository.digest} {instance.id}", digest(graded))
+    verdict = _known.pop(key, None)  # other threads may forget it meanwhile
+    if verdict is None:
+        try:
+            first = _Grading(instance, graded, elsewhere, SECONDS)
+            verdict = first.verdict()
+            if first.clock.left <= 0 and first.clock.worked < SECONDS / 2:  # it waited, or was made to wait
+                verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS).verdict()
+        except SandboxFault:
+            verdict = _Grading(instance, graded, elsewhere, MORE * SECONDS).verdict()
+    _known[key] = verdict
+    while len(_known) > REMEMBERED:
+        _known.popitem(last=False)
+    return verdict
+
+
+@dataclass
+class _Grading:
+    """One repair on its way to a verdict."""
+
+    instance: Instance
+    tree: Tree
+    elsewhere: Elsewhere
+    seconds: float
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(max(self.seconds, PATIENCE * self.instance.seconds))
+
+    def verdict(self) -> Verdict:
+        instance = self.instance
+        if self.tree == instance.graded(instance.broken()):
+            return Verdict(False, 0.0, 1.0, "Nothing was changed in the code.")
+        self.known = self._with_two(lambda pair: reference(instance, pair))
+        self.asked = {*instance.fail_to_pass, *instance.pass_to_pass}
+        apart = {test for test in self.asked if self.known.tests.outcomes.get(test) == "passed"}
+        try:
+            return self._with_two(lambda pair: self._judged(pair, apart))
+        except OSError:  # too many files, or too large, for the sandbox
+            return Verdict(False, 0.0, 0.0, "The tests cannot be run: the files do not fit the sandbox.")
+        except SandboxFault:
+            self.clock.spent = math.inf  # which says nothing of how fast this machine is
+            self._with_two(self._refuse_slow_machines)
+            return Verdict(False, 0.0, 0.0, "The tests came to no end: the code under test broke the sandbox.")
+
+    def _with_two(self, work: Callable[[Pair], T]) -> T:
+        return self.elsewhere(lambda ours: self.elsewhere(lambda theirs: work((ours, theirs))))
+
+    def _judged(self, pair: Pair, apart: set[str]) -> Verdict:
+        rng = random.Random(secrets.randbits(64))
+        functions = {function for function, tests in tests_by_function(self.instance).items() if set(tests) & apart}
+        patterns = {function: rng.choice(PATTERNS) for function in sorted(functions & set(self.known.alterations))}
+        for number in range(ROUNDS if apart else 0):
+            altered = [function for function, pattern in patterns.items() if pattern[number]]
+            chosen = {function: rng.choice(self.known.alterations[function]) for function in altered}
+            ended = run(self.instance, self.tree, chosen, self.clock, pair)
+            if not self._as_expected(ended, chosen, apart):
+                found = self._as_they_are(pair, apart)
+                if not found.resolved or not self._as_clean(pair, ended, chosen, apart):
+                    return Verdict(False, 0.0, 0.0, FORGED) if found.resolved else found
+        if self._still_broken(pair):
+            return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
+        return self._as_they_are(pair, apart, passed=True)
+
+    def _still_broken(self, pair: Pair) -> bool:
+        """Return whether a test of the issue, wherever other values show the bug, mostly sees what it should not."""
+        wanted = fresh.telling(self.instance, pair)
+        if not wanted:
+            return False
+        ended = fresh.again(self.instance, self.tree, wanted, self.clock, pair)
+        if self.clock.left <= 0:
+            self._refuse_slow_machines(pair)
+        return not fresh.agrees(wanted, ended.seen)
+
+    def _as_expected(self, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+        expected = dict.fromkeys(apart, "passed")
+        for alteration in chosen.values():
+            expected |= {test: outcome for test, outcome in alteration.outcomes.items() if test in apart}
+        altered = {test for alteration in chosen.values() for test in alteration.outcomes}
+        return all(ended.outcomes.get(test) == outcome for test, outcome in expected.items()) and all(
+            _decides_no_more(self.known, ended, test) for test in apart - altered
+        )
+
+    def _as_clean(self, pair: Pair, ended: Ended, chosen: Mapping[Function, Alteration], apart: set[str]) -> bool:
+        """Return whether the clean code does the same to altered tests, which may lean on one another."""
+        clean = run(self.instance, self.instance.graded(self.instance.base()), chosen, Clock(self.seconds), pair)
+        return all(ended.outcomes.get(test) == clean.outcomes.get(test) for test in apart)
+
+    def _as_they_are(self, pair: Pair, apart: set[str], *, passed: bool = False) -> Verdict:
+        """Return the shares of tests that pass as they are; of those apart it may be known."""
+        if passed:
+            outcomes = dict.fromkeys(apart, "passed")
+        else:
+            ended = run(self.instance, self.tree, {}, self.clock, pair)
+            if self.clock.left <= 0:
+                self._refuse_slow_machines(pair)
+                return Verdict(False, 0.0, 0.0, "The tests came to no end in time.")
+            outcomes = {test: ended.outcomes.get(test, "") for test in apart if _decides_no_more(self.known, ended, test)}
+        others = sorted(self.asked - apart)
+        if others:
+            outcomes |= shared_process.outcomes(self.instance, self.tree, others, self.clock, self.elsewhere)
+        return self._counted(outcomes)
+
+    def _refuse_slow_machines(self, pair: Pair) -> None:
+        """Raise SandboxFault where the clean code is not run as it should be either: then it is the machine's doing."""
+        clean, clock = self.instance.graded(self.instance.base()), Clock(self.seconds)
+        ended = run(self.instance, clean, {}, clock, pair)
+        slow = self.clock.spent < SLOW * self.clock.runs * clock.spent  # by the time that the clean code takes now
+        if (
+            clock.left <= 0
+            or slow
+            or any(ended.outcomes.get(test) != end for test, end in self.known.tests.outcomes.items())
+        ):
+            raise SandboxFault(
+                f"the tests of {self.instance.package} do not run with its clean code: {ended.problem or 'too slow'}"
+            )
+
+    def _counted(self, outcomes: Outcomes) -> Verdict:
+        instance = self.instance
+        parts = ((instance.fail_to_pass, "of the issue"), (instance.pass_to_pass, "that passed before"))
+        passed = [[test for test in tests if outcomes.get(test) == "passed"] for tests, _ in parts]
+        said = "; ".join(
+            f"{len(good)} of {len(tests)} tests {what} pass" for good, (tests, what) in zip(passed, parts, strict=True)
+        )
+        first, second = (len(good) / len(tests) if tests else 1.0 for good, (tests, _) in zip(passed, parts, strict=True))
+        return Verdict(first == second == 1, first, second, f"{said}.")
+
+
+def _decides_no_more(known: Reference, ended: Ended, test: str) -> bool:
+    """Return whether a test had the code under test decide only what it has the clean code decide.
+
+    An object that equals everything, where the clean code gives a number, would have its own comparison asked.
+    """
+    return ended.judged.get(test, frozenset()) <= known.tests.judged.get(test, frozenset())

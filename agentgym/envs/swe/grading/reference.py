@@ -1,0 +1,127 @@
+"""How the tests of a repository end with the clean code, as they are and altered."""
+
+import random
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from agentgym.envs.swe.grading.alterations import Exchanged, exchanged, other_literals, other_parameters
+from agentgym.envs.swe.grading.apart import Clock, Ended, run_apart
+from agentgym.envs.swe.grading.canaries import Change
+from agentgym.envs.swe.tasks import Instance
+from agentgym.envs.swe.tasks.suite import function_of, importable
+from agentgym.sandbox.protocol import Sandbox
+
+Function = tuple[str, ...]
+"""Path, classes and name of a test function."""
+Pair = tuple[Sandbox, Sandbox]
+"""Of the tests, and of the code they test."""
+DRAWS = 2
+"""Alterations of each test that are tried."""
+REMEMBERED = 256
+SECONDS = 60.0
+"""That the clean code may take for its tests."""
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """Another value in a test function, and how the tests made from it end then with the clean code."""
+
+    outcomes: Mapping[str, str]
+    change: Change | None = None
+    exchanged: Exchanged = field(default_factory=Exchanged)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is known of the tests of a repository."""
+
+    tests: Ended
+    """With the clean code, in a process of its own. Tests that fail so need the code in theirs."""
+    alterations: Mapping[Function, list[Alteration]]
+    """Those after which some test of the function fails."""
+
+
+_known: OrderedDict[str, Reference] = OrderedDict()
+
+
+def reference(instance: Instance, pair: Pair) -> Reference:
+    """Return how the tests of a task's repository end with the clean code; found out once for each repository."""
+    key = f"{instance.repository.digest} {' '.join(instance.repository.tests)}"
+    found = _known.pop(key, None)  # other threads may forget it meanwhile
+    if found is None:
+        found = _found(instance, pair)
+    _known[key] = found
+    while len(_known) > REMEMBERED:
+        _known.popitem(last=False)
+    return found
+
+
+def tests_by_function(instance: Instance) -> dict[Function, list[str]]:
+    """Return the tests of a repository by the function that they are made from."""
+    found: dict[Function, list[str]] = {}
+    for test in instance.repository.tests:
+        found.setdefault(function_of(test), []).append(test)
+    return found
+
+
+def run(
+    instance: Instance,
+    tree: Mapping[str, bytes],
+    chosen: Mapping[Function, Alteration],
+    clock: Clock,
+    pair: Pair,
+) -> Ended:
+    """Return how the tests end with some of them altered; OSError where the files do not fit a sandbox."""
+    changed = dict(tree)
+    given: Exchanged = {}
+    by_file: dict[str, list[Change]] = {}
+    for function, alteration in chosen.items():
+        given |= alteration.exchanged
+        if alteration.change is not None:
+            by_file.setdefault(function[0], []).append(alteration.change)
+    for path, changes in by_file.items():
+        changed[path] = exchanged(changed[path], changes)
+    files = sorted({test.partition("::")[0] for test in instance.repository.tests})
+    names, conftest = importable(instance.base()), instance.repository.conftest
+    return run_apart(*pair, changed, files, names, clock, conftest=conftest, exchanged=given)
+
+
+def _found(instance: Instance, pair: Pair) -> Reference:
+    clean = instance.graded(instance.base())
+    clock = Clock(SECONDS)
+    as_they_are = run(instance, clean, {}, clock, pair)
+    seconds = 5 * (SECONDS - clock.left) + 1  # another value may make a test endless
+    functions = {
+        function: tests
+        for function, tests in tests_by_function(instance).items()
+        if all(as_they_are.outcomes.get(test) == "passed" for test in tests)
+    }
+    kept: dict[Function, list[Alteration]] = {}
+    rng = random.Random(secrets.randbits(64))
+    for _ in range(DRAWS):
+        drawn = _drawn(clean, functions, rng)
+        ended = run(instance, clean, drawn, Clock(seconds), pair)
+        for function, alteration in drawn.items():
+            outcomes = {test: ended.outcomes.get(test, "missing") for test in functions[function]}
+            if "failed" in outcomes.values() and "missing" not in outcomes.values():
+                kept.setdefault(function, []).append(replace(alteration, outcomes=outcomes))
+    return Reference(as_they_are, kept)
+
+
+def _drawn(
+    clean: Mapping[str, bytes], functions: Mapping[Function, list[str]], rng: random.Random
+) -> dict[Function, Alteration]:
+    found: dict[Function, Alteration] = {}
+    by_file: dict[str, dict[str, Function]] = {}
+    for function, tests in functions.items():
+        given = other_parameters(tests, rng)
+        if given and rng.random() < 0.7:
+            found[function] = Alteration({}, exchanged=given)
+        else:
+            by_file.setdefault(function[0], {})[".".join(function[1:])] = function
+    for path, names in by_file.items():
+        for name, change in other_literals(clean[path], names, rng).items():
+            found[names[name]] = Alteration({}, change=change)
+    return found

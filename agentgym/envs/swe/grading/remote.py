@@ -1,0 +1,237 @@
+"""Objects of one process used from another: calls and operations go out as data, and what comes back is data.
+
+It runs at both ends: where the tests are and where the code under test is, which is hostile. Nothing here is a secret, and
+whatever the other end says is only ever a value, an exception or an object that stays there. Standard library only.
+
+Immutable data crosses by value. Lists, dictionaries and sets exist at both ends and are made equal whenever control passes,
+so a function may change its arguments. Everything else stays where it is; at the other end a class with the same name,
+bases and special methods represents it (`remote_classes`).
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
+import json
+import types
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.envs.swe.grading import remote_values as values
+from agentgym.envs.swe.grading.remote_classes import OPERATIONS, OWN, Module, describe, function, mirror
+
+JUDGING = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__bool__", "__hash__"))
+"""Operations whose result a test may take for its verdict."""
+MOST_OBJECTS = 200_000
+
+
+class Gone(BaseException):
+    """The other end has ended, or said what makes no sense; no `pytest.raises(Exception)` takes it for what it wants."""
+
+
+class Peer:
+    """One end of the connection.
+
+    `exchange` sends a message and returns the next one from the other end. `obedient` says whether the other end may do
+    what it likes with the objects of this one: so it is for the code under test, and not for the tests.
+    """
+
+    def __init__(self, exchange: Callable[[str], str], *, obedient: bool) -> None:
+        self.exchange, self.obedient = exchange, obedient
+        self.objects: dict[int, Any] = {}
+        self.numbers: dict[int, int] = {}
+        self.theirs: dict[int, Any] = {}
+        self.stand_ins: dict[int, int] = {}
+        """Functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
+        self.described: list[dict[str, Any]] = []
+        self.shared = values.Shared(odd=obedient)
+        self.judged: set[str] = set()
+        """Operations at the other end that may have decided a test, with the classes of their operands."""
+
+    # Asking
+
+    def request(self, kind: str, *words: Any) -> Any:
+        """Have something done at the other end; return what it gave, or raise what it raised."""
+        if kind == "do" and words[1] in JUDGING:
+            self.judged.add(" ".join([words[1], type(words[0]).__name__, *(type(one).__name__ for one in words[2])]))
+        what, answer = self._parsed(self.exchange(self._message(kind, words)))
+        while what not in ("return", "raise"):
+            what, answer = self._parsed(self.exchange(self._done(what, answer)))
+        if what == "return":
+            return answer[0]
+        error = answer[0]
+        if not isinstance(error, Exception):
+            error = RuntimeError("the code under test raised something that is no exception")
+        if isinstance(error, StopIteration | StopAsyncIteration) and not (kind == "do" and words[1] == "__next__"):
+            error = RuntimeError(f"{type(error).__name__} out of place")  # `all(map(f, …))` would take it for the end
+        raise error
+
+    def serve(self, message: str) -> None:
+        """Answer requests, for ever."""
+        while True:
+            message = self.exchange(self._done(*self._parsed(message)))
+
+    def forget(self) -> None:
+        """Let lists, dictionaries and sets that both ends have be two again, which a test that has ended allows."""
+        self.shared.forget()
+        self.request("forget")
+
+    # Doing
+
+    def _done(self, what: str, words: tuple[Any, ...]) -> str:
+        try:
+            return self._message("return", (self._carried_out(what, words),))
+        except Gone:
+            raise
+        except Exception as error:
+            return self._message("raise", (error,))
+        except BaseException as error:
+            return self._message("raise", (RuntimeError(f"{type(error).__name__}: {error}"),))
+
+    def _carried_out(self, what: str, words: tuple[Any, ...]) -> Any:
+        if what == "do":
+            one, operation, given, named = words
+            return OPERATIONS[operation](one, *given, **dict(named))
+        if what == "forget":
+            return self.shared.forget()
+        if what == "import" and self.obedient:
+            return __import__(words[0], fromlist=["*"])
+        if what in ("get", "method") and (self.obedient or (not str(words[1]).startswith("__") and _is_own(words[0]))):
+            found = getattr(words[0], words[1])
+            return found if what == "get" else found(*words[2], **dict(words[3]))
+        if what in ("set", "delete") and self.obedient:
+            return setattr(*words) if what == "set" else delattr(*words)
+        raise AttributeError(f"{what} is not for the code under test to do")
+
+    # Messages
+
+    def _message(self, what: str, words: tuple[Any, ...]) -> str:
+        self.described = []
+        packed = [self.pack(one) for one in words]
+        changed = self.shared.changed(self.pack)
+        return json.dumps([what, packed, changed, self.described])
+
+    def _parsed(self, message: str) -> tuple[str, tuple[Any, ...]]:
+        try:
+            what, packed, changed, described = json.loads(message)
+            for told in described:
+                if told["number"] not in self.theirs:
+                    self.theirs[told["number"]] = mirror(self, told, [self.unpack(one) for one in told["bases"]])
+            self.shared.change(changed, self.unpack)
+            return str(what), tuple(self.unpack(one) for one in packed)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise Gone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
+
+    def pack(self, value: Any) -> Any:
+        """Return a value as JSON can hold it."""
+        number = self._own(value)
+        if number is not None:
+            return {"y": number}
+        packed = values.packed(value, self.pack)
+        if packed is not None:
+            return packed[0]
+        if type(value) in values.SHARED:
+            return {"m": self.shared.number(value)}
+        if isinstance(value, types.ModuleType):
+            return {"h": self._number(value), "module": value.__name__}
+        if isinstance(value, type):
+            return self._named(value) or {"h": self._class(value)}
+        if not self.obedient and isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
+            named = values.named(value)
+            return named or {"h": self._number(value), "function": str(getattr(value, "__name__", "function"))}
+        if isinstance(value, BaseException):
+            kind = self._named(type(value))
+            given = [self.pack(one) for one in value.args]
+            cause = self.pack(value.__cause__)
+            if kind is not None:
+                return {"e": kind, "args": given, "cause": cause}
+            return {"h": self._number(value), "k": self._class(type(value)), "args": given, "cause": cause}
+        packed = {"h": self._number(value), "k": self._class(type(value))}
+        base = next((kind for kind in values.DATA if isinstance(value, kind)), None)
+        return packed if base is None else packed | {"data": self.pack(values.plain(value, base))}
+
+    def unpack(self, packed: Any) -> Any:
+        """Return what was packed at the other end."""
+        if not isinstance(packed, dict):
+            return values.unpacked(packed, self.unpack)
+        if "y" in packed:
+            return self.objects[packed["y"]]
+        if "m" in packed:
+            return self.shared.held[packed["m"]][0]
+        if "e" in packed:
+            return self._error(self.unpack(packed["e"]), packed)
+        if "h" not in packed:
+            found = values.unpacked(packed, self.unpack)
+            if "n" in packed and not self.obedient and not values.is_harmless(found):
+                raise TypeError(f"{packed['n']!r:.80} is no class of values")
+            return found
+        number = packed["h"]
+        if number not in self.theirs:
+            if len(self.theirs) > MOST_OBJECTS:
+                raise Gone("too many objects")
+            self.theirs[number] = self._represented(number, packed)
+        return self.theirs[number]
+
+    def _represented(self, number: int, packed: dict[str, Any]) -> Any:
+        if "module" in packed:
+            made = Module(str(packed["module"]))
+            made.__dict__[OWN] = (self, number)
+            return made
+        if "function" in packed:
+            made = function(self, str(packed["function"]))
+            self.stand_ins[id(made)] = number
+            return made
+        kind = self.theirs[packed["k"]]
+        if "args" in packed:
+            made = self._error(kind, packed)
+        elif "data" in packed:
+            base: Any = next(one for one in values.DATA if issubclass(kind, one))
+            made = base.__new__(kind, self.unpack(packed["data"]))
+        else:
+            made = object.__new__(kind)
+        object.__setattr__(made, OWN, number)
+        return made
+
+    def _error(self, kind: Any, packed: dict[str, Any]) -> Any:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise TypeError(f"{kind!r} is no exception")
+        given = tuple(self.unpack(one) for one in packed["args"])
+        made = kind.__new__(kind, *given)
+        made.args = given
+        cause = self.unpack(packed["cause"])
+        if isinstance(cause, Exception):
+            made.__cause__ = cause
+        return made
+
+    def _named(self, kind: type) -> Any:
+        """Return the name of a class that the other end may look up; None for others, which are described."""
+        return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
+
+    def _own(self, value: Any) -> int | None:
+        """Return the number that something has at the other end; None where it is of this one."""
+        if isinstance(value, types.FunctionType):
+            return self.stand_ins.get(id(value))
+        if isinstance(value, type | types.ModuleType):
+            own = value.__dict__.get(OWN)
+            return own[1] if type(own) is tuple and own[0] is self else None
+        own = getattr(type(value), OWN, None)
+        return value.__dict__.get(OWN) if type(own) is tuple and own[0] is self else None
+
+    def _number(self, value: Any) -> int:
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = self.numbers[id(value)] = len(self.objects)
+            self.objects[number] = value
+        return number
+
+    def _class(self, kind: type) -> int:
+        known = id(kind) in self.numbers
+        number = self._number(kind)
+        if not known:
+            told = describe(kind, number, self.pack)  # packs its bases, which come first
+            self.described.append(told)
+        return number
+
+
+def _is_own(value: Any) -> bool:
+    """Whether an object is of a class that the tests define: of others, no attribute is the other end's to see."""
+    kind = value if isinstance(value, type) else type(value)
+    return bool(kind.__flags__ & 1 << 9) and kind.__module__.partition(".")[0] not in values.LIBRARIES

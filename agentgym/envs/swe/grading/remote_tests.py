@@ -1,0 +1,253 @@
+"""The two ends of a run of tests: pytest with the tests in one process, the code they test in another.
+
+Messages go through a socket that both have. Where the sandboxes are containers they are steps of two kernels, carried from
+one to the other (`deliver`). The code under test gets calls and returns what they give; sources and outcomes of tests never
+go there.
+"""
+
+import builtins
+import hashlib
+import importlib.abc
+import importlib.util
+import json
+import math
+import os
+import queue
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.envs.swe.grading import remote_values
+from agentgym.envs.swe.grading.remote import Gone, Peer
+from agentgym.envs.swe.grading.remote_classes import Module
+from agentgym.rewards.programs import inside as code_inside
+
+DEAD = ""
+"""What an end is told when the other one has ended."""
+STACK = 64 << 20
+MOST_CALLS = 50_000
+LARGEST = 1 << 20
+"""Bytes of a message from the code under test."""
+SEES = "_agentgym_sees"
+"""A function that tests with other values have (`fresh`): it keeps what it is given."""
+ERROR = "an error"
+"""What is kept of an error that ends a test."""
+_state: dict[str, Any] = {}
+
+
+class _Steps:
+    """The way to the other end through whoever has started both: each step of a kernel brings a message and takes one."""
+
+    def __init__(self) -> None:
+        self.out: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.back: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def receive(self) -> str:
+        return self.back.get()
+
+    def exchange(self, message: str) -> str:
+        self.out.put(message)
+        answer = self.receive()
+        if answer == DEAD:
+            raise Gone("the code under test has ended or has no time left")
+        return answer
+
+
+class _Line:
+    """The way to the other end through a socket, which is the standard input of both."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.socket = socket.socket(fileno=os.dup(0))
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.left = MOST_CALLS if seconds is not None else math.inf
+        self.open = True
+
+    def exchange(self, message: str) -> str:
+        self.left -= 1
+        body = message.encode()
+        try:
+            if self.open and self.left > 0:
+                self._wait()
+                self.socket.sendall(struct.pack("I", len(body)) + body)
+                return self.receive()
+        except OSError:
+            pass
+        self.open = False
+        raise Gone("the code under test has ended or has no time left")
+
+    def receive(self) -> str:
+        (length,) = struct.unpack("I", self._bytes(4))
+        if length > LARGEST and self.deadline is not None:
+            raise OSError("a message that is too large")
+        return self._bytes(length).decode()
+
+    def _bytes(self, count: int) -> bytes:
+        held = bytearray()
+        while len(held) < count:
+            self._wait()
+            piece = self.socket.recv(min(count - len(held), 1 << 16))
+            if not piece:
+                raise OSError("the other end has closed the line")
+            held += piece
+        return bytes(held)
+
+    def _wait(self) -> None:
+        if self.deadline is not None:
+            self.socket.settimeout(max(self.deadline - time.monotonic(), 0.001))
+
+
+def deliver(message: str) -> None:
+    """Give this end a message and say what it answers."""
+    _state["way"].back.put(message)
+    _say(_state["way"].out.get())
+
+
+def _say(message: str) -> None:
+    left = json.dumps(message).encode()
+    while left:
+        left = left[os.write(_state["answers"], left) :]
+
+
+def _begin(work: Callable[[], None], told: dict[str, Any]) -> None:
+    _state["way"] = _Line(told.get("seconds")) if told["linked"] else _Steps()
+    _state["answers"] = code_inside.silence()  # what the code under test prints is no answer
+    here = os.getcwd()
+    sys.path[:] = [path for path in sys.path if path not in ("", here)]  # nothing is imported from where we are
+    sys.dont_write_bytecode = True
+    os.chdir(os.path.join(here, told["folder"]))
+    threading.stack_size(STACK)
+    threading.Thread(target=work, daemon=True).start()
+
+
+# Where the code under test is
+
+
+def begin_code(request: str) -> None:
+    """Be ready to import the code and to do with it what the tests ask for."""
+    told = json.loads(request)
+    _begin(lambda: Peer(_state["way"].exchange, obedient=True).serve(_state["way"].receive()), told)
+    sys.path[:0] = [os.path.join(os.getcwd(), part) for part in told["roots"]]
+
+
+# Where the tests are
+
+
+def begin_tests(request: str) -> None:
+    """Run tests and answer how all of them ended; or the first request for the code, where that goes by steps."""
+    told = json.loads(request)
+    ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+    _begin(lambda: _run(told, ended if told["linked"] else _state["way"].out), told)
+    _say((ended if told["linked"] else _state["way"].out).get())
+
+
+def _run(told: dict[str, Any], ended: queue.SimpleQueue[str]) -> None:
+    import pytest
+
+    peer = Peer(_state["way"].exchange, obedient=False)
+    sys.meta_path.insert(0, _Importer(peer, told["names"]))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    root = os.getcwd()
+    words = ["-c", os.devnull, "--rootdir", root, *told["options"]]
+    words += ["-o", "pythonpath=" + " ".join("'" + os.path.join(root, part) + "'" for part in told["roots"])]
+    outcomes = _Outcomes(peer, told["exchanged"])
+    setattr(builtins, SEES, outcomes.see)
+    try:
+        pytest.main([*words, *told["paths"]], [outcomes])
+    except BaseException as error:
+        outcomes.problem = f"{type(error).__name__}: {error}"
+    said = {"ended": outcomes.found, "judged": outcomes.judged, "seen": outcomes.seen, "problem": outcomes.problem}
+    ended.put(json.dumps(said))
+
+
+class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of the code under test, which are at the other end."""
+
+    def __init__(self, peer: Peer, names: list[str]) -> None:
+        self.peer, self.names = peer, set(names)
+        self.found: dict[str, Any] = {}
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] not in self.names:
+            return None
+        try:
+            found = self.peer.request("import", name)
+        except ModuleNotFoundError as error:
+            if error.args and str(error.args[0]) == f"No module named {name!r}":
+                return None
+            raise
+        if not isinstance(found, Module):
+            raise ImportError(f"{name} is no module")
+        self.found[name] = found
+        return importlib.util.spec_from_loader(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        return self.found[spec.name]
+
+    def exec_module(self, module: Any) -> None:
+        """Do nothing: it was executed at the other end."""
+
+
+class _Outcomes:
+    """A plug-in that keeps how tests end, and gives some tests the parameters of others."""
+
+    def __init__(self, peer: Peer, exchanged: dict[str, list[Any]]) -> None:
+        self.peer, self.exchanged = peer, exchanged
+        self.found: dict[str, str] = {}
+        self.judged: dict[str, list[str]] = {}
+        self.seen: dict[str, list[str]] = {}
+        self.now: list[str] = []
+        self.problem = ""
+
+    def see(self, value: Any) -> None:
+        """Keep what a test looks at, whatever it is."""
+        told = remote_values.written(value, _told).encode("utf-8", "replace")
+        self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
+
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
+        if call.excinfo is not None:
+            self.now.append(ERROR)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        given = {item.nodeid: dict(item.callspec.params) for item in items if hasattr(item, "callspec")}
+        for item in items:
+            other, which = self.exchanged.get(item.nodeid, (None, 0))
+            if other in given and item.nodeid in given:
+                names = sorted(item.callspec.params)
+                name = names[which % len(names)]
+                item.callspec.params[name] = given[other].get(name, item.callspec.params[name])
+
+    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+        self.peer.judged.clear()
+        self.now = []
+
+    def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
+        from _pytest.junitxml import bin_xml_escape
+
+        name = str(bin_xml_escape(nodeid))
+        self.judged[name], self.seen[name] = sorted(self.peer.judged), self.now
+        try:
+            self.peer.forget()
+        except Gone as error:
+            self.problem = str(error)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        from _pytest.junitxml import bin_xml_escape
+
+        name = str(bin_xml_escape(report.nodeid))
+        if report.failed or (report.skipped and self.found.get(name) != "failed"):
+            self.found[name] = "failed" if report.failed else "skipped"
+        elif report.when == "call":
+            self.found.setdefault(name, "passed")
+
+
+def _told(value: Any) -> str:
+    """Return what an object says it is, without where it lies."""
+    try:
+        return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")
+    except Exception:
+        return type(value).__name__

@@ -1,0 +1,78 @@
+"""Tests that need the code they test in their own process: there a result has to be checked before it is believed.
+
+So are tests that a run in two processes does not pass with the clean code (`apart`). What passes is run twice more against
+altered tests (`canaries`), of which some have to fail.
+"""
+
+import random
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from agentgym.envs.swe.grading.apart import Clock, Ended
+from agentgym.envs.swe.grading.canaries import alter
+from agentgym.envs.swe.tasks import Instance
+from agentgym.envs.swe.tasks.pytest_run import run_files
+from agentgym.envs.swe.tasks.suite import function_of
+from agentgym.sandbox.protocol import Sandbox
+
+Tree = Mapping[str, bytes]
+Elsewhere = Callable[[Callable[[Sandbox], Ended]], Ended]
+
+
+def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock, elsewhere: Elsewhere) -> dict[str, str]:
+    """Return how each test ended; `forged` for all where altered tests do not end as they must."""
+
+    def run(files: Tree) -> dict[str, str]:
+        ended = elsewhere(lambda jail: _run(jail, instance, files, asked, clock))
+        clock.spend(ended.seconds)
+        return {test: ended.outcomes.get(test, "missing") for test in asked}
+
+    found = run(tree)
+    if set(found.values()) == {"passed"} and not _believed(instance, tree, asked, run):
+        return dict.fromkeys(asked, "forged")
+    return found
+
+
+def _run(jail: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str], clock: Clock) -> Ended:
+    files = sorted({test.partition("::")[0] for test in asked})
+    report = run_files(jail, tree, files, timeout=max(clock.left, 0.01), conftest=instance.repository.conftest)
+    return Ended(report.outcomes, seconds=report.seconds)
+
+
+def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callable[[Tree], dict[str, str]]) -> bool:
+    """Return whether altered tests end as they must.
+
+    Twice, each time with about half of the tests made to fail and the others swept; the second time the other way
+    round, so that every test has been both. Which half is nobody's to know, and decides nothing about honest code: the
+    chance is not the environment's.
+    """
+    rng = random.Random(secrets.randbits(64))
+    functions = sorted({function_of(test) for test in asked})
+    half = {function for function in functions if rng.random() < 0.5}
+    for failing in (half, set(functions) - half):
+        altered, must_fail = _altered(tree, functions, failing, rng)
+        found = run(altered)
+        expected = {test: "failed" if function_of(test) in must_fail else "passed" for test in found}
+        if found == expected:
+            continue
+        tests = {path: altered[path] for path in {function[0] for function in functions}}
+        clean = instance.graded(instance.base()) | tests  # tests may lean on each other: ask code that is known to be right
+        if found != run(clean):
+            return False
+    return True
+
+
+def _altered(
+    tree: Tree, functions: Iterable[tuple[str, ...]], failing: set[tuple[str, ...]], rng: random.Random
+) -> tuple[dict[str, bytes], set[tuple[str, ...]]]:
+    """Return the tree with altered tests, and which of these now must fail."""
+    changed, must_fail = dict(tree), set[tuple[str, ...]]()
+    by_file: dict[str, list[tuple[str, ...]]] = {}
+    for function in functions:
+        by_file.setdefault(function[0], []).append(function)
+    for path, found in by_file.items():
+        names = {".".join(function[1:]): function for function in found}
+        wanted = {name for name, function in names.items() if function in failing}
+        changed[path], broken = alter(tree[path], wanted, set(names) - wanted, rng)
+        must_fail |= {names[name] for name in broken}
+    return changed, must_fail

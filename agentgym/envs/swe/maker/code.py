@@ -1,0 +1,125 @@
+"""Source code with its syntax tree, changed by splicing text, so that comments and layout stay."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from agentgym.rewards.programs.syntax import parse
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.ListComp)
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Some bytes of a file and what takes their place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Code:
+    """A Python file. SyntaxError where it cannot be parsed, UnicodeDecodeError where it is not UTF-8."""
+
+    def __init__(self, path: str, raw: bytes) -> None:
+        self.path = path
+        self.raw = raw
+        self.tree = parse(raw.decode("utf-8"))
+        self._starts = [0]
+        for line in raw.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._parents: dict[ast.AST, ast.AST] = {
+            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+        }
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Return the bytes that a node takes up."""
+        assert isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler)
+        end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end_column
+
+    def text(self, node: ast.AST) -> str:
+        """Return the source of a node."""
+        start, end = self.span(node)
+        return self.raw[start:end].decode("utf-8")
+
+    def operand(self, node: ast.expr) -> str:
+        """Return the source of a node as it may stand beside an operator."""
+        text = self.text(node)
+        return text if isinstance(node, _ATOMS) else f"({text})"
+
+    def between(self, one: ast.AST, two: ast.AST) -> tuple[int, str]:
+        """Return where the text between two nodes begins, and that text."""
+        start, end = self.span(one)[1], self.span(two)[0]
+        return start, self.raw[start:end].decode("utf-8")
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """Return the node that a node is part of."""
+        return self._parents.get(node)
+
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """Return the innermost function around a node."""
+        above = self.parent(node)
+        while above is not None and not isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            above = self.parent(above)
+        return above
+
+    def place(self, node: ast.AST) -> str:
+        """Return the dotted name of the function around a node, its file in front."""
+        names: list[str] = []
+        above: ast.AST | None = node
+        while above is not None:
+            if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                names.append(above.name)
+            above = self.parent(above)
+        return ":".join([self.path, ".".join(reversed(names))])
+
+    def replace(self, node: ast.AST, text: str) -> Splice:
+        """Return the change of a node's text."""
+        return Splice(*self.span(node), text)
+
+    def drop(self, node: ast.stmt) -> Splice | None:
+        """Return the change that takes a statement out with its lines; None where it shares them with others."""
+        start, end = self._starts[node.lineno - 1], self._starts[min(node.end_lineno or node.lineno, len(self._starts) - 1)]
+        first, last = self.span(node)
+        if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():
+            return None
+        block = self.block(node)
+        alone = len([one for one in block if not is_docstring(one)]) < 2
+        return Splice(start, end, " " * node.col_offset + "pass\n" if alone else "")
+
+    def block(self, node: ast.stmt) -> list[ast.stmt]:
+        """Return the statements that a statement stands among, itself included."""
+        above = self.parent(node)
+        for name in ("body", "orelse", "finalbody"):
+            held: Any = getattr(above, name, None)
+            if isinstance(held, list) and node in held:
+                return cast("list[ast.stmt]", held)
+        return []
+
+    def spliced(self, splice: Splice) -> bytes:
+        """Return the file after a change."""
+        return self.raw[: splice.start] + splice.text.encode() + self.raw[splice.end :]
+
+    def candidates(self) -> Iterator[ast.AST]:
+        """Yield the nodes that run when a function is called: no annotations, docstrings, decorators or f-strings."""
+        left: list[ast.AST] = [self.tree]
+        while left:
+            node = left.pop()
+            if self.function(node) is not None or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+            left += [child for child in ast.iter_child_nodes(node) if not self._skipped(node, child)]
+
+    def _skipped(self, node: ast.AST, child: ast.AST) -> bool:
+        if isinstance(child, ast.JoinedStr) or (isinstance(child, ast.stmt) and is_docstring(child)):
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return child is node.returns or child in node.decorator_list
+        return isinstance(node, ast.arg | ast.AnnAssign) and child is node.annotation
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is text alone."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,0 +1,123 @@
+"""The text that an agent is given: what was called, what came of it and what should have, told by the failing tests."""
+
+from collections.abc import Mapping, Sequence
+
+from agentgym.core.seeding import derive
+from agentgym.envs.swe.maker.observation import SHORT, Observation, observe
+from agentgym.envs.swe.tasks.suite import function_of
+
+MOST = 3
+"""Observations in one text."""
+MOST_LINES = 50
+"""Lines of code in one text, beyond the first observation."""
+OPENINGS = {
+    "value": ("Wrong result from {subject}", "{subject} returns the wrong thing", "Unexpected result of {subject}"),
+    "error": ("{subject} raises an error", "Unexpected exception from {subject}", "{subject} fails"),
+    "silent": ("{subject} accepts what it should refuse", "No error from {subject}", "{subject} does not complain"),
+    "message": ("Misleading error from {subject}", "Wrong error from {subject}", "{subject} raises the wrong error"),
+}
+VALUE = (
+    "I get `{got}`, but `{expected}` is right.",
+    "This gives `{got}`. It should give `{expected}`.",
+    "The result is `{got}` where I would expect `{expected}`.",
+)
+UNKNOWN_VALUE = (
+    "I expect `{expected}`, and get something else.",
+    "The result should be `{expected}`, which it is not.",
+    "This should give `{expected}`, but does not.",
+)
+TRUTH = (
+    "I expect that to be {expected}, and it is not.",
+    "That should be {expected}.",
+    "It is not {expected}, as it should be.",
+)
+ERROR = ("It raises `{got}`.", "All I get is `{got}`.", "The call ends with `{got}`, though nothing is wrong with it.")
+SILENT = (
+    "I expect `{expected}` here, but nothing is raised.",
+    "Nothing happens, where `{expected}` should be raised.",
+    "This goes through without an error; it should raise `{expected}`.",
+)
+MESSAGE = (
+    "The error should be `{expected}`, and is `{got}`.",
+    "I expect `{expected}` but get `{got}`.",
+    "It raises `{got}` instead of `{expected}`.",
+)
+JOINTS = ("Another one:", "The same goes for this:", "Also:", "Perhaps related:")
+ENDINGS = ("", "", "Everything else that I use works.", "I have not looked into the cause.", "It used to work.")
+
+
+def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mapping[str, str], order: Sequence[str]) -> str:
+    """Return the text for some failing tests; empty where nothing can be told about them.
+
+    `order` lists all tests of the repository as they run: a test's place in it says which of its parameters it has.
+    """
+    found: list[Observation] = []
+    length = 0
+    for test in _varied(tests):
+        observed = observe(tree, test, messages.get(test, ""), order)
+        if observed is None or observed.code in [one.code for one in found]:
+            continue
+        length += observed.code.count("\n")
+        if found and length > MOST_LINES:
+            break
+        found.append(observed)
+        if len(found) == MOST:
+            break
+    if not found:
+        return ""
+    draw = _Draw(tests)
+    first = found[0]
+    lines = [draw.of(OPENINGS[first.kind]).format(subject=f"`{first.subject}`"), "", *_told(first, draw)]
+    for other in found[1:]:
+        lines += ["", draw.of(JOINTS), "", *_told(other, draw)]
+    ending = draw.of(ENDINGS)
+    return "\n".join([*lines, *(["", ending] if ending else [])]) + "\n"
+
+
+def gives_away(issue: str, tests: Sequence[str], bug: Mapping[str, tuple[str, str]]) -> str:
+    """Return what a text says that it must not: a test's name, a file with the bug, or a line of its repair.
+
+    `bug` holds the clean and the broken text of each file.
+    """
+    for test in tests:
+        if function_of(test)[-1] in issue:
+            return f"the name of {test}"
+    for path, (clean, broken) in bug.items():
+        if path in issue:
+            return f"the file {path}"
+        for line in {line.strip() for line in clean.splitlines()} - {line.strip() for line in broken.splitlines()}:
+            if len(line) > 12 and line in issue:
+                return f"a line of the repair: {line}"
+    return ""
+
+
+class _Draw:
+    """Choices that are the same for the same tests."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._tests, self._count = " ".join(tests), 0
+
+    def of(self, choices: Sequence[str]) -> str:
+        self._count += 1
+        return choices[derive(self._tests, self._count) % len(choices)]
+
+
+def _varied(tests: Sequence[str]) -> list[str]:
+    """Return one test of each function first, then the others."""
+    seen: set[tuple[str, ...]] = set()
+    first: list[str] = []
+    for test in tests:
+        if function_of(test) not in seen:
+            seen.add(function_of(test))
+            first.append(test)
+    return [*first, *(test for test in tests if test not in first)]
+
+
+def _told(one: Observation, draw: _Draw) -> list[str]:
+    sentences = {"error": ERROR, "silent": SILENT, "message": MESSAGE}.get(one.kind, VALUE if one.got else UNKNOWN_VALUE)
+    if one.kind == "value" and one.expected in ("true", "false"):
+        sentences = TRUTH
+    sentence = draw.of(sentences).format(got=one.got, expected=one.expected)
+    if "\n" not in one.code and len(one.code) < SHORT:
+        return [f"`{one.code}`: {sentence[0].lower() if not sentence.startswith('I ') else 'I'}{sentence[1:]}"]
+    return ["```python", one.code, "```", "", sentence]

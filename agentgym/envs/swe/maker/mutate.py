@@ -1,0 +1,91 @@
+"""All the bugs that operators can make in a repository, in an order that mixes them well."""
+
+import ast
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agentgym.core.seeding import generator
+from agentgym.envs.swe.maker import operators_of_expressions, operators_of_statements
+from agentgym.envs.swe.maker.code import Code, Splice
+from agentgym.envs.swe.maker.operators import OPERATORS
+from agentgym.envs.swe.tasks.suite import is_protected
+from agentgym.rewards.programs.syntax import parse
+
+KINDS = (operators_of_expressions, operators_of_statements)
+"""Importing them enters their operators into the table."""
+SKIPPED = {"docs", "doc", "examples", "benchmarks", "bench", "scripts", "tools"}
+"""Top folders whose code no test runs."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One bug."""
+
+    operator: str
+    path: str
+    place: str
+    """The function it is in."""
+    splice: Splice
+    code: Code
+
+    @property
+    def content(self) -> bytes:
+        """The file with it."""
+        return self.code.spliced(self.splice)
+
+
+def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
+    """Yield every bug that leaves the code readable and different, drawn in proportion to the operators' weights."""
+    found: list[Mutation] = []
+    known: set[tuple[str, bytes]] = set()
+    for path in sources(tree):
+        try:
+            code = Code(path, tree[path])
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # no Python, or deeper than anybody writes
+            continue
+        known.add((path, _hash(code.tree)))
+        found += _of_file(code)
+    sizes = Counter(one.operator for one in found)
+    rng = generator("swe", "mutations", seed)
+    keys: list[float] = []
+    for one in found:  # weighted sampling without replacement: Efraimidis and Spirakis 2006
+        keys.append(math.log(1.0 - rng.random()) / (OPERATORS[one.operator].weight / sizes[one.operator]))
+    for place in sorted(range(len(found)), key=lambda place: -keys[place]):
+        one = found[place]
+        parsed = _parsed(one.content)
+        if parsed is not None and (one.path, parsed) not in known:
+            known.add((one.path, parsed))
+            yield one
+
+
+def sources(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the Python files of a repository that are neither tests nor beside the point."""
+    return [
+        path
+        for path in sorted(tree)
+        if path.endswith(".py") and not is_protected(path) and path.partition("/")[0] not in SKIPPED
+    ]
+
+
+def _of_file(code: Code) -> list[Mutation]:
+    found: list[Mutation] = []
+    for node in code.candidates():
+        for operator in OPERATORS.values():
+            if isinstance(node, operator.kinds):
+                changes = [splice for splice in operator.changes(code, node) if splice is not None]
+                found += [Mutation(operator.name, code.path, code.place(node), one, code) for one in changes]
+    return found
+
+
+def _parsed(content: bytes) -> bytes | None:
+    try:
+        return _hash(parse(content.decode("utf-8")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _hash(tree: ast.Module) -> bytes:
+    return hashlib.blake2b(ast.dump(tree).encode("utf-8", "surrogatepass"), digest_size=16).digest()

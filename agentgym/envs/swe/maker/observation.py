@@ -1,0 +1,310 @@
+"""What a failing test observed: the call, in code that runs by itself, what came of it and what should have."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentgym.envs.swe.maker.code import FunctionNode, is_docstring
+from agentgym.envs.swe.tasks.suite import find_function, function_of
+from agentgym.rewards.programs.syntax import parse
+
+LONGEST = 160
+"""Characters of a value that are shown."""
+MOST_LINES = 40
+SHORT = 80
+"""Characters below which a call stands for itself, without imports, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What went wrong in one test."""
+
+    kind: str
+    """`value`, `error` (raised where nothing should be), `silent` (not raised), `message` (another error than expected)."""
+    subject: str
+    """What was called."""
+    code: str
+    """Code that shows it; its last line is the call."""
+    got: str
+    """What came of it; empty where that cannot be shown."""
+    expected: str
+
+
+def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[str]) -> Observation | None:
+    """Return what a test observed; None where that cannot be told in a few lines."""
+    path, *names = function_of(test)
+    module = parse(tree[path].decode("utf-8"))
+    found = find_function(module, tuple(names))
+    line = _failing_line(path, message)
+    if len(found) != 1 or line is None:
+        return None
+    function = found[0]
+    place = next((at for at, one in enumerate(function.body) if one.lineno <= line <= (one.end_lineno or 0)), None)
+    if place is None:
+        return None
+    values = _parameters(function, test, order)
+    if values is None:
+        return None
+    told = _told(_plain_assert(_filled(function.body[place], values)), message)
+    if told is None:
+        return None
+    kind, call, got, expected = told
+    before = [one for one in function.body[:place] if not is_docstring(one)]
+    setup = [_filled(one, values) for one in before if not _is_check(_plain_assert(one))]
+    lines = _script(module, function, setup, (call, expected), set(values))
+    if lines is None or len(lines) > MOST_LINES or len(got) > LONGEST or len(expected) > LONGEST:
+        return None
+    return Observation(kind, _subject(call), "\n".join(lines), got, expected)
+
+
+def _failing_line(path: str, message: str) -> int | None:
+    found = re.search(rf"^{re.escape(path)}:(\d+): in ", message, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+# Parameters
+
+
+def _parameters(function: FunctionNode, test: str, order: Sequence[str]) -> dict[str, ast.expr] | None:
+    """Return the values of a test's parameters as they are written; None where they are not written out."""
+    marks = [
+        one for one in function.decorator_list if isinstance(one, ast.Call) and ast.unparse(one.func).endswith("parametrize")
+    ]
+    if not marks:
+        return {}
+    siblings = [one for one in order if function_of(one) == function_of(test)]
+    if len(marks) > 1 or test not in siblings or len(marks[0].args) < 2:
+        return None
+    names, cases = marks[0].args[:2]
+    held = names.elts if isinstance(names, ast.Tuple | ast.List) else [names]
+    words = [one.value for one in held if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    if len(held) == 1 and words and "," in words[0]:
+        words = [word.strip() for word in words[0].split(",")]
+    if not isinstance(cases, ast.List | ast.Tuple) or len(cases.elts) != len(siblings):
+        return None
+    case = cases.elts[siblings.index(test)]
+    values = list(case.elts) if len(words) > 1 and isinstance(case, ast.Tuple | ast.List) else [case]
+    return dict(zip(words, values, strict=True)) if len(words) == len(values) else None
+
+
+class _Fill(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+
+def _filled(node: ast.stmt, values: Mapping[str, ast.expr]) -> ast.stmt:
+    copy = parse(ast.unparse(node)).body[0]
+    return _Fill(values).visit(copy)
+
+
+# What happened
+
+
+def _told(statement: ast.stmt, message: str) -> tuple[str, str, str, str] | None:
+    """Return kind, call, what came of it and what should have."""
+    asserted = message.startswith(("AssertionError", "assert ", "Failed: "))
+    raising = _raising(statement)
+    if raising is not None:
+        body, expected = raising
+        if "DID NOT RAISE" in message:
+            return "silent", body, "", expected
+        actual = re.search(r"Actual message: (.*)", message)
+        if actual is not None:
+            wanted = re.search(r"Expected regex: (.*)", message)
+            return "message", body, _plain(actual[1]), _plain(wanted[1]) if wanted else expected
+        return ("message", body, _error(message), expected) if not asserted else None
+    if not asserted:
+        call = statement.test if isinstance(statement, ast.Assert) else statement
+        return "error", ast.unparse(_ordered(call)[0] if isinstance(call, ast.Compare) else call), _error(message), ""
+    if not isinstance(statement, ast.Assert):
+        return None
+    return _compared(statement.test, message)
+
+
+def _plain_assert(statement: ast.stmt) -> ast.stmt:
+    """Return an assertion of `unittest` as one of the language; any other statement as it is."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self"):
+        return statement
+    name, words = call.func.attr, [ast.unparse(one) for one in call.args]
+    joint = {"assertEqual": "==", "assertEquals": "==", "assertIs": "is", "assertIn": "in", "assertNotEqual": "!="}.get(name)
+    if joint and len(words) >= 2:
+        return parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
+    if name in ("assertTrue", "assertFalse") and words:
+        return parse(f"assert {'not ' if name == 'assertFalse' else ''}({words[0]})").body[0]
+    return statement
+
+
+def _raising(statement: ast.stmt) -> tuple[str, str] | None:
+    """Return what is done and what it should raise, of a `with pytest.raises(…)`."""
+    if not isinstance(statement, ast.With) or len(statement.body) != 1:
+        return None
+    manager = statement.items[0].context_expr
+    if not (isinstance(manager, ast.Call) and ast.unparse(manager.func).endswith("raises") and manager.args):
+        return None
+    return ast.unparse(statement.body[0]), ast.unparse(manager.args[0])
+
+
+def _compared(test: ast.expr, message: str) -> tuple[str, str, str, str] | None:
+    if isinstance(test, ast.Compare):
+        left, right = _ordered(test)
+        if right is not None and _calls(left):
+            got, should = _sides(message)
+            if left is not test.left:
+                got, should = should, got
+            if got == should:  # two things that look alike
+                got = ""
+            return "value", ast.unparse(left), got, should if got and not _written_out(right) else ast.unparse(right)
+        return ("value", ast.unparse(test), "", "true") if _calls(test) else None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return "value", ast.unparse(test.operand), "", "false"
+    return ("value", ast.unparse(test), "", "true") if _calls(test) else None
+
+
+def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
+    """Return what a comparison asks about, and what that should be; all of it and None, where it asks for no equality."""
+    if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
+        return test, None
+    left, right = test.left, test.comparators[0]
+    turned = any(isinstance(one, ast.Call) for one in ast.walk(right)) and isinstance(left, ast.Name | ast.Constant)
+    return (right, left) if turned else (left, right)
+
+
+def _calls(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Call | ast.Attribute | ast.Subscript | ast.Name) for one in ast.walk(node))
+
+
+def _sides(message: str) -> tuple[str, str]:
+    """Return both sides of the comparison that failed, as pytest shows them; empty where they are cut short."""
+    first = message.partition("\n")[0].removeprefix("AssertionError: ").removeprefix("assert ")
+    try:
+        shown = ast.parse(first, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever an object says it is
+        return "", ""
+    if not isinstance(shown, ast.Compare) or len(shown.ops) != 1 or "..." in first:
+        return "", ""
+    return ast.unparse(shown.left), ast.unparse(shown.comparators[0])
+
+
+def _written_out(node: ast.expr) -> bool:
+    """Whether an expression says what it is: no lower case names, which are the test's own."""
+    return not any(isinstance(one, ast.Name) and one.id[:1].islower() for one in ast.walk(node))
+
+
+def _error(message: str) -> str:
+    return _plain(message.partition("\n")[0])
+
+
+def _plain(text: str) -> str:
+    return text.strip().replace("`", "'")[:LONGEST]
+
+
+# The code that shows it
+
+
+def _script(
+    module: ast.Module, function: FunctionNode, setup: list[ast.stmt], said: tuple[str, str], filled: set[str]
+) -> list[str] | None:
+    """Return the lines of a program that makes the call: what it and the expected value need of the module come first."""
+    call, expected = said
+    needed = [one.arg for one in function.args.args if one.arg not in (*filled, "self")]
+    lines: list[str] = []
+    for name in needed:
+        fixture = _fixture(module, name)
+        if fixture is None:
+            return None
+        lines += fixture
+    lines += [line for one in setup for line in ast.unparse(one).splitlines()]
+    lines.append(call)
+    known = _definitions(module)
+    wanted = left = _names("\n".join([*lines, expected]))
+    while left:
+        left = {name for one in left & set(known) for name in _names(ast.unparse(known[one]))} - wanted
+        wanted = wanted | left
+    above: list[str] = []
+    for name, definition in known.items():  # in the order of the module
+        if name in wanted:
+            above += [*ast.unparse(definition).splitlines(), *([] if isinstance(definition, ast.Assign) else [""])]
+    if "self" in wanted and "self" not in known:
+        return None
+    if not above and len(lines) == 1 and len(call) < SHORT and "\n" not in call:
+        return lines
+    head = _imports(module, wanted)
+    return [*head, *([""] if head else []), *above, *lines]
+
+
+def _fixture(module: ast.Module, name: str) -> list[str] | None:
+    """Return the lines of a fixture of the same file, its result kept under its name."""
+    for one in module.body:
+        if isinstance(one, ast.FunctionDef) and one.name == name and one.decorator_list:
+            last = one.body[-1]
+            inner = [_fixture(module, arg.arg) for arg in one.args.args]
+            if not isinstance(last, ast.Return) or last.value is None or None in inner:
+                return None
+            lines = [line for held in inner for line in held or []]
+            lines += [line for held in one.body[:-1] for line in ast.unparse(held).splitlines()]
+            value = ast.unparse(last.value)
+            return [*lines, *([f"{name} = {value}"] if value != name else [])]
+    return None
+
+
+def _definitions(module: ast.Module) -> dict[str, ast.stmt]:
+    found: dict[str, ast.stmt] = {}
+    for one in module.body:
+        if isinstance(one, ast.FunctionDef | ast.ClassDef) and not one.decorator_list:
+            found[one.name] = one
+        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+            found[one.targets[0].id] = one
+    return found
+
+
+def _imports(module: ast.Module, names: set[str]) -> list[str]:
+    lines: list[str] = []
+    for one in module.body:
+        if isinstance(one, ast.Import | ast.ImportFrom):
+            kept = [alias for alias in one.names if (alias.asname or alias.name).partition(".")[0] in names]
+            if kept:
+                one = parse(ast.unparse(one)).body[0]
+                assert isinstance(one, ast.Import | ast.ImportFrom)
+                one.names = kept
+                lines.append(ast.unparse(one))
+    return lines
+
+
+def _names(text: str) -> set[str]:
+    return {one.id for one in ast.walk(parse(text)) if isinstance(one, ast.Name)}
+
+
+def _is_check(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assert) or _raising(node) is not None
+
+
+def _subject(call: str) -> str:
+    """Return the name of what is called: the outermost call's, unless that only dresses up another's result."""
+    calls = [one for one in ast.walk(parse(call)) if isinstance(one, ast.Call)]
+    plain = {
+        "list",
+        "dict",
+        "set",
+        "len",
+        "str",
+        "sorted",
+        "tuple",
+        "sum",
+        "hash",
+        "isinstance",
+        "next",
+        "iter",
+        "int",
+        "bool",
+        "max",
+    }
+    for one in calls:
+        name = ast.unparse(one.func).rpartition(".")[2]
+        if name.isidentifier() and name not in plain:
+            return name
+    return call if len(call) < 60 else call[:57] + "..."

@@ -1,0 +1,108 @@
+"""Whether a bug makes a task: some tests notice it, others do not, and its repair restores all of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agentgym.envs.swe.maker.survey import Survey, test_files
+from agentgym.envs.swe.tasks.instance import Instance, edited
+from agentgym.envs.swe.tasks.pytest_run import Jail, Report, run_files
+from agentgym.errors import Fault
+
+MOST = 20
+"""Tests that may notice a bug: one that more tests notice is too easy to find."""
+CRASHES = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
+"""Errors that show the line of a bug to whoever runs it: a task needs some test that fails otherwise."""
+
+REVERSALS = ("reverted file", "reverted version")
+"""Kinds of bugs that may be a thing the older version had not: then a crash is how anybody would notice."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the tests of a repository took a bug."""
+
+    rejected: str = ""
+    """Why it makes no task."""
+    fail_to_pass: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    messages: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Workbench:
+    """Two jails in which repositories are tried, opened when they are needed; one that breaks is replaced once."""
+
+    def __init__(self, open_jail: Callable[[], Jail], close_jail: Callable[[Jail], None]) -> None:
+        self._open, self._close = open_jail, close_jail
+        self._jails: list[Jail | None] = [None, None]
+
+    def jail(self, number: int) -> Jail:
+        """Return the first or the second jail."""
+        jail = self._jails[number]
+        if jail is None:
+            jail = self._jails[number] = self._open()
+        return jail
+
+    def run(self, number: int, tree: Mapping[str, bytes], survey: Survey) -> Report:
+        """Run a repository's tests in one of the jails."""
+        limit = max(5.0, 5 * survey.seconds)
+        try:
+            return run_files(self.jail(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
+        except Fault:
+            self.close(number)
+            return run_files(self.jail(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
+
+    def close(self, *numbers: int) -> None:
+        """Close both jails, or one."""
+        for number in numbers or (0, 1):
+            jail, self._jails[number] = self._jails[number], None
+            if jail is not None:
+                self._close(jail)
+
+
+def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: str) -> Trial:
+    """Run the tests on a repository with a bug, twice."""
+    first = bench.run(0, tree, survey)
+    rejected = _judged(first, survey, kind)
+    if rejected:
+        return Trial(rejected)
+    second = bench.run(1, tree, survey)
+    if second.problem or _failing(first, survey) != _failing(second, survey):
+        return Trial("its tests end differently when they are run again")
+    return Trial("", tuple(_failing(first, survey)), messages=first.messages)
+
+
+def repaired(bench: Workbench, instance: Instance, survey: Survey) -> str:
+    """Return what is wrong with a task whose repair was carried out as an agent would; empty where all tests pass."""
+    broken = instance.broken()
+    try:
+        for path in test_files(broken):
+            compile(broken[path], path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"its tests cannot be taken out: {error}"
+    tree = edited(broken, instance.gold)
+    report = bench.run(1, instance.graded(tree), survey)
+    missing = [test for test in (*instance.fail_to_pass, *instance.pass_to_pass) if report.outcomes.get(test) != "passed"]
+    return f"its repair does not restore {missing[0]}" if missing else ""
+
+
+def _failing(report: Report, survey: Survey) -> list[str]:
+    return [test for test in survey.tests if report.outcomes.get(test) != "passed"]
+
+
+def _judged(report: Report, survey: Survey, kind: str) -> str:
+    failing = _failing(report, survey)
+    if report.problem:
+        return "the tests do not come to an end with it"
+    if any(test not in report.outcomes for test in failing):
+        return "the tests cannot be imported with it"
+    if not failing:
+        return "no test notices it"
+    if len(failing) > MOST:
+        return f"more than {MOST} tests notice it"
+    if len(failing) == len(survey.tests):
+        return "no test passes with it"
+    if kind not in ("other error", *REVERSALS) and all(
+        report.messages.get(test, "").startswith(CRASHES) for test in failing
+    ):
+        return "it only shows as a crash"
+    return ""

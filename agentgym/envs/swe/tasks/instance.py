@@ -1,0 +1,166 @@
+"""A task: a repository with a bug in it, an issue that describes it, and the tests that decide."""
+
+import difflib
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agentgym.envs.swe.tasks.source import digest, tree_of
+from agentgym.envs.swe.tasks.suite import is_cache, is_protected, without_tests
+from agentgym.errors import BadData
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replaces the only occurrence of some whole lines in a file by others."""
+
+    path: str
+    old: str
+    new: str
+
+    def apply(self, tree: dict[str, bytes]) -> None:
+        """Change the file; BadData where the lines are not there, or more than once."""
+        text = tree.get(self.path, b"").decode("utf-8")
+        if not self.old or occurrences(text, self.old) != 1:
+            raise BadData(
+                f"an edit of {self.path} does not fit: expected its {self.old.count(chr(10))} lines exactly once, "
+                f"found them {occurrences(text, self.old)} times; was the repository changed since the task was made?"
+            )
+        at = _starts(text, self.old)[0]
+        tree[self.path] = (text[:at] + self.new + text[at + len(self.old) :]).encode()
+
+    @property
+    def back(self) -> "Edit":
+        """The edit that undoes it."""
+        return Edit(self.path, self.new, self.old)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What tasks are made from: code and tests that pass."""
+
+    name: str
+    source: str
+    """`package:NAME` of one that comes with agentgym, or the path of a folder or an archive."""
+    digest: str
+    """Of its files (`agentgym.envs.swe.tasks.source.digest`): a task fits no other state of them."""
+    split: str
+    """Of all its tasks: `train`, `valid` or `test`."""
+    tests: tuple[str, ...]
+    """Ids of the tests that pass every time."""
+    conftest: bool = False
+    """Whether its `conftest.py` is needed."""
+
+    def tree(self) -> dict[str, bytes]:
+        """Return its files; BadData where they are not those the tasks were made from."""
+        tree = tree_of(self.source)
+        if self.digest and digest(tree) != self.digest:
+            raise BadData(
+                f"{self.source}: not the files that the tasks of {self.name!r} were made from; bring these back, or make "
+                "the tasks anew with `agentgym swe make`"
+            )
+        return tree
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One task. Test ids are pytest's node ids, relative to the repository."""
+
+    id: str
+    repository: Repository
+    issue: str
+    """What the agent is told."""
+    bug: tuple[Edit, ...]
+    """Turns the clean repository into the broken one."""
+    fail_to_pass: tuple[str, ...]
+    """Tests that the bug fails and its repair passes; the agent never sees them."""
+    pass_to_pass: tuple[str, ...]
+    """Tests that pass before and after."""
+    kind: str
+    """The operators that made the bug, joined by `+`."""
+    difficulty: int
+    """Two for each bug beyond the first, and one where at most two tests notice."""
+    seconds: float
+    """What one run of the tests takes."""
+
+    @property
+    def package(self) -> str:
+        """Name of the repository."""
+        return self.repository.name
+
+    @property
+    def split(self) -> str:
+        """That of the repository: no other split has tasks of it."""
+        return self.repository.split
+
+    @property
+    def source(self) -> str:
+        """Where the repository lies."""
+        return self.repository.source
+
+    def base(self) -> dict[str, bytes]:
+        """Return the clean repository: path -> content."""
+        return self.repository.tree()
+
+    def broken(self) -> dict[str, bytes]:
+        """Return the repository as the agent gets it: with the bug, without the tests that notice it."""
+        return without_tests(self.mutated(), self.fail_to_pass)
+
+    def mutated(self) -> dict[str, bytes]:
+        """Return the repository with the bug and with all its tests."""
+        return edited(self.base(), self.bug)
+
+    @property
+    def gold(self) -> tuple[Edit, ...]:
+        """Edits of the broken repository that repair it."""
+        return tuple(edit.back for edit in reversed(self.bug))
+
+    def patch(self) -> str:
+        """Return the repair as a unified diff."""
+        return diff(self.mutated(), self.base())
+
+    def graded(self, tree: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the agent's tree as it is graded: tests and configuration those of the clean repository, no caches."""
+        base = self.base()
+        kept = {path: content for path, content in tree.items() if not is_protected(path) and not is_cache(path)}
+        return kept | {path: content for path, content in base.items() if is_protected(path)}
+
+
+def edited(tree: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]:
+    """Return a tree after edits; BadData where one does not fit."""
+    changed = dict(tree)
+    for edit in edits:
+        edit.apply(changed)
+    return changed
+
+
+def diff(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """Return the unified diff between two trees; files that are no text are left out."""
+    said: list[str] = []
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        if old == new:
+            continue
+        try:
+            lines = [list(io.StringIO((content or b"").decode("utf-8"))) for content in (old, new)]  # form feeds end none
+        except UnicodeDecodeError:
+            continue
+        names = ("/dev/null" if old is None else f"a/{path}", "/dev/null" if new is None else f"b/{path}")
+        for line in difflib.unified_diff(lines[0], lines[1], names[0], names[1]):
+            said.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
+    return "".join(said)
+
+
+def occurrences(text: str, lines: str) -> int:
+    """Return how often whole lines occur in a text."""
+    return len(_starts(text, lines))
+
+
+def _starts(text: str, lines: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(lines)
+    while at >= 0:
+        if (at == 0 or text[at - 1] == "\n") and (lines.endswith("\n") or at + len(lines) == len(text)):
+            found.append(at)
+        at = text.find(lines, at + 1)
+    return found

@@ -1,0 +1,133 @@
+"""Tasks in a file of JSON lines: a line for each repository, then a line for each task made from it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.envs.swe.tasks import source as sources
+from agentgym.envs.swe.tasks.instance import Edit, Instance, Repository
+from agentgym.errors import BadData
+
+EMBEDDED = Path(__file__).with_name("tasks.jsonl")
+"""The tasks that come with agentgym."""
+_REPOSITORY = ("repository", "source", "digest", "split", "tests", "conftest")
+_TASK = ("id", "of", "issue", "bug", "fail_to_pass", "excluded", "kind", "difficulty", "seconds")
+
+
+def read(path: str | Path = EMBEDDED) -> list[Instance]:
+    """Return the tasks of a file; BadData with file and line where one is not what it should be.
+
+    A source that is a path is taken to be relative to the file.
+    """
+    repositories: dict[str, Repository] = {}
+    found: list[Instance] = []
+    with Path(path).open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                told = json.loads(line)
+                if "repository" in told:
+                    repositories[told["repository"]] = _repository(told, Path(path).parent)
+                else:
+                    found.append(_instance(told, repositories))
+            except KeyError as error:
+                raise BadData(f"{path}, line {number}: {error} is missing; expected {_expected(line)}") from None
+            except (ValueError, TypeError) as error:
+                raise BadData(f"{path}, line {number}: {error}; expected {_expected(line)}") from None
+    return found
+
+
+def write(path: str | Path, instances: Iterable[Instance]) -> None:
+    """Write tasks, their repositories first; sources beside the file are named relative to it."""
+    held = list(instances)
+    folder = Path(path).resolve().parent
+    repositories = {instance.package: instance.repository for instance in held}
+    lines = [_told(repository, folder) for _, repository in sorted(repositories.items())]
+    for instance in held:
+        if repositories[instance.package] != instance.repository:
+            raise BadData(f"task {instance.id}: two different repositories are called {instance.package!r}")
+        lines.append(_task(instance))
+    Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def _repository(told: Mapping[str, Any], folder: Path) -> Repository:
+    source = str(told["source"])
+    if not source.startswith(sources.EMBEDDED):
+        source = str(folder / source)
+    tests = tuple(_strings(told["tests"]))
+    return Repository(
+        str(told["repository"]), source, str(told["digest"]), str(told["split"]), tests, bool(told.get("conftest", False))
+    )
+
+
+def _instance(told: Mapping[str, Any], repositories: Mapping[str, Repository]) -> Instance:
+    repository = repositories.get(told["of"])
+    if repository is None:
+        raise ValueError(f"repository {told['of']!r} has no line of its own before this one")
+    fail_to_pass = tuple(_strings(told["fail_to_pass"]))
+    unknown = set(fail_to_pass) - set(repository.tests)
+    if not fail_to_pass or unknown:
+        raise ValueError(f"fail_to_pass is {list(fail_to_pass)!r:.200}, which should be some tests of {repository.name!r}")
+    others = {*fail_to_pass, *_strings(told.get("excluded", []))}
+    return Instance(
+        id=str(told["id"]),
+        repository=repository,
+        issue=str(told["issue"]),
+        bug=_edits(told["bug"]),
+        fail_to_pass=fail_to_pass,
+        pass_to_pass=tuple(test for test in repository.tests if test not in others),
+        kind=str(told["kind"]),
+        difficulty=int(told["difficulty"]),
+        seconds=float(told["seconds"]),
+    )
+
+
+def _edits(told: Any) -> tuple[Edit, ...]:
+    return tuple(Edit(str(edit["path"]), str(edit["old"]), str(edit["new"])) for edit in told)
+
+
+def _strings(told: Any) -> list[str]:
+    if not isinstance(told, list):
+        raise TypeError(f"{told!r:.80} is no list of test ids")
+    return [str(one) for one in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _told(repository: Repository, folder: Path) -> dict[str, Any]:
+    source = repository.source
+    if not source.startswith(sources.EMBEDDED):
+        place = Path(source).resolve()
+        source = str(place.relative_to(folder)) if place.is_relative_to(folder) else str(place)
+    conftest = {"conftest": True} if repository.conftest else {}
+    return {
+        "repository": repository.name,
+        "source": source,
+        "digest": repository.digest,
+        "split": repository.split,
+        **conftest,
+        "tests": list(repository.tests),
+    }
+
+
+def _task(instance: Instance) -> dict[str, Any]:
+    kept = {*instance.fail_to_pass, *instance.pass_to_pass}
+    excluded = [test for test in instance.repository.tests if test not in kept]
+    told: dict[str, Any] = {
+        "id": instance.id,
+        "of": instance.package,
+        "kind": instance.kind,
+        "difficulty": instance.difficulty,
+        "seconds": round(instance.seconds, 2),
+        "issue": instance.issue,
+        "bug": [vars(edit) for edit in instance.bug],
+        "fail_to_pass": list(instance.fail_to_pass),
+    }
+    if excluded:
+        told["excluded"] = excluded
+    return told
+
+
+def _expected(line: str) -> str:
+    fields = _REPOSITORY if '"repository"' in line else _TASK
+    return f"an object with {', '.join(fields)}"

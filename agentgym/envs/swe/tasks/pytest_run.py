@@ -1,0 +1,144 @@
+"""Running a repository's tests in a jail, and reading how each of them ended."""
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from xml.etree import ElementTree
+
+from agentgym.envs.swe.tasks.source import pack
+from agentgym.envs.swe.tasks.suite import roots
+
+PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
+"""What a jail must be given for this: `take(packages=PACKAGES)`."""
+FOLDER = "repository"
+"""Where in the jail's working folder the repository is put."""
+LONGEST = 8 << 20  # bytes of the report; read, what code under test may have written takes 50 times as much
+
+
+class Ended(Protocol):
+    """How a program in a jail ended (`agentgym.sandbox.Result`)."""
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Jail(Protocol):
+    """What is needed of a jail (`agentgym.sandbox.Sandbox`)."""
+
+    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ended: ...
+    def restore(self, state: bytes) -> None: ...
+    def read(self, path: str) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the tests of a repository ended."""
+
+    outcomes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`passed`, `failed` or `skipped`, by test id."""
+    messages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What a test that failed says went wrong."""
+    seconds: float = 0.0
+    problem: str = ""
+    """Why there are no outcomes: time, a crash, or a report that does not agree with how pytest ended."""
+
+
+def run_tests(jail: Jail, tree: Mapping[str, bytes], ids: Iterable[str], timeout: float | None = None) -> dict[str, str]:
+    """Return `passed`, `failed`, `skipped` or `missing` for each test id; all `missing` where the run cannot be believed.
+
+    The jail should be fresh: all that is in its working folder is replaced by the tree.
+    """
+    asked = list(ids)
+    report = run_files(jail, tree, sorted({test.partition("::")[0] for test in asked}), timeout=timeout)
+    return {test: report.outcomes.get(test, "missing") for test in asked}
+
+
+def run_files(
+    jail: Jail,
+    tree: Mapping[str, bytes],
+    files: Iterable[str],
+    *,
+    timeout: float | None = None,
+    conftest: bool = False,
+) -> Report:
+    """Run all tests of some test files (none: of the whole repository) and return how each ended."""
+    name = f"{secrets.token_hex(16)}.xml"  # not to be guessed by what is tested
+    jail.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
+    paths = [f"./{path}" for path in files if path in tree]
+    ended = jail.python(_program(tree, paths, name, conftest), timeout=timeout)
+    if ended.reason != "exit":
+        return Report(seconds=ended.seconds, problem=f"the tests were ended: {ended.reason}")
+    try:
+        document = jail.read(name)
+    except OSError:
+        return Report(seconds=ended.seconds, problem=f"no report (status {ended.exit_code}): {ended.text[-2000:].strip()}")
+    return _read(document, ended)
+
+
+_PROGRAM = """
+import os, sys
+here = os.getcwd()
+sys.path[:] = [path for path in sys.path if path not in ('', here)]  # as python -P: nothing is imported from where we are
+sys.dont_write_bytecode = True
+os.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'
+root = os.path.join(here, {folder!r})
+os.chdir(root)
+import pytest
+words = ['-c', os.devnull, '--rootdir', root, '--junitxml', os.path.join(here, {name!r})]
+words += ['-o', 'pythonpath=' + ' '.join("'" + os.path.join(root, part) + "'" for part in {roots!r})]
+sys.exit(pytest.main(words + {options!r} + {paths!r}))
+"""
+_OPTIONS = [
+    *("-q", "--no-header", "--tb=short", "--show-capture=no", "-p", "no:cacheprovider", "--import-mode=importlib"),
+    "--continue-on-collection-errors",
+    *("-o", "verbosity_assertions=2", "-o", "junit_family=xunit1", "-o", "python_files=test_*.py *_test.py"),
+]
+
+
+def _program(tree: Mapping[str, bytes], paths: list[str], name: str, conftest: bool) -> str:
+    options = [*_OPTIONS, *([] if conftest else ["--noconftest"])]
+    return _PROGRAM.format(folder=FOLDER, name=name, roots=roots(tree), options=options, paths=paths)
+
+
+def _read(document: bytes, ended: Ended) -> Report:
+    if len(document) > LONGEST or b"<!DOCTYPE" in document or b"<!ENTITY" in document:
+        return Report(seconds=ended.seconds, problem="the report is not one that pytest writes")
+    try:
+        found = ElementTree.fromstring(document.decode("utf-8"))  # as text: it chooses no encoding of its own
+    except (ElementTree.ParseError, UnicodeDecodeError) as error:
+        return Report(seconds=ended.seconds, problem=f"the report cannot be read: {error}")
+    outcomes: dict[str, str] = {}
+    messages: dict[str, str] = {}
+    broken = False
+    for case in found.iter("testcase"):
+        test, outcome, message = _case(case)
+        broken |= outcome == "failed"
+        if test and outcomes.get(test) != "failed":
+            outcomes[test] = outcome
+        if message:
+            messages.setdefault(test, message)
+    if ended.exit_code not in (0, 1, 2) or (ended.exit_code == 0) == broken:
+        said = f"pytest ended with {ended.exit_code} and its report {'names' if broken else 'names no'} failures"
+        return Report(seconds=ended.seconds, problem=f"{said}: {ended.text[-2000:].strip()}")
+    return Report(outcomes, messages, ended.seconds)
+
+
+def _case(case: ElementTree.Element) -> tuple[str, str, str]:
+    """Return id, outcome and message of a test; an empty id for what is no test, such as a file that cannot be imported."""
+    file, place, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
+    dotted = re.sub(r"\.py$", "", file).replace("/", ".")
+    classes = place.removeprefix(dotted).removeprefix(".").split(".") if place.startswith(dotted) else []
+    test = "::".join([file, *(one for one in classes if one), name]) if file else ""
+    for kind, outcome in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
+        found = case.find(kind)
+        if found is not None:
+            return test, outcome, f"{found.get('message', '')}\n{found.text or ''}".strip()
+    return test, "passed", ""

@@ -1,0 +1,102 @@
+"""Which files of a repository are tests, and how single tests are taken out of them."""
+
+import ast
+import io
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from agentgym.rewards.programs.syntax import parse
+
+FOLDERS = {"tests", "test"}
+CONFIGURATION = {"conftest.py", "pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml"}
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to the tests: in a folder of theirs, or named as they are."""
+    place = PurePosixPath(path)
+    named = place.suffix == ".py" and (place.stem.startswith("test_") or place.stem.endswith("_test"))
+    return named or place.stem == "conftest" or bool(FOLDERS & set(place.parts[:-1]))
+
+
+def is_protected(path: str) -> bool:
+    """Whether a file is a test or configures them: grading takes it from the clean repository."""
+    return is_test(path) or PurePosixPath(path).name.lstrip(".") in CONFIGURATION
+
+
+def is_cache(path: str) -> bool:
+    """Whether a file is compiled code, which would be run in place of its source."""
+    return path.endswith((".pyc", ".pyo")) or "__pycache__" in PurePosixPath(path).parts
+
+
+def roots(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the folders that code is imported from: the repository itself, and `src` where packages lie in it."""
+    has_src = any(path.startswith("src/") and path.endswith(".py") for path in tree) and "src/__init__.py" not in tree
+    return ["", "src"] if has_src else [""]
+
+
+def importable(tree: Mapping[str, bytes]) -> list[str]:
+    """Return the names of the packages and modules in a repository."""
+    found: set[str] = set()
+    for root in roots(tree):
+        for path in tree:
+            parts = PurePosixPath(path).relative_to(root).parts if PurePosixPath(path).is_relative_to(root) else ()
+            if len(parts) == 1 and path.endswith(".py") and not is_protected(path):
+                found.add(parts[0].removesuffix(".py"))
+            elif len(parts) == 2 and parts[1] == "__init__.py" and not is_protected(path):
+                found.add(parts[0])
+    return sorted(found)
+
+
+def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
+    """Return a tree without the functions of some tests; with all their parameters, where they have any."""
+    changed = dict(tree)
+    by_file: dict[str, set[tuple[str, ...]]] = {}
+    for test in ids:
+        path, *names = function_of(test)
+        by_file.setdefault(path, set()).add(tuple(names))
+    for path, functions in by_file.items():
+        changed[path] = _without(tree[path].decode("utf-8"), functions).encode()
+    return changed
+
+
+def function_of(test: str) -> tuple[str, ...]:
+    """Return path, classes and function of a test id, without parameters."""
+    path, _, rest = test.partition("::")
+    return path, *rest.partition("[")[0].split("::")
+
+
+def find_function(tree: ast.Module, names: tuple[str, ...]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the definitions of a test: several, where it is defined twice; none, where it is inherited."""
+    return [node for found, node, _ in _functions(tree, ()) if found == names]
+
+
+def _functions(
+    parent: ast.AST, names: tuple[str, ...]
+) -> Iterable[tuple[tuple[str, ...], ast.FunctionDef | ast.AsyncFunctionDef, ast.AST]]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield (*names, node.name), node, parent
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, (*names, node.name))
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _functions(node, names)
+
+
+def _without(text: str, functions: set[tuple[str, ...]]) -> str:
+    lines = list(io.StringIO(text, newline=""))  # as the parser counts them: form feeds end none
+    gone: set[int] = set()
+    emptied: dict[int, str] = {}
+    left: dict[int, int] = {}
+    for names, node, parent in _functions(parse(text), ()):
+        body = getattr(parent, "body", [])
+        if names not in functions:
+            continue
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
+        while first > 0 and re.match(r"\s*#", lines[first - 1]):  # what is said about the test goes with it
+            first -= 1
+        gone.update(range(first, node.end_lineno or node.lineno))
+        left[id(parent)] = left.get(id(parent), len(body)) - 1
+        if left[id(parent)] == 0:
+            emptied[first] = " " * node.col_offset + "pass\n"
+    return "".join(emptied.get(number, "" if number in gone else line) for number, line in enumerate(lines))

@@ -1,0 +1,1 @@
+"""What was played: turns, episodes, groups and their file."""

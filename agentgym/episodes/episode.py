@@ -1,0 +1,293 @@
+"""What a rollout leaves behind: turns, episodes, groups, and the JSON lines they are kept in."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import IO, Any, cast
+
+from agentgym.core.folders import hold
+from agentgym.episodes.prompt_ids import shared
+from agentgym.errors import BadData
+
+FORMAT = 1
+FAULTS = ("timeout", "crash", "engine")
+_OTHER_LINE_ENDS = {mark: f"\\u{mark:04x}" for mark in (0x85, 0x2028, 0x2029)}  # str.splitlines ends a line at these too
+MOST_FAULTS = 0.01
+"""Share of faults above which a success rate is not comparable with others: nobody knows what they would have been."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One action in the world: what the agent acted on, what it did, and what that brought."""
+
+    observation: str
+    """The text the agent acted on."""
+    state_key: str | None = None
+    """The world's state before the action; None where it cannot be read."""
+    admissible: int | None = None
+    """How many commands were admissible before the action."""
+    prompt_ids: Sequence[int] = field(default_factory=list[int])
+    """The exact tokens the model was given; in an episode, a `Prompt` that shares its beginning with those before it."""
+    output_ids: list[int] = field(default_factory=list[int])
+    """The exact tokens it sampled, stop token included."""
+    logprobs: list[float] = field(default_factory=list[float])
+    """`log_softmax(logits / temperature)` of each sampled token, under `policy_version`."""
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The chat messages this turn added to the prompt."""
+    text: str = ""
+    """The reply as text."""
+    action: str = ""
+    """What was sent to the world."""
+    parsed: bool = True
+    """Whether an action was found in the reply."""
+    finish: str = "stop"
+    """Why generation ended: `stop`, `length`, `abort`, `context` (full), `refused` (the engine fails on the agent's own
+    text) or `silent` (a policy that knows nothing to do)."""
+    policy_version: int = 0
+    """The version of the weights that sampled the tokens."""
+    reward: float = 0.0
+    """What the action was paid."""
+    rewards: dict[str, float] = field(default_factory=dict[str, float])
+    """The named parts of the reward."""
+    valid: bool = True
+    """Whether the world accepted the action."""
+    error: str | None = None
+    """What was wrong with it otherwise."""
+    role: str = "agent"
+    """Who acted, where a world has several players."""
+    images: list[Any] = field(default_factory=list[Any])
+    """Reserved for worlds that show pictures."""
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
+    seconds: float = 0.0
+    """Wall-clock time of the turn; the only field that may differ between two runs."""
+    notes: list["Turn"] = field(default_factory=list["Turn"])
+    """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the world."""
+
+    @property
+    def calls(self) -> list["Turn"]:
+        """Every call of the model in this turn, in order: its notes, then the turn itself."""
+        return [*self.notes, self]
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens the model sampled in this turn, notes included."""
+        return sum(len(call.output_ids) for call in self.calls)
+
+
+@dataclass(slots=True)
+class Episode:
+    """One attempt at one task."""
+
+    env: str
+    """The registered id of the world."""
+    task_id: str
+    group_id: str
+    """Attempts that are compared with one another share it."""
+    seed: int
+    attempt: int = 0
+    turns: list[Turn] = field(default_factory=list[Turn])
+    instruction: str = ""
+    split: str = ""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    """Names to sort results by: the task's `type`, where it has one, and its `difficulty`."""
+    final_observation: str = ""
+    final_state_key: str | None = None
+    reward: float = 0.0
+    """Sum of the turns' rewards (for a group's view: of one role)."""
+    final_rewards: dict[str, float] = field(default_factory=dict[str, float])
+    """The total by role."""
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    """The last value of each measure that was not paid."""
+    success: bool | None = None
+    """True or False; None when a fault ended the episode."""
+    reason: str = ""
+    """`success`, `failure`, `horizon`, `context`, or a fault: `timeout`, `crash`, `engine`."""
+    horizon: int = 0
+    error: str | None = None
+    """What a fault was, also one that the agent's own actions or text brought about: then the reason is `failure`."""
+    format: int = FORMAT
+
+    @property
+    def fault(self) -> bool:
+        """Whether something other than the model ended the episode: never trained on, never a failure."""
+        return self.reason in FAULTS
+
+    def add(self, turn: Turn) -> None:
+        """Append a turn; its prompts are kept as what they add to the ones before them."""
+        before = self.turns[-1].prompt_ids if self.turns else ()
+        for call in turn.calls:
+            before = call.prompt_ids = shared(before, call.prompt_ids)
+        self.turns.append(turn)
+
+    def to_json(self) -> str:
+        """Return one JSON line; each prompt is kept as what it adds to the tokens before it.
+
+        It is one line for every reader, also one that splits text where Unicode ends a line.
+        """
+        raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
+        held: list[int] = []
+        turns: list[dict[str, Any]] = []
+        for turn in self.turns:
+            *notes, entry = (_shallow(call) for call in turn.calls)
+            for written in (*notes, entry):
+                prompt = list(written["prompt_ids"])
+                common = _common_prefix(held, prompt)
+                written["prompt_ids"] = [common, prompt[common:]]
+                held = prompt + written["output_ids"]
+            turns.append({**entry, "notes": [{**note, "notes": []} for note in notes]} if notes else entry)
+        line = json.dumps({**raw, "turns": turns}, ensure_ascii=False, default=_jsonable)
+        try:
+            line.encode()
+        except UnicodeEncodeError:  # half a character (a lone surrogate), which no file takes: escape it
+            return json.dumps(json.loads(line))
+        return line.translate(_OTHER_LINE_ENDS)
+
+    @staticmethod
+    def from_json(line: str) -> "Episode":
+        """Read one JSON line; raises BadData when it is not an episode of this format."""
+        try:
+            raw = cast("dict[str, Any]", json.loads(line))
+            if raw.get("format") != FORMAT:
+                raise BadData(f"episode format {raw.get('format')!r}; this version reads {FORMAT}")
+            _check(raw)
+            held: list[int] = []
+            turns = raw.pop("turns")
+            episode = Episode(**raw)
+            for entry in turns:
+                calls: list[Turn] = []
+                for written in (*entry.pop("notes", ()), entry):
+                    common, added = written.pop("prompt_ids")
+                    calls.append(Turn(prompt_ids=held[:common] + added, **written))
+                    held = [*calls[-1].prompt_ids, *calls[-1].output_ids]
+                turn = calls.pop()
+                turn.notes = calls
+                episode.add(turn)
+            return episode
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            if isinstance(error, BadData):
+                raise
+            raise BadData(f"not an episode: {error}") from error
+
+
+@dataclass(slots=True)
+class Group:
+    """The episodes of one (task, role): what a credit algorithm compares."""
+
+    task_id: str
+    role: str
+    episodes: list[Episode]
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self.episodes)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __getitem__(self, index: int) -> Episode:
+        return self.episodes[index]
+
+
+def fault_share(episodes: Sequence[Episode]) -> float:
+    """Return which share of episodes ended as faults; 0 of none."""
+    return sum(episode.fault for episode in episodes) / len(episodes) if episodes else 0.0
+
+
+def groups(episodes: Iterable[Episode]) -> list[Group]:
+    """Sort faultless episodes into groups by (group id, role), in order of first appearance."""
+    found: dict[tuple[str, str], Group] = {}
+    for episode in episodes:
+        if episode.fault or not episode.turns:
+            continue
+        for role in dict.fromkeys(turn.role for turn in episode.turns):
+            group = found.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
+            group.episodes.append(view(episode, role))
+    return list(found.values())
+
+
+def view(episode: Episode, role: str) -> Episode:
+    """Return the episode as one role sees it: its own turns, its own reward."""
+    if all(turn.role == role for turn in episode.turns):
+        return episode
+    values = {f.name: getattr(episode, f.name) for f in fields(episode)}
+    values["turns"] = [turn for turn in episode.turns if turn.role == role]
+    values["reward"] = episode.final_rewards.get(role, 0.0)
+    return Episode(**values)
+
+
+def read_episodes(path: str | Path) -> list[Episode]:
+    """Read a file of JSON lines; a last line cut off by a crash is left out, any other bad line raises BadData."""
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    episodes: list[Episode] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            episodes.append(Episode.from_json(line))
+        except BadData as error:
+            if number == len(lines):  # no newline at the end: the write was interrupted
+                break
+            raise BadData(f"{path}, line {number}: {error}") from error
+    return episodes
+
+
+def append_episodes(path: str | Path) -> IO[str]:
+    """Open a file of episodes to write on at its end, after cutting off a line that an interruption left unfinished.
+
+    It is held until it is closed: BadConfig while another process, or another open file of this one, writes to it.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a", encoding="utf-8")
+    try:
+        hold(file, f"{path} is being written to by another run: wait for its end, or choose another file")
+        with path.open("rb+") as whole:
+            whole.truncate(_end_of_lines(whole))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _end_of_lines(file: IO[bytes]) -> int:
+    """Return how many bytes of a file are whole lines."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65536)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def _check(raw: dict[str, Any]) -> None:
+    """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
+    texts: list[Any] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
+    labels = raw.get("labels", {})
+    success: Any = raw.get("success")
+    if not all(isinstance(text, str) for text in [*texts, *labels.values()]):
+        raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
+    if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:
+        raise TypeError("success must be true, false or null, and attempt an integer")
+
+
+def _shallow(call: Turn) -> dict[str, Any]:
+    """Return the fields of a call without its notes; nothing is copied."""
+    return {f.name: getattr(call, f.name) for f in fields(call) if f.name != "notes"}
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    return next(i for i in range(n) if a[i] != b[i])
+
+
+def _jsonable(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__} to JSON")

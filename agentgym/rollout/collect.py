@@ -1,0 +1,185 @@
+"""Rollouts: many episodes at once, each stepping as soon as its own reply is ready."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from agentgym import registry
+from agentgym.agents.base import Agent, Conversation
+from agentgym.core.env import Task, TextEnv
+from agentgym.core.seeding import derive
+from agentgym.episodes.episode import Episode, append_episodes
+from agentgym.errors import BadConfig
+from agentgym.rollout.play import Job, blank, play
+from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
+from agentgym.rollout.workers import LocalWorld
+
+T = TypeVar("T")
+
+
+def collect(
+    agent: Agent,
+    env: str | Factory,
+    *,
+    tasks: int | Sequence[Task | str] = 1,
+    attempts: int = 1,
+    seed: int = 0,
+    split: str | None = None,
+    env_options: dict[str, Any] | None = None,
+    horizon: int | None = None,
+    concurrency: int = 64,
+    out: str | Path | None = None,
+    skip: Collection[tuple[str, int]] = (),
+    progress: Callable[[Episode], None] | None = None,
+    lockstep: bool = False,
+    config: RolloutConfig | None = None,
+) -> list[Episode]:
+    """Play episodes and return them in the order of tasks and attempts; see `acollect`."""
+    return finished(
+        acollect(
+            agent,
+            env,
+            tasks=tasks,
+            attempts=attempts,
+            seed=seed,
+            split=split,
+            env_options=env_options,
+            horizon=horizon,
+            concurrency=concurrency,
+            out=out,
+            skip=skip,
+            progress=progress,
+            lockstep=lockstep,
+            config=config,
+        )
+    )
+
+
+async def acollect(
+    agent: Agent,
+    env: str | Factory,
+    *,
+    tasks: int | Sequence[Task | str] = 1,
+    attempts: int = 1,
+    seed: int = 0,
+    split: str | None = None,
+    env_options: dict[str, Any] | None = None,
+    horizon: int | None = None,
+    concurrency: int = 64,
+    out: str | Path | None = None,
+    skip: Collection[tuple[str, int]] = (),
+    progress: Callable[[Episode], None] | None = None,
+    lockstep: bool = False,
+    config: RolloutConfig | None = None,
+) -> list[Episode]:
+    """Play `attempts` episodes of every task, `concurrency` at a time, and return them in order.
+
+    `env` is a registered id or a function that makes an environment; `tasks` a number (the first so many of the split's
+    fixed list), or tasks or their ids. A task that comes again is played with other seeds, in a group of its own. Each
+    finished episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs that need not be
+    played. A fault is retried once; BadConfig and EngineDead, which no episode would escape, end the rollout. `config`
+    says where environments that block are played (its own concurrency is not read). `lockstep` makes all episodes wait
+    for one another at every turn: for comparison only.
+    """
+    if attempts < 1:
+        raise BadConfig(f"attempts is {attempts}; expected at least 1")
+    make, name = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
+    with closing(RolloutPool({name: make}, replace(config or RolloutConfig(), concurrency=concurrency))) as pool:
+        probe = pool.probe(name)
+        chosen = (
+            probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
+        )
+        jobs = [job for job in jobs_of(name, chosen, attempts, seed, horizon) if (job.task.id, job.attempt) not in skip]
+        with _appended(out) if out else nullcontext() as file:
+            return await pool.collect(agent, jobs, lockstep=lockstep, file=file, progress=progress)
+
+
+def jobs_of(
+    env: str,
+    tasks: Sequence[Task],
+    attempts: int,
+    seed: int,
+    horizon: int | None = None,
+    prefix: str = "",
+    repeats: Sequence[int] = (),
+) -> list[Job]:
+    """Return what is to be played, in the order of tasks and attempts.
+
+    `repeats` says of each task how often it came before, where that was elsewhere.
+    """
+    ids = [task.id for task in tasks]
+    again = repeats or [ids[:place].count(name) if len(set(ids)) < len(ids) else 0 for place, name in enumerate(ids)]
+    return [
+        Job(task, n, derive("again", seed, k) if k else seed, group_of(prefix, task, k), env, horizon)
+        for task, k in zip(tasks, again, strict=True)
+        for n in range(attempts)
+    ]
+
+
+def group_of(prefix: str, task: Task, again: int) -> str:
+    """Return the group of a task's attempts: one of its own each time that the task comes."""
+    return f"{prefix}{task.id}~{again}" if again else prefix + task.id
+
+
+def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = None, *, seed: int = 0) -> Episode:
+    """Play an environment on from where it stands to the end of its episode: one branch from a branch point."""
+    job = Job(env.task, 0, seed, env.task.id, env.spec.id if env.spec else type(env).__name__)
+    episode = blank(job, env.limit)
+    talks = {} if conversation is None else {env.role: conversation}
+    finished(play(LocalWorld(env), agent, talks, job, episode, (env.observation, env.info()), 60.0, None))
+    return episode
+
+
+@contextmanager
+def runner() -> Generator[asyncio.Runner]:
+    """Give an event loop in which a second Ctrl-C, which may strike any task, is not reported as that task's failure."""
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), KeyboardInterrupt):
+            loop.default_exception_handler(context)
+
+    with asyncio.Runner() as made:
+        made.get_loop().set_exception_handler(report)
+        yield made
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also from a notebook, whose own event loop is running: there in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return _in_thread(coroutine)
+    with runner() as loop:
+        return loop.run(coroutine)
+
+
+def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+@contextmanager
+def _appended(out: str | Path) -> Generator[IO[str]]:
+    file = append_episodes(out)
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # every line was flushed; where one could not be, that is on its way up already
+            file.close()
+
+
+def _factory(env: str | Factory, options: dict[str, Any]) -> tuple[Factory, str]:
+    if isinstance(env, str):
+        return registry.Maker(env, options), registry.full_id(env)
+    if options:
+        raise BadConfig(
+            f"split and env_options ({', '.join(options)}) go with a registered id, not with a function that makes an "
+            "environment"
+        )
+    return env, getattr(env, "__name__", type(env).__name__)

@@ -1,0 +1,257 @@
+"""Whose doing a fault is: the agent's failure, or an infrastructure error.
+
+A policy that could turn its failures into faults would never be trained on them, and its success would be counted over
+the rest. So a step that faults is repeated in fresh environments, in processes of their own where they block. Control:
+the same task and seed, a harmless action for each of the agent's, then the environment's `health_check`. Repetition: the
+agent's own actions. A control that faults too shows an infrastructure error; else a repetition that faults again shows
+that the agent's actions did it; else it was chance, and the episode goes on in a third environment in the same state.
+"""
+
+import dataclasses
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from agentgym.agents.base import Agent, Conversation
+from agentgym.core.actions import Tool
+from agentgym.core.env import INFO_KEYS, Snapshot
+from agentgym.episodes.episode import FAULTS, Turn
+from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.rollout.workers import StepResult, World
+
+HARMLESS = ""
+"""An action that is invalid in every environment."""
+MOST = 5
+"""Repetitions without a fault in one episode; after these it ends as a fault, to be played again alone."""
+REPLY = 16
+"""Tokens of the reply that shows whether an engine works."""
+
+
+Begin = Callable[[World], Awaitable[tuple[str, dict[str, Any]]]]
+"""Starts an episode in an environment."""
+
+
+async def _not_begun(world: World) -> tuple[str, dict[str, Any]]:
+    raise RuntimeError("step() before reset()")
+
+
+class Repeating:
+    """An environment of a rollout whose faulting steps are repeated, so that no policy can choose a fault.
+
+    `make` gives an environment like the others, `alone` one that takes nobody along; `world` is the first one, if there
+    is one. A step whose fault is the agent's doing ends the episode: success False, reason `failure`, and the error.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], World],
+        alone: Callable[[], AbstractAsyncContextManager[World]],
+        world: World | None = None,
+    ) -> None:
+        self._make, self._alone, self.world = make, alone, world
+        self._begin: Begin = _not_begun
+        self._task = ""
+        self._actions: list[str] = []
+        self._repeated = 0
+        self._metrics: dict[str, float] = {}
+        self.limit, self.role = 0, "agent"
+        self.totals: Mapping[str, float] = {}
+        self.tools: Mapping[str, Tool] = {}
+
+    @property
+    def env(self) -> Any:
+        """The environment itself, where it is in this process."""
+        return self.world.env if self.world else None
+
+    @property
+    def usable(self) -> bool:
+        """Whether another episode may be played here."""
+        return True
+
+    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+        """Start an episode, in a fresh environment where the last one is broken."""
+        return await self._begun(lambda world: world.reset(seed, options, seconds))
+
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+        """Go on from a snapshot, in a fresh environment where the last one is broken."""
+        return await self._begun(lambda world: world.restore(state, seed, seconds))
+
+    async def _begun(self, begin: "Begin") -> tuple[str, dict[str, Any]]:
+        if self.world and not self.world.usable:
+            self.close()
+        self.world = self.world or self._make()
+        self._begin, self._actions, self._repeated = begin, [], 0
+        result = await begin(self.world)
+        self._task = result[1]["task_id"]
+        self._take_over(self.world, result[1])
+        return result
+
+    async def snapshot(self, seconds: float) -> Snapshot:
+        """Return everything `restore` needs to go on from here."""
+        assert self.world is not None
+        return await self.world.snapshot(seconds)
+
+    async def step(self, action: str, seconds: float) -> StepResult:
+        """Carry out one action; what it brings about, time and memory included, is the agent's."""
+        assert self.world is not None
+        self._actions.append(action)
+        result, fault = await _tried(self.world.step(action, seconds))
+        while fault is not None:
+            self.close()
+            if self._repeated == MOST or await self._control(seconds):
+                return _or_raise(result, fault)
+            again = await self._repetition(seconds)
+            if again is not None:
+                return self._failed(again)
+            self._repeated += 1
+            self.world = self._make()
+            result, fault = await self._repeated_in(self.world, seconds)
+        assert result is not None
+        self._take_over(self.world, result[4])
+        return result
+
+    async def _control(self, seconds: float) -> bool:
+        """Return whether it faults with nothing of the agent's in it."""
+        async with self._alone() as world:
+            try:
+                _, fault = await _tried(self._replay(world, [HARMLESS] * len(self._actions), seconds))
+                if fault is None:
+                    _, fault = await _tried(world.check(seconds))
+            finally:
+                world.close()
+        return fault is not None
+
+    async def _repetition(self, seconds: float) -> Exception | None:
+        """Return the fault that the agent's actions lead to, if they do so again."""
+        async with self._alone() as world:
+            try:
+                return (await self._repeated_in(world, seconds))[1]
+            finally:
+                world.close()
+
+    async def _repeated_in(self, world: World, seconds: float) -> tuple[StepResult | None, Exception | None]:
+        """Return what the agent's actions lead to; another course is its programs' doing, for all else repeats itself."""
+        result, fault = await _tried(self._replay(world, self._actions, seconds))
+        if result is None and fault is None:
+            fault = Fault("the episode was over earlier when the same actions were repeated")
+        return result, fault
+
+    async def _replay(self, world: World, actions: list[str], seconds: float) -> StepResult | None:
+        """Play actions from the start; None where the episode is over before the last of them."""
+        await self._begin(world)
+        result = None
+        for place, action in enumerate(actions):
+            result = await world.step(action, seconds)
+            if result[4]["reason"] in FAULTS:
+                break
+            if (result[2] or result[3]) and place + 1 < len(actions):
+                return None
+        return result
+
+    def _failed(self, fault: Exception) -> StepResult:
+        error = (
+            f"the agent's actions caused a {getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
+        )
+        info: dict[str, Any] = dict.fromkeys(INFO_KEYS)
+        info |= {"task_id": self._task, "valid": False, "error": error, "rewards": {}}
+        return "", 0.0, True, False, info | {"metrics": self._metrics, "success": False, "reason": "failure"}
+
+    def _take_over(self, world: World, info: Mapping[str, Any]) -> None:
+        self.limit, self.role, self.totals, self.tools = world.limit, world.role, dict(world.totals), world.tools
+        self._metrics = info["metrics"]
+
+    async def check(self, seconds: float) -> None:
+        """Check what the environment leans on."""
+        assert self.world is not None
+        await self.world.check(seconds)
+
+    def close(self) -> None:
+        """Free what is held."""
+        world, self.world = self.world, None
+        if world:
+            world.close()
+
+
+async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None, Exception | None]:
+    """Return a result and its fault: raised, or the reason why the environment ended the episode."""
+    try:
+        result = await work
+    except Exception as error:  # the rollout boundary: whatever it is, the question is who brought it about
+        return None, error
+    if result is not None and result[4]["reason"] in FAULTS:
+        return result, Fault(str(result[4]["error"]), reason=result[4]["reason"])
+    return result, None
+
+
+def _or_raise(result: StepResult | None, fault: Exception) -> StepResult:
+    if result is None:
+        raise fault
+    return result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a conversation is asked, as `Conversation.take` has it."""
+
+    observation: str
+    info: Mapping[str, Any]
+    env: Any
+    seed: int
+    session: str
+
+    async def of(self, talk: Conversation) -> Turn:
+        """Return the turn of a conversation; an aborted one is a Fault."""
+        turn = await talk.take(self.observation, self.info, env=self.env, seed=self.seed, session=self.session)
+        if turn.finish == "abort":
+            raise Fault("the engine aborted the request", reason="engine")
+        return turn
+
+
+async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], Any], *, begun: bool) -> Any:
+    """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
+
+    `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said
+    anything yet. A turn that failed twice, while the engine answers that prompt, and over plain chat also as many turns of
+    the same kind, has `finish == "refused"`: the agent's own text did it.
+    """
+    if agent.engine is None:
+        return await asked.of(talk), talk
+    before = talk.fork()
+    try:
+        return await asked.of(talk), talk
+    except (BadConfig, EngineDead):
+        raise
+    except Exception as error:
+        if (isinstance(error, Fault) and not begun) or not await _answers(agent, before, first, asked.session):
+            raise
+    try:
+        return await asked.of(before), before
+    except Exception as error:
+        if not await _answers(agent, before, first, asked.session):
+            raise
+        why = f"the agent's own text failed twice, and the engine answers others: {said(error)}"
+        return Turn(asked.observation, parsed=False, finish="refused", error=why), before
+
+
+async def _answers(agent: Agent, talk: Any, first: Callable[[], Any], session: str) -> bool:
+    """Return whether the first prompt can be made and the engine answers it, plain chat with harmless turns after it."""
+    engine: Any = agent.engine
+    sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)
+    try:
+        if hasattr(engine, "chat"):
+            opening = first()
+            messages = talk.harmless(opening) if hasattr(talk, "harmless") else opening
+            done = await engine.chat(messages, getattr(talk, "offer", ()), sampling, f"{session}#check")
+        else:
+            done = await engine.generate(first(), sampling, f"{session}#check")
+    except Exception:  # whatever it is, it does not answer
+        return False
+    finally:
+        engine.abort(f"{session}#check")
+    return done.finish != "abort"
+
+
+def said(error: Exception) -> str:
+    """Return what an exception says: the message of a Fault, the end of another's traceback."""
+    return str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8)).strip()

@@ -1,0 +1,185 @@
+"""One episode: an agent and an environment, turn by turn, and whatever fails on the way."""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from agentgym.agents.base import Agent, Conversation, sampled
+from agentgym.core.actions import Tool
+from agentgym.core.env import Snapshot, Task
+from agentgym.core.seeding import derive
+from agentgym.episodes.episode import FAULTS, Episode
+from agentgym.errors import BadConfig, EngineDead, Fault
+from agentgym.rollout.faults import Asked, taken
+from agentgym.rollout.workers import World
+
+ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
+"""Why generation ended, and the reason that is of an episode which cannot go on after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A point inside an episode from which another goes on: a branch point."""
+
+    snapshot: Snapshot
+    conversations: Mapping[str, Conversation] = field(default_factory=dict[str, Conversation])
+    """By role, the agent's side as it was there; each episode takes a fork. Without one the agent begins afresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt at one task, with everything that decides its course."""
+
+    task: Task
+    attempt: int
+    seed: int
+    group_id: str
+    env: str = ""
+    """Which environment of a pool."""
+    horizon: int | None = None
+    """Turns; None leaves it to the environment."""
+    start: Start | None = None
+    """Where it begins; None at the beginning of the task."""
+    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What of the agent's way to draw replies is different, such as the temperature."""
+
+    @property
+    def env_seed(self) -> int:
+        """The seed of the environment's chance: a function of run seed, task and attempt."""
+        return derive("world", self.seed, self.task.id, self.attempt)
+
+    def turn_seed(self, turn: int) -> int:
+        """The seed of one reply."""
+        return derive("reply", self.seed, self.task.id, self.attempt, turn)
+
+
+class Lockstep:
+    """Makes all episodes wait for the slowest at every turn: the way lockstep trainers do it."""
+
+    def __init__(self) -> None:
+        self.members = 0
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def join(self) -> None:
+        """Take part from now on."""
+        self.members += 1
+
+    def leave(self) -> None:
+        """Take part no longer."""
+        self.members -= 1
+        self._open_if_full()
+
+    async def wait(self) -> None:
+        """Wait until everyone who takes part waits."""
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        self._open_if_full()
+        await future
+
+    def _open_if_full(self) -> None:
+        if self.waiting and len(self.waiting) >= self.members:
+            waiting, self.waiting = self.waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+
+async def attempt(world: World, agent: Agent, job: Job, step_seconds: float, lockstep: Lockstep | None) -> Episode:
+    """Play one episode; whatever fails on the way becomes its reason."""
+    agent = sampled(agent, job.sampling) if job.sampling else agent
+    episode = blank(job, job.horizon or 0)
+    talks: dict[str, Conversation] = {}
+    try:
+        if job.start is None:
+            options: dict[str, Any] = {"task": job.task} | ({"horizon": job.horizon} if job.horizon else {})
+            observation, info = await world.reset(job.env_seed, options, step_seconds)
+        else:
+            observation, info = await world.restore(job.start.snapshot, job.env_seed, step_seconds)
+            talks = {role: talk.fork() for role, talk in job.start.conversations.items()}
+        episode.horizon = world.limit
+        await play(world, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
+    except (BadConfig, EngineDead):  # not this episode's: no other would fare better
+        raise
+    except Fault as fault:
+        episode.reason, episode.error, episode.success = fault.reason, str(fault), None
+    except Exception:  # the rollout boundary: a bug in an environment or an agent ends that episode alone
+        episode.reason, episode.error, episode.success = "crash", traceback.format_exc(limit=8), None
+    finally:
+        if agent.engine is not None:
+            for role in dict.fromkeys(turn.role for turn in episode.turns):
+                agent.engine.abort(_session(job, role))
+    return episode
+
+
+async def play(
+    world: World,
+    agent: Agent,
+    talks: dict[str, Conversation],
+    job: Job,
+    episode: Episode,
+    seen: tuple[str, Mapping[str, Any]],
+    step_seconds: float,
+    lockstep: Lockstep | None,
+) -> None:
+    """Play an episode from what is seen to its end; the turns go into `episode` as they are played."""
+    observation, info = seen
+    over, opening = False, partial(_opening, agent, job.task, world.tools, observation, info)
+    while not over:
+        started = time.perf_counter()
+        role = world.role
+        talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
+        seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
+        asked = Asked(observation, info, world.env, seed, session)
+        turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
+        if turn.finish in ENDS:
+            episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
+            break
+        if lockstep:
+            await lockstep.wait()
+        turn.observation, turn.state_key, turn.role = observation, info["state_key"], role
+        turn.admissible = None if info["admissible"] is None else len(info["admissible"])
+        observation, turn.reward, terminated, truncated, info = await world.step(turn.action, step_seconds)
+        turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
+        turn.seconds = time.perf_counter() - started
+        episode.add(turn)
+        over = terminated or truncated
+        if over:
+            episode.reason, episode.success = info["reason"], info["success"]
+            episode.error = info["error"] if info["reason"] in (*FAULTS, "failure") else None
+        if lockstep:
+            await lockstep.wait()
+    episode.final_observation, episode.final_state_key = observation, info["state_key"]
+    episode.metrics = info["metrics"]
+    episode.final_rewards = dict(world.totals)
+    episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
+
+
+def blank(job: Job, horizon: int) -> Episode:
+    """Return the episode of a job before its first turn."""
+    task = job.task
+    labels = {**({"type": str(task.data["type"])} if "type" in task.data else {}), "difficulty": str(task.difficulty)}
+    return Episode(
+        env=job.env,
+        task_id=task.id,
+        group_id=job.group_id,
+        seed=job.env_seed,
+        attempt=job.attempt,
+        instruction=task.instruction,
+        split=task.split,
+        labels=labels,
+        horizon=horizon,
+    )
+
+
+def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> Any:
+    """Return the first prompt of an episode: tokens, or messages."""
+    talk: Any = agent.begin(task, tools)
+    return talk.prompt(observation, info)
+
+
+def _session(job: Job, role: str) -> str:
+    return f"{job.group_id}#{job.attempt}#{role}"

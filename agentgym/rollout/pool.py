@@ -1,0 +1,199 @@
+"""Environments, worker processes and browsers that live as long as a run, and the episodes played in them."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import IO
+
+from agentgym.agents.base import Agent
+from agentgym.core.env import TextEnv
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.rollout.faults import Repeating
+from agentgym.rollout.play import Job, Lockstep, attempt
+from agentgym.rollout.workers import LocalWorld, Workers, World
+
+Factory = Callable[[], TextEnv]
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """How episodes are played."""
+
+    concurrency: int = 128
+    """Episodes in flight."""
+    workers: int = 2
+    """Worker processes (of each process) for an environment whose steps may wait for something outside, as a browser's."""
+    step_seconds: float = 60.0
+    """Seconds that one step or reset of the environment may take."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """One environment of a pool: how it is made, where it runs, and those that wait for their next episode."""
+
+    make: Factory
+    probe: TextEnv
+    timings: dict[str, float]
+    workers: Workers | None
+    step_seconds: float
+    waiting: list[Repeating]
+
+    def fresh(self) -> World:
+        """Return a new environment: in this process, or in one of the workers."""
+        return self.workers.world() if self.workers else LocalWorld(self.make(), self.timings)
+
+    def alone(self) -> AbstractAsyncContextManager[World]:
+        """Give an environment to judge a fault in, out of reach of all others."""
+        return self.workers.alone() if self.workers else nullcontext(LocalWorld(self.make(), self.timings))
+
+    def take(self) -> Repeating:
+        """Return an environment for the next episode: one that waits, or a new one."""
+        return self.waiting.pop() if self.waiting else Repeating(self.fresh, self.alone)
+
+    def apart(self) -> Repeating:
+        """Return an environment for an episode that is played again, in a process of its own where it blocks."""
+        return Repeating(self.workers.single if self.workers else self.fresh, self.alone)
+
+    def close(self) -> None:
+        """Free all that waits."""
+        for env in self.waiting:
+            env.close()
+        if self.workers:  # else it is one of those
+            self.probe.close()
+        self.waiting.clear()
+        if self.workers:
+            self.workers.close()
+
+
+@dataclass(slots=True)
+class _Round:
+    """What the episodes of one `collect` share."""
+
+    agents: Mapping[str, Agent]
+    queue: Iterator[tuple[int, Job]]
+    lockstep: Lockstep | None
+    file: IO[str] | None
+    progress: Callable[[Episode], None] | None
+    done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
+
+
+class RolloutPool:
+    """Plays episodes of one or several environments, which are made when they are first needed and then kept.
+
+    `envs`: by name, a picklable function that makes one. Everything lives until `close`; an environment that faulted, or
+    whose episode was cut off, is not used again. `seconds`: time spent in environments of this process so far.
+    """
+
+    def __init__(self, envs: Mapping[str, Factory], config: RolloutConfig | None = None) -> None:
+        self.config = config or RolloutConfig()
+        if self.config.concurrency < 1:
+            raise BadConfig(f"concurrency is {self.config.concurrency}; expected at least 1")
+        self._timings: dict[str, float] = {}
+        self._makers = dict(envs)
+        self._sources: dict[str, _Source] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent in environments of this process."""
+        return self._timings.get("world", 0.0)
+
+    async def collect(
+        self,
+        agents: Agent | Mapping[str, Agent],
+        jobs: Sequence[Job],
+        *,
+        lockstep: bool = False,
+        file: IO[str] | None = None,
+        progress: Callable[[Episode], None] | None = None,
+    ) -> list[Episode]:
+        """Play the jobs, so many at a time, and return their episodes in order.
+
+        `agents`: one for all, or one for each environment by name. Each finished episode is written to `file` at once. A
+        fault is retried once; BadConfig and EngineDead, which no episode would escape, end the collection.
+        """
+        players = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
+        shared = _Round(players, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self.config.concurrency, len(jobs))):
+                    group.create_task(self._serve(shared))
+        except BaseExceptionGroup as failure:
+            raise failure.exceptions[0] from failure
+        return [episode for _, episode in sorted(shared.done, key=lambda pair: pair[0])]
+
+    def close(self) -> None:
+        """Free all environments and end all worker processes."""
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+
+    def probe(self, name: str) -> TextEnv:
+        """Return an environment to ask for its tasks; where it does not block, it is the first to be played in."""
+        return self._source(name).probe
+
+    def _source(self, name: str) -> _Source:
+        """Return an environment's source; the first of its environments says whether it blocks."""
+        if name not in self._sources:
+            make = self._makers[name]
+            probe = make()
+            workers = Workers(make, self.config.workers) if probe.blocking else None
+            source = _Source(make, probe, self._timings, workers, max(self.config.step_seconds, probe.step_seconds), [])
+            if not workers:
+                source.waiting.append(Repeating(source.fresh, source.alone, LocalWorld(probe, self._timings)))
+            self._sources[name] = source
+        return self._sources[name]
+
+    async def _serve(self, shared: _Round) -> None:
+        """Play one job after another."""
+        if shared.lockstep:
+            shared.lockstep.join()
+        try:
+            for index, job in shared.queue:
+                episode = await self._played(shared, job)
+                if shared.file:
+                    _write(shared.file, episode)
+                shared.done.append((index, episode))
+                if shared.progress:
+                    shared.progress(episode)
+                await asyncio.sleep(0)  # policies of the environment never wait: without this, Ctrl-C comes at the end
+        finally:
+            if shared.lockstep:
+                shared.lockstep.leave()
+
+    async def _played(self, shared: _Round, job: Job) -> Episode:
+        """Play a job, once more where it ends in a fault."""
+        source, agent = self._source(job.env), shared.agents[job.env]
+        env, whole = source.take(), False
+        try:
+            episode = await attempt(env, agent, job, source.step_seconds, shared.lockstep)
+            whole = not episode.fault  # what faulted once is not trusted again
+        finally:
+            if whole:
+                source.waiting.append(env)
+            else:
+                env.close()
+        return episode if whole else await self._again(shared, source, agent, job)
+
+    async def _again(self, shared: _Round, source: _Source, agent: Agent, job: Job) -> Episode:
+        """Play a job again, out of reach of what happens to the others: they do not wait for it either."""
+        if shared.lockstep:
+            shared.lockstep.leave()
+        try:
+            async with source.workers.retries if source.workers else nullcontext():
+                with contextlib.closing(source.apart()) as env:
+                    return await attempt(env, agent, job, source.step_seconds, None)
+        finally:
+            if shared.lockstep:
+                shared.lockstep.join()
+
+
+def _write(file: IO[str], episode: Episode) -> None:
+    try:
+        file.write(episode.to_json() + "\n")
+        file.flush()
+    except OSError as error:
+        error.filename = file.name  # the system does not say it of a full disk
+        raise

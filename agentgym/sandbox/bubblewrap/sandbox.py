@@ -1,0 +1,163 @@
+"""The default jail on Linux: bubblewrap around a zygote that forks every execution (see `zygote.py`)."""
+
+import importlib.util
+import marshal
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig, how_to_install
+from agentgym.sandbox.local.zygoted import LOADED_WITH, Zygoted
+from agentgym.sandbox.protocol import Limits
+from agentgym.sandbox.seccomp import denied_calls
+
+NOBODY = "65534"
+ZYGOTE = Path("/opt/agentgym/zygote.pyc")
+
+
+class Bubblewrap(Zygoted):
+    """A jail made by bubblewrap. `packages`: importable libraries that Python in it has loaded already.
+
+    BadConfig where bubblewrap or pyseccomp is missing; SandboxFault where the jail cannot be started.
+    """
+
+    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = ()) -> None:
+        problem = missing()
+        if problem:
+            raise BadConfig(problem)
+        super().__init__(limits, packages)
+
+    def _told(self) -> dict[str, Any]:
+        return {"isolated": True, "filter": denied_calls().hex()}
+
+    def _temporary(self) -> str | None:
+        """Return a folder for temporary files that the unprivileged user can reach, whom root becomes."""
+        for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run") if os.geteuid() == 0 else ():
+            path = Path(place).resolve()
+            if path.is_dir() and all(folder.stat().st_mode & 1 for folder in (path, *path.parents)):
+                return place
+        return None
+
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
+        """Return the command; root mounts what an unprivileged user cannot reach first, and becomes one."""
+        prefix = Path(sys.base_prefix)
+        shown = {f"/opt/packages/{path.name}": path for name in packages for path in package_paths(name)}
+        if not prefix.is_relative_to("/usr"):
+            shown[str(prefix)] = prefix
+        root, mounts = os.geteuid() == 0, ""
+        stage.chmod(0o755)
+        for number, (inner, outer) in enumerate(shown.items() if root else ()):
+            made = shown[inner] = stage / str(number)
+            made.mkdir() if outer.is_dir() else made.touch()
+            mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(made))} && "
+        shown |= _copied(stage)
+        binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
+        zygote = [_python(), "-s", "-S", "-P", str(ZYGOTE)]
+        command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *zygote]
+        if not root:
+            return command
+        drop = [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--", *command]
+        private = [_program("unshare"), "--mount", "--propagation", "private"]
+        return [*(private if mounts else ()), "/bin/sh", "-c", f'{mounts}exec "$@"', "sh", *drop]
+
+
+def missing() -> str:
+    """Return what this machine lacks for the jail and how to get it; empty where nothing is missing."""
+    if sys.platform != "linux":
+        return f"the bubblewrap jail needs Linux, and this is {sys.platform}: use backend='docker'"
+    needed = {"bwrap": "bubblewrap", **({"setpriv": "util-linux", "unshare": "util-linux"} if os.geteuid() == 0 else {})}
+    absent = [package for program, package in needed.items() if shutil.which(program) is None]
+    if absent:
+        return f"the bubblewrap jail needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
+    if importlib.util.find_spec("pyseccomp") is None:
+        return f"the bubblewrap jail needs pyseccomp: {how_to_install('sandbox')}"
+    return ""
+
+
+def _program(name: str) -> str:
+    return shutil.which(name) or name
+
+
+def _copied(stage: Path) -> dict[str, Path]:
+    """Write what the jail sees of this package to where an unprivileged user can read it; return it by its place there."""
+    shown: dict[str, Path] = {}
+    for inner, content in _inside().items():
+        shown[inner] = stage / Path(inner).name
+        shown[inner].write_bytes(content)
+        shown[inner].chmod(0o644)
+    return shown
+
+
+@cache
+def _inside() -> dict[str, bytes]:
+    """Return the files by their place in the jail; code is compiled, which spares each jail the time and the memory."""
+    here = Path(__file__).parent
+    code_inside = here.parent / "inside"
+    found = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
+    for name in ("zygote", "system", "processes", "kernel"):
+        place = f"{ZYGOTE.parent}/{name}.pyc"
+        code = compile((code_inside / f"{name}.py").read_bytes(), place, "exec", dont_inherit=True, optimize=2)
+        flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: it need not be checked
+        found[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
+    return found
+
+
+def package_paths(name: str) -> list[Path]:
+    """Return what of an installed library goes into the jail: its folder or file, and the shared objects it brought."""
+    if name in sys.stdlib_module_names:  # which is there already, and wanted loaded
+        return []
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise BadConfig(f"package {name!r} for the jail is not installed here: pip install {name}")
+    origin = Path(found.origin)
+    path = origin.parent if origin.name == "__init__.py" else origin
+    libraries = path.with_name(f"{name}.libs")
+    return [path, *([libraries] if libraries.is_dir() else [])]
+
+
+_SYSTEM = [
+    *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "jail", "--die-with-parent"),
+    *(
+        "--clearenv",
+        "--setenv",
+        "PYTHONHASHSEED",
+        "0",
+        "--cap-add",
+        "ALL",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+    ),
+    *(word for name in ("bin", "sbin", "lib", "lib32", "lib64") for word in ("--ro-bind-try", f"/{name}", f"/{name}")),
+    *(
+        word
+        for name in ("ld.so.cache", "alternatives", "localtime", "magic", "mime.types", "ssl/openssl.cnf")
+        for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    ),
+    *(word for name, value in LOADED_WITH.items() for word in ("--setenv", name, value)),
+    *("--dir", "/home/agent", "--tmpfs", "/tmp", "--dir", "/dev/shm"),
+]
+_LAST = ["--chdir", "/", "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+def _python() -> str:
+    """Return the interpreter for the jail: the one that runs this, without its virtual environment."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return str(Path(sys.base_prefix) / "bin" / version)
+
+
+def _masked() -> list[str]:
+    """Hide this package, whose worlds know their answers, where it is installed among the system's libraries."""
+    package = Path(__file__).parents[2].resolve()
+    places = (Path("/usr"), Path(sys.base_prefix).resolve())
+    return ["--tmpfs", str(package)] if any(package.is_relative_to(place) for place in places) else []

@@ -1,0 +1,1 @@
+"""Sandboxes that are containers, by Docker or Podman."""

@@ -1,0 +1,185 @@
+"""The stream between a jail's process 1 in its container and this process: frames in both directions, many executions."""
+
+import json
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.protocol import SandboxFault
+
+STREAM = struct.Struct("!BxxxI")
+"""What the daemon puts before each piece: standard output or error, and its length."""
+ERRORS = 2
+HEARD = 4000
+"""Bytes of process 1's own words that are kept for a message."""
+
+
+class Channel:
+    """A container's attached stream. Whoever waits for something reads for all, one at a time."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        stream.setblocking(False)
+        self._turn = threading.Condition()
+        self._sending = threading.Lock()
+        self._reading = False
+        self._raw, self._framed = bytearray(), bytearray()
+        self._mail: dict[int, deque[tuple[int, bytes]]] = {}
+        self._room: dict[int, int] = {}
+        self.said = bytearray()
+        """What process 1, or the runtime before it, wrote to its standard error."""
+        self.broken = ""
+        """Why nothing more will come."""
+
+    def open(self, number: int, most: int) -> None:
+        """Expect frames of an execution, at most so many bytes between two `allow`."""
+        self._mail[number], self._room[number] = deque(), most
+
+    def allow(self, number: int, most: int) -> None:
+        """Expect so many bytes again."""
+        self._room[number] = most
+
+    def forget(self, number: int) -> None:
+        """Expect nothing more of an execution."""
+        self._mail.pop(number, None)
+        self._room.pop(number, None)
+
+    def send(self, number: int, kind: int, body: bytes | memoryview, deadline: float) -> None:
+        """Send a frame."""
+        self.put(frames.HEAD.pack(number, kind, len(body)) + bytes(body), deadline)
+
+    def put(self, content: bytes, deadline: float) -> None:
+        """Send bytes; what arrives meanwhile is taken in, so that neither side waits for the other."""
+        left = memoryview(content)
+        with self._sending:
+            while left:
+                if self.broken:
+                    raise SandboxFault(self.broken)
+                try:
+                    left = left[self._stream.send(left) :]
+                    continue
+                except BlockingIOError:
+                    pass
+                except OSError as error:
+                    raise SandboxFault(self._break(f"the container is gone: {error}")) from error
+                if time.monotonic() > deadline:
+                    raise SandboxFault(self._break("the container takes nothing in"))
+                with self._turn:
+                    mine = not self._reading
+                    self._reading = True
+                if mine:
+                    try:
+                        self._pump(0.05, writing=True)
+                    finally:
+                        self._pass_on()
+                else:
+                    self._ready(0.05, select.POLLOUT)
+
+    def receive(self, number: int, deadline: float) -> tuple[int, bytes]:
+        """Return the next frame of an execution: its kind and content; SandboxFault where none will come."""
+        while True:
+            with self._turn:
+                while self._reading and not self._mail[number] and not self.broken:
+                    self._turn.wait(1.0)
+                if self._mail[number]:
+                    return self._mail[number].popleft()
+                if self.broken:
+                    raise SandboxFault(self.broken)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise SandboxFault(self._break("the container does not answer"))
+                self._reading = True
+            try:
+                self._pump(left)
+            finally:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._turn:
+            self._reading = False
+            self._turn.notify_all()
+
+    def _pump(self, wait: float, *, writing: bool = False) -> None:
+        """Read once, and hand out what came."""
+        try:
+            if not self._ready(wait, select.POLLIN | (select.POLLOUT if writing else 0)) & ~select.POLLOUT:
+                return
+            piece = self._stream.recv(4 * frames.CHUNK)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError) as error:
+            self._break(f"the container is gone: {error}")
+            return
+        if not piece:
+            said = self.said.decode("utf-8", "backslashreplace").strip()
+            self._break(f"the container ended: {said[-500:] or 'it said nothing'}")
+            return
+        self._raw += piece
+        self._unwrap()
+        self._hand_out()
+
+    def _ready(self, wait: float, events: int) -> int:
+        """Return the events that happened within so many seconds."""
+        poll = select.poll()  # not select: a process with many jails has files beyond its reach
+        poll.register(self._stream, events)
+        return next((found for _, found in poll.poll(1000 * min(wait, 3600.0))), 0)
+
+    def _unwrap(self) -> None:
+        """Take the daemon's own headers off."""
+        place = 0
+        while len(self._raw) - place >= STREAM.size:
+            kind, length = STREAM.unpack_from(self._raw, place)
+            start = place + STREAM.size
+            if len(self._raw) < start + length:
+                break
+            body = self._raw[start : start + length]
+            if kind == ERRORS:
+                self.said = (self.said + body)[-HEARD:]
+            else:
+                self._framed += body
+            place = start + length
+        del self._raw[:place]
+
+    def _hand_out(self) -> None:
+        place, size = 0, frames.HEAD.size
+        while len(self._framed) - place >= size:
+            number, kind, length = frames.HEAD.unpack_from(self._framed, place)
+            if length > 2 * frames.CHUNK:
+                self._break(f"the container does not keep to what was agreed: {bytes(self._framed[place : place + 80])!r}")
+                return
+            if len(self._framed) - place < size + length:
+                break
+            body = bytes(self._framed[place + size : place + size + length])
+            place += size + length
+            if number in self._mail:
+                self._room[number] -= length
+                if self._room[number] < 0:
+                    self._break("the container sends more than was agreed")
+                    return
+                self._mail[number].append((kind, body))
+        del self._framed[:place]
+
+    def _break(self, why: str) -> str:
+        self.broken = self.broken or why
+        return self.broken
+
+    def close(self) -> None:
+        """Hang up: process 1 ends, and with it the container."""
+        self._break("the jail is closed")
+        self._stream.close()
+
+
+def told_in(body: bytes) -> dict[str, Any]:
+    """Return what process 1 reports; SandboxFault where that is no report."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise SandboxFault(f"the container reports {body[:100]!r}") from error
+    if not isinstance(told, dict):
+        raise SandboxFault(f"the container reports {body[:100]!r}")
+    return dict[str, Any](told)  # pyright: ignore[reportUnknownArgumentType]  checked above

@@ -1,0 +1,246 @@
+"""One container as a jail wants it: what may be asked for, how the daemon is told, and the stream to its process 1."""
+
+import atexit
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import resource
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker.daemon import LABEL, Daemon, docker, faults, owner
+from agentgym.sandbox.protocol import Limits
+from agentgym.sandbox.seccomp import DENIED
+
+NOBODY = "65534:65534"
+ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
+"""What root in a container needs for `apt-get` and `chown`, and no more."""
+NEW_SPACES = 0x7E020000
+"""Flags of `clone` for name spaces of any kind."""
+PROCESSES = 16_384
+"""Of one user in all containers together; `processes` of a container is bounded by a control group."""
+PROFILES = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
+
+_HELLO = rf"printf '\000\000\000\000\{frames.END:03o}\000\000\000\002{{}}'; while read -r line; do (:); done"
+START = f'command -v python3 >/dev/null 2>&1 && exec python3 -I -c "$0"; {_HELLO}'
+"""Process 1: Python, to which its program is sent; in an image without, a shell that keeps the container and reaps orphans.
+Both end with their input, which this process holds, so no container outlives it."""
+BOOT = f"""
+import os, sys
+if sys.version_info < (3, 8):
+    os.execv('/bin/sh', ['/bin/sh', '-c', {_HELLO!r}])
+import __future__, json, struct, types
+hello = json.dumps({{'python': sys.version.split()[0]}}).encode()
+os.write(1, struct.pack({frames.HEAD.format!r}, 0, {frames.END}, len(hello)) + hello)
+def take(size):
+    got = b''
+    while len(got) < size:
+        piece = os.read(0, size - len(got))
+        if not piece:
+            os._exit(0)
+        got += piece
+    return got
+told = json.loads(take(struct.unpack('!I', take(4))[0]).decode())
+for name in ('agentgym', 'agentgym.sandbox', 'agentgym.sandbox.docker', 'agentgym.sandbox.inside'):
+    sys.modules[name] = types.ModuleType(name)
+for name, source in told['sources']:
+    folder, _, last = ('agentgym.sandbox.' + name).rpartition('.')
+    module = sys.modules[folder + '.' + last] = types.ModuleType(folder + '.' + last)
+    module.__file__ = '/agentgym/' + name.replace('.', '/') + '.py'
+    setattr(sys.modules[folder], last, module)
+    exec(compile(source, module.__file__, 'exec', __future__.annotations.compiler_flag, True), module.__dict__)
+for name in [name for name in sys.modules if name.startswith('agentgym')]:
+    del sys.modules[name]  # programs find no such package
+module.main(told['settings'])
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What kind of container a jail is."""
+
+    image: str = ""
+    """Name of an image that the daemon has."""
+    build: str = ""
+    """A folder with a `Dockerfile` to build the image from."""
+    user: str = NOBODY
+    """Who programs run as: a name or a number, and a group after a colon."""
+    work: str = "/home/agent"
+    """The working folder, absolute: in memory, or with `writable` the image's own."""
+    writable: bool = False
+    """Whether the image's files may be changed."""
+    network: str = "none"
+    """A network of the daemon; none unless named."""
+    capabilities: Sequence[str] = ()
+    """Capabilities of programs that run as root."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables beyond the image's own."""
+    cpus: float | None = None
+    """Processor cores at most."""
+    daemon: str = ""
+    """URL of the daemon."""
+
+    def __post_init__(self) -> None:
+        if not self.image and not self.build:
+            raise BadConfig("the docker jail needs an image: image='python:3.12-slim', or build='folder with a Dockerfile'")
+        if not PurePosixPath(self.work).is_absolute() or PurePosixPath(self.work) == PurePosixPath("/"):
+            raise BadConfig(f"work is {self.work!r}; expected the absolute path of a folder in the container, not the root")
+        if self.capabilities and self.user.partition(":")[0] not in ("root", "0"):
+            raise BadConfig(f"capabilities are of use to root alone, and user is {self.user!r}: say user='root'")
+
+
+KNOWN = tuple(entry.name for entry in dataclasses.fields(Asked))
+
+
+def image_of(daemon: Daemon, asked: Asked) -> tuple[str, dict[str, str]]:
+    """Return the image's name, built where that was asked for, and its variables; BadConfig where the daemon has none."""
+    library = docker()
+    name = _built(daemon, Path(asked.build), asked.image) if asked.build else asked.image
+    try:
+        with faults():
+            facts = daemon.client.api.inspect_image(name)
+    except library.errors.NotFound as error:
+        tool = "podman" if daemon.podman else "docker"
+        raise BadConfig(f"{daemon} has no image {asked.image!r}: {tool} pull {asked.image}") from error
+    listed: list[str] = facts["Config"].get("Env") or []
+    return name, {variable: value for variable, _, value in (pair.partition("=") for pair in listed)}
+
+
+def _built(daemon: Daemon, folder: Path, name: str) -> str:
+    library = docker()
+    if not (folder / "Dockerfile").is_file():
+        raise BadConfig(f"build is {str(folder)!r}, in which there is no Dockerfile")
+    name = name or f"agentgym-built:{_content(folder)}"
+    with contextlib.suppress(library.errors.NotFound), faults():
+        daemon.client.api.inspect_image(name)
+        return name
+    try:
+        with faults():
+            daemon.client.images.build(path=str(folder), tag=name, rm=True, forcerm=True)
+    except library.errors.BuildError as error:
+        told = "".join(str(line.get("stream", line.get("error", ""))) for line in error.build_log)
+        raise BadConfig(f"the image of {folder} could not be built ({error}): {told[-1500:]}") from error
+    return name
+
+
+def _content(folder: Path) -> str:
+    """Return a digest of the files that an image is built from, so that a change builds another."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder)} {path.stat().st_mode & 0o777} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[str, list[str]]:
+    """Create a container and return its id, and what its daemon does not bound (`memory`, `processes`, `files`)."""
+    api, memory = daemon.client.api, limits.memory + limits.disk  # files in memory are charged too
+    host = api.create_host_config(
+        network_mode=asked.network,
+        read_only=not asked.writable,
+        tmpfs=_in_memory(daemon, asked, limits),
+        shm_size=limits.disk,
+        mem_limit=memory,
+        memswap_limit=memory,
+        pids_limit=limits.processes + 8,  # process 1 among them
+        nano_cpus=None if asked.cpus is None else int(asked.cpus * 1e9),
+        cap_drop=["ALL"],
+        cap_add=list(asked.capabilities) or None,
+        security_opt=_security(daemon),
+        ulimits=[
+            docker().types.Ulimit(name=name, soft=most, hard=most) for name, most in _resources(daemon, limits).items()
+        ],
+        log_config={"type": "none", "config": {}},  # else the daemon writes all that passes to its disk
+        auto_remove=True,
+    )
+    with faults():
+        made = api.create_container(
+            image,
+            entrypoint=["/bin/sh", "-c", START, BOOT],
+            user=asked.user,
+            environment=dict(asked.environment),
+            working_dir="/",
+            hostname="jail",
+            stop_signal="SIGKILL",  # process 1 heeds no other
+            stdin_open=True,
+            healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
+            labels={LABEL: owner()},
+            host_config=host,
+        )
+        facts = api.inspect_container(made["Id"])["HostConfig"]
+    loose = [] if facts.get("Memory") == memory else ["memory"]
+    loose += [] if (facts.get("PidsLimit") or 0) > 0 else ["processes"]
+    loose += ["files"] if daemon.podman else []
+    return made["Id"], loose
+
+
+def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
+    """Return limits that every process of the container has."""
+    found = {"nofile": limits.open_files, "core": 0}
+    if daemon.podman and daemon.local:  # it would ask for more processes than a daemon without privileges may give
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        found["nproc"] = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
+    return found
+
+
+def _in_memory(daemon: Daemon, asked: Asked, limits: Limits) -> dict[str, str]:
+    """Return the folders that are held in memory, with their caps."""
+    common = f"rw,nosuid,nodev,exec,size={limits.disk}"
+    if not daemon.podman:
+        common += f",nr_inodes={limits.files}"  # Podman takes none: process 1 looks instead
+    found = {"/dev/shm": f"{common},mode=1777"}
+    if asked.writable:
+        return found
+    user, _, group = asked.user.replace("root", "0").partition(":")
+    owned = f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
+    if daemon.podman:
+        owned = "U,notmpcopyup,mode=755"
+    more = ("/var/tmp", "/run") if daemon.podman else ()  # which Podman would mount without caps
+    return {**found, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
+
+
+def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
+    """Return the stream to process 1 of a container that has not started, and what keeps it open."""
+    with faults():
+        kept = daemon.client.api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    return kept, getattr(kept, "_sock", kept)
+
+
+def _security(daemon: Daemon) -> list[str]:
+    """Return what programs may not do, by Docker's own filter of system calls; Podman's lets them make user namespaces."""
+    found = ["no-new-privileges"]
+    if daemon.podman and daemon.local:
+        found.append(f"seccomp={_narrowed(os.getpid())}")  # Podman takes the path of a file
+    return found
+
+
+@cache
+def _narrowed(_: int) -> str:
+    """Return a file with the filter that Podman comes with, less what no jail allows; one for each process."""
+    base = next((path for path in map(Path, PROFILES) if path.exists()), None)
+    profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
+    if base is not None:
+        profile = json.loads(base.read_text(encoding="utf-8"))
+    refused = {*DENIED, "clone", "clone3"}
+    rules = [{**rule, "names": [name for name in rule["names"] if name not in refused]} for rule in profile["syscalls"]]
+    spaces = {"index": 0, "value": NEW_SPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    profile["syscalls"] = [
+        *(rule for rule in rules if rule["names"]),
+        {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [spaces]},
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},  # its flags lie where no filter sees them
+        *([] if base else [{"names": list(DENIED), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]),
+    ]
+    with tempfile.NamedTemporaryFile("w", prefix="agentgym-seccomp-", suffix=".json", delete=False) as file:
+        json.dump(profile, file)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    return file.name

@@ -1,0 +1,321 @@
+"""Process 1 of a container: starts every execution of one jail and ends all that is left of it.
+
+Sent over the container's input by `docker/sandbox.py`; standard library alone, from Python 3.8 on. What it starts runs as
+the same user and cannot reach it: no signal from inside ends process 1, and its memory and files are closed to its own user.
+Every execution adopts the orphans among its descendants, so that what has no living execution above it is left over.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from functools import partial
+from typing import Any, Callable  # noqa: UP035  read by Python 3.8
+
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker import processes as processes
+from agentgym.sandbox.docker.program import Program, be_program, status_in
+from agentgym.sandbox.inside import system
+
+PATIENCE = 2.0
+"""Seconds between Ctrl-C and the end of a kernel that does not heed it."""
+PULSE = 0.02
+"""Seconds between two looks at what only looking bounds."""
+BACKLOG = 1 << 18
+"""Bytes that may wait for a reader before their writer has to."""
+PIECE = 4096
+"""Bytes that a pipe which is ready takes for certain."""
+
+
+class Init:
+    """Hears the host, starts programs, forwards their streams and ends them."""
+
+    def __init__(self, settings: dict[str, Any], hear: int, tell: int) -> None:
+        self.settings, self.hear, self.tell = settings, hear, tell
+        self.programs: dict[int, Program] = {}
+        self.incoming, self.outgoing = bytearray(), bytearray()
+        self.woken, waking = os.pipe()
+        for file in (self.woken, waking):
+            os.set_blocking(file, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _heed)
+
+    def serve(self) -> None:
+        """Work until the host hangs up."""
+        while True:
+            actions = self._wanted()
+            poll = select.poll()
+            for file, (events, _) in actions.items():
+                poll.register(file, events)
+            for file, _ in poll.poll(self._wait()):
+                actions[file][1]()
+            self._take_requests()
+            self._look()
+
+    def say(self, number: int, kind: int, body: bytes) -> None:
+        """Send a frame as soon as the host takes it."""
+        self.outgoing += frames.HEAD.pack(number, kind, len(body)) + body
+
+    def _wanted(self) -> dict[int, tuple[int, Callable[[], Any]]]:
+        """Return what is waited for: the events of each file, and what to do then."""
+        backlog = max((len(program.pending) for program in self.programs.values()), default=0)
+        found: dict[int, tuple[int, Callable[[], Any]]] = {self.woken: (select.POLLIN, self._reap)}
+        if backlog < BACKLOG:
+            found[self.hear] = (select.POLLIN, self._hear)
+        if self.outgoing:
+            found[self.tell] = (select.POLLOUT, self._tell)
+        for program in self.programs.values():
+            for kind in (frames.OUT, frames.ERR):
+                if kind in program.streams and program.listening and len(self.outgoing) < BACKLOG:
+                    found[program.streams[kind]] = (select.POLLIN, partial(self._take, program, kind))
+            if program.control >= 0:
+                events = select.POLLIN | (select.POLLOUT if program.pending else 0)
+                found[program.control] = (events, partial(self._talk, program))
+            elif program.feed >= 0 and (program.pending or program.last):
+                found[program.feed] = (select.POLLOUT, partial(self._feed, program))
+        return found
+
+    def _wait(self) -> float:
+        """Return for how many milliseconds nothing is due."""
+        due = min((program.deadline for program in self.programs.values()), default=float("inf"))
+        busy = any(program.listening for program in self.programs.values())
+        pulse = PULSE if self.settings["watch"] and busy else 3600.0
+        return 1000 * max(min(due - time.monotonic(), pulse), 0.0) + 1
+
+    # The host
+
+    def _hear(self) -> None:
+        piece = os.read(self.hear, frames.CHUNK)
+        if not piece:
+            processes.end_all()
+            os._exit(0)
+        self.incoming += piece
+
+    def _tell(self) -> None:
+        sent = os.write(self.tell, self.outgoing[:PIECE])
+        del self.outgoing[:sent]
+
+    def _take_requests(self) -> None:
+        while len(self.incoming) >= frames.HEAD.size:
+            number, kind, length = frames.HEAD.unpack_from(self.incoming)
+            end = frames.HEAD.size + length
+            if len(self.incoming) < end:
+                return
+            body = bytes(self.incoming[frames.HEAD.size : end])
+            del self.incoming[:end]
+            program = self.programs.get(number)
+            if kind == frames.START:
+                self._start(number, json.loads(body))
+            elif program is None:
+                continue  # it has ended, which the host is about to hear
+            elif kind == frames.CUT:
+                self._end(program, "killed")
+            elif kind == frames.STEP:
+                self._step(program, body)
+            else:
+                program.pending += body
+                program.last = not body
+
+    # Programs
+
+    def _start(self, number: int, request: dict[str, Any]) -> None:
+        inner: list[int] = [-1, -1, -1]
+        outer: dict[int, int] = {}
+        inner[0], outer[frames.INPUT] = os.pipe()
+        outer[frames.OUT], inner[1] = os.pipe()
+        outer[frames.ERR], inner[2] = os.pipe()
+        control = -1
+        if request["kind"] == "kernel":
+            ours, theirs = socket.socketpair()
+            control = ours.detach()
+            inner.append(theirs.detach())
+        for file in (*outer.values(), *([control] if control >= 0 else [])):
+            os.set_blocking(file, False)
+        try:
+            pid = os.fork()
+        except OSError as error:  # what else runs here takes all processes
+            self.say(number, frames.ERR, f"no process could be started: {error.strerror}\n".encode())
+            self._report(number, {"reason": "killed", "status": -signal.SIGKILL, "seconds": 0.0})
+            for file in (*inner, *outer.values(), *([control] if control >= 0 else [])):
+                os.close(file)
+            return
+        if not pid:
+            be_program(request, inner, self.settings)
+        for file in inner:
+            os.close(file)
+        program = Program(number, pid, request, outer, control, processes.files_in(self.settings["folders"]))
+        if control >= 0:
+            program.close(frames.INPUT)
+        self.programs[number] = program
+
+    def _feed(self, program: Program) -> None:
+        try:
+            del program.pending[: os.write(program.feed, program.pending[: frames.CHUNK])]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more and has had enough
+            program.pending.clear()
+        if program.last and not program.pending and program.control < 0:
+            program.close(frames.INPUT)
+
+    def _take(self, program: Program, kind: int) -> bool:
+        """Read once from a stream and send it on; False where nothing is left now."""
+        file = program.streams.get(kind)
+        if file is None:
+            return False
+        try:
+            piece = os.read(file, frames.CHUNK)
+        except BlockingIOError:
+            return False
+        if not piece:
+            program.close(kind)
+            return False
+        room = program.room[kind]
+        program.room[kind] = room - min(len(piece), room)
+        if room:
+            self.say(program.number, kind, piece[:room])
+        if len(piece) > room:
+            program.overflow = True
+            self._end(program, "output")
+        return True
+
+    def _step(self, program: Program, body: bytes) -> None:
+        (timeout,) = frames.TIMEOUT.unpack_from(body)
+        code = body[frames.TIMEOUT.size :]
+        program.pending += frames.LENGTH.pack(len(code)) + code
+        program.room = {frames.OUT: program.cap, frames.ERR: program.cap}
+        program.stepping, program.reason, program.starved = True, "exit", processes.kills()
+        program.started = time.monotonic()
+        program.deadline = program.started + timeout
+
+    def _talk(self, program: Program) -> None:
+        """Tell a kernel its step, and hear whether it is done."""
+        if program.control < 0:
+            return
+        if program.pending:
+            self._feed(program)
+        try:
+            piece = os.read(program.control, PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        program.said += piece
+        size = frames.LENGTH.size
+        done = len(program.said) >= size and len(program.said) >= size + frames.LENGTH.unpack_from(program.said)[0]
+        if not piece or (not done and len(program.said) > PIECE):
+            self._end(program, "killed")  # the program has got at its control: it is no kernel any more
+        elif done and program.stepping:
+            answer = bytes(program.said[size:])
+            program.said.clear()
+            self._drain(program)
+            if program.number in self.programs:
+                program.stepping, program.deadline = False, float("inf")
+                told = {"status": status_in(answer), "reason": program.reason}
+                self.say(program.number, frames.ANSWER, json.dumps(told).encode())
+
+    def _drain(self, program: Program) -> None:
+        for kind in (frames.OUT, frames.ERR):
+            while not program.overflow and self._take(program, kind):
+                pass
+
+    def _look(self) -> None:
+        """End what has taken too long, too much, or has ended."""
+        now = time.monotonic()
+        for program in list(self.programs.values()):
+            if now < program.deadline:
+                continue
+            if program.stepping and program.reason == "exit":
+                program.reason, program.deadline = "timeout", now + PATIENCE
+                os.killpg(program.pid, signal.SIGINT)  # and what it has started in the foreground
+            else:
+                self._end(program, "timeout")
+        if self.settings["watch"] and self.programs:
+            self._look_closer()
+
+    def _look_closer(self) -> None:
+        """End programs that go beyond what the daemon does not bound."""
+        watch, settings = self.settings["watch"], self.settings
+        greedy = "memory" in watch and processes.memory() > settings["memory"]
+        files = processes.files_in(settings["folders"]) if "files" in watch else 0
+        for program in list(self.programs.values()):
+            if greedy:
+                self._end(program, "memory")
+            elif files > max(settings["files"], program.files):  # and not if an earlier one left them
+                self._end(program, "killed")
+            program.files = min(program.files, files)
+
+    def _end(self, program: Program, reason: str) -> None:
+        """Kill a program and all that it started."""
+        if program.number not in self.programs:
+            return
+        os.kill(program.pid, signal.SIGKILL)  # nobody else reaps it, so it is still this process
+        program.status = processes.wait_for(program.pid)
+        self._bury(program, reason)
+
+    def _reap(self) -> None:
+        """Take in who has ended: programs, and orphans of nobody."""
+        os.read(self.woken, PIECE)
+        for pid, status in processes.ended():
+            for program in list(self.programs.values()):
+                if program.pid == pid:
+                    program.status = status
+                    self._bury(program, "killed" if program.kind == "kernel" or status < 0 else "exit")
+
+    def _bury(self, program: Program, reason: str) -> None:
+        """Report a program that has ended, once nothing is left of it."""
+        del self.programs[program.number]
+        for pid, status in processes.end_strays({other.pid for other in self.programs.values()}):
+            for other in list(self.programs.values()):  # one that ended meanwhile
+                if other.pid == pid:
+                    other.status = status
+                    self._bury(other, "killed" if other.kind == "kernel" or status < 0 else "exit")
+        for kind in (frames.OUT, frames.ERR):
+            while not program.overflow and self._take(program, kind):
+                pass
+        for kind in list(program.streams):
+            program.close(kind)
+        if program.control >= 0:
+            os.close(program.control)
+            program.control = -1
+        if program.overflow:
+            reason = "output"
+        elif reason in ("exit", "killed") and processes.kills() > program.starved:
+            reason = "memory"
+        seconds = time.monotonic() - program.started
+        self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
+
+    def _report(self, number: int, told: dict[str, Any]) -> None:
+        self.say(number, frames.END, json.dumps(told).encode())
+
+
+def _heed(*_: object) -> None:
+    """Do nothing: that a child has ended is told by the file that wakes the loop."""
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Serve over the container's own input and output, which nothing else here may hold."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let it through
+    hear, tell = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    system.prctl(system.DUMPABLE, 0)
+    if settings["filter"] and settings["machine"] == os.uname().machine:
+        system.filter_calls(bytes.fromhex(settings["filter"]))
+    failed: dict[str, str] = {}
+    for name in settings["preload"]:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    gc.collect()
+    gc.freeze()  # pages that a collection does not touch stay shared with every execution
+    init = Init(settings, hear, tell)
+    init.say(0, frames.END, json.dumps({"python": sys.version.split()[0], "failed": failed}).encode())
+    init.serve()

@@ -1,0 +1,85 @@
+"""A Python that keeps its variables, in a container."""
+
+import json
+import time
+from typing import Any, Protocol
+
+from agentgym.errors import EpisodeOver
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker.channel import Channel, told_in
+from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+
+START = 30.0
+"""Seconds that a kernel may take to be ready."""
+GRACE = 30.0
+"""Seconds beyond a time limit, which process 1 keeps, after which the container is taken for dead."""
+MESSAGES = 4096
+
+
+class Jail(Protocol):
+    """What a kernel needs of its jail."""
+
+    limits: Limits
+
+    @property
+    def channel(self) -> Channel: ...
+
+
+class DockerKernel:
+    """A Python that keeps its variables; made by `Sandbox.kernel()`."""
+
+    def __init__(self, jail: Jail, request: dict[str, Any], number: int) -> None:
+        self._jail = jail  # which ends when nobody holds it
+        self._channel, self._number, self.limits = jail.channel, number, jail.limits
+        self.alive = True
+        """Whether its variables are still there."""
+        self._channel.open(number, 2 * self.limits.output + MESSAGES)
+        self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
+        started = self.run("", START)
+        if not self.alive and started.reason != "killed":
+            raise SandboxFault(f"the jail could not start a kernel ({started.reason}): {started.text}")
+
+    def run(self, code: str, timeout: float | None = None) -> Result:
+        """Run code; a last line that is an expression is displayed, as in an interactive session.
+
+        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); where it
+        heeds that not, or ends for any other reason than `exit`, the kernel is gone. EpisodeOver when it was gone before.
+        """
+        if not self.alive:
+            raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
+        timeout = self.limits.timeout if timeout is None else timeout
+        started = time.monotonic()
+        deadline = started + timeout + GRACE
+        self._channel.allow(self._number, 2 * self.limits.output + MESSAGES)
+        body = frames.TIMEOUT.pack(timeout) + code.encode("utf-8", "surrogatepass")
+        streams = {frames.OUT: bytearray(), frames.ERR: bytearray()}
+        try:
+            self._channel.send(self._number, frames.STEP, body, deadline)
+            while True:
+                kind, body = self._channel.receive(self._number, deadline)
+                if kind not in streams:
+                    break
+                streams[kind] += body
+        except SandboxFault:
+            self.alive = False
+            raise
+        told = told_in(body)
+        if kind == frames.END:
+            self.alive = False
+            self._channel.forget(self._number)
+        out, err = (bytes(streams[stream]) for stream in (frames.OUT, frames.ERR))
+        return Result(int(told["status"]), out, err, str(told["reason"]), time.monotonic() - started)
+
+    def close(self) -> None:
+        """End it."""
+        if not self.alive:
+            return
+        self.alive = False
+        deadline = time.monotonic() + GRACE
+        try:
+            self._channel.send(self._number, frames.CUT, b"", deadline)
+            while self._channel.receive(self._number, deadline)[0] != frames.END:
+                pass
+        except SandboxFault:
+            pass  # it has ended with its container
+        self._channel.forget(self._number)

@@ -1,0 +1,104 @@
+"""One program in a container: its process and its streams. Runs inside: standard library only, from Python 3.8 on."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker import processes as processes
+from agentgym.sandbox.inside import kernel, system
+
+
+class Program:
+    """One execution: its process, its streams and what bounds it."""
+
+    def __init__(
+        self, number: int, pid: int, request: dict[str, Any], streams: dict[int, int], control: int, files: int
+    ) -> None:
+        self.number, self.pid, self.kind = number, pid, request["kind"]
+        self.started = time.monotonic()
+        self.cap = request["cap"]
+        self.room = {frames.OUT: self.cap, frames.ERR: self.cap}
+        self.streams = streams
+        """Open ends by frame: what it prints, and (`INPUT`) what it is fed through."""
+        self.control = control
+        self.pending = bytearray()
+        """Input that it has not taken: of a kernel, steps."""
+        self.last = False
+        """Whether no more input follows."""
+        self.said = bytearray()
+        self.stepping = self.overflow = False
+        self.reason = "exit"
+        self.status = 0
+        self.deadline = self.started + request["timeout"] if request["timeout"] else float("inf")
+        self.starved = processes.kills()
+        self.files = files
+        """Files in memory when it began."""
+
+    @property
+    def listening(self) -> bool:
+        """Whether somebody outside reads what it prints."""
+        return self.kind != "kernel" or self.stepping
+
+    @property
+    def feed(self) -> int:
+        """Where its pending input goes."""
+        return self.control if self.kind == "kernel" else self.streams.get(frames.INPUT, -1)
+
+    def close(self, kind: int) -> None:
+        """Close one of its streams."""
+        file = self.streams.pop(kind, None)
+        if file is not None:
+            os.close(file)
+
+
+def be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
+    """Become the program: limits, its streams and nothing else open."""
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        system.prctl(system.ADOPT, 1)
+        for number, file in enumerate(files):
+            os.dup2(file, number + 200)
+        for number in range(len(files)):
+            os.dup2(number + 200, number)
+        os.closerange(len(files), 4096)
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")  # where memory ends, the program goes before process 1
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.umask(0o022)
+        for number in range(1, signal.NSIG):
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+        system.limit(settings["limits"])
+        system.prctl(system.DUMPABLE, 1)
+        kind = request["kind"]
+        if kind == "command":
+            os.execvpe(request["command"][0], request["command"], request["env"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdin, sys.stdout, sys.stderr = (stream(number) for number in range(3))
+        os._exit(kernel.run(kind, request))
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(127 if isinstance(error, OSError) else 1)
+
+
+def stream(number: int) -> io.TextIOWrapper:
+    """Return a standard stream that bears what a model prints."""
+    file = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
+
+
+def status_in(answer: bytes) -> int:
+    """Return the status in a kernel's answer; the program next to it may have written anything."""
+    try:
+        return int(json.loads(answer)["status"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return 1

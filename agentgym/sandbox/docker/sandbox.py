@@ -1,0 +1,255 @@
+"""A jail that is a container, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
+
+import contextlib
+import importlib.util
+import itertools
+import json
+import os
+import platform
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig, bad_option
+from agentgym.sandbox import working_folder as inside
+from agentgym.sandbox.docker import archive as docker_archive
+from agentgym.sandbox.docker import frames as frames
+from agentgym.sandbox.docker.channel import Channel, told_in
+from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, Asked, attach, create, image_of
+from agentgym.sandbox.docker.daemon import Daemon, connect, faults
+from agentgym.sandbox.docker.kernel import DockerKernel
+from agentgym.sandbox.docker.shell import Shell
+from agentgym.sandbox.jail import Jail
+from agentgym.sandbox.local.zygoted import ENVIRONMENT
+from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+from agentgym.sandbox.seccomp import denied_calls
+
+__all__ = ["ROOT_CAPABILITIES", "Docker"]
+
+START = 60.0
+"""Seconds that process 1 may take to be ready."""
+GRACE = 30.0
+"""Seconds beyond a time limit, which process 1 keeps, after which the container is taken for dead."""
+MESSAGES = 4096
+SENT = ("docker.frames", "docker.processes", "inside.system", "inside.kernel", "docker.program", "docker.init")
+"""The modules that process 1 consists of, each after those it needs."""
+
+
+class Docker(Jail):
+    """A jail in a container of its own. Keywords: the fields of `docker.container.Asked`, `image` or `build` first of all.
+
+    `packages`: libraries of the image that Python in it has loaded already. BadConfig where there is no daemon, no image or
+    nothing in it to work with; SandboxFault where the container cannot be started. It closes itself when nobody holds it any
+    more, and at the end of the process.
+    """
+
+    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
+        wrong = next((name for name in asked if name not in KNOWN), None)
+        if wrong is not None:
+            raise bad_option("option of the docker jail", wrong, KNOWN)
+        self.limits = limits or Limits()
+        self.asked = Asked(**asked)
+        self.work = self.asked.work
+        self.daemon = connect(self.asked.daemon)
+        self.daemon.sweep()
+        self._numbers = itertools.count(1)
+        self._channel: Channel | None = None
+        self._shell: Shell | None = None
+        self._image, brought = image_of(self.daemon, self.asked)
+        home = "/root" if self.asked.writable and self.asked.user.partition(":")[0] in ("root", "0") else self.work
+        self._environment = {**ENVIRONMENT, "HOME": home, **brought, **self.asked.environment}
+        self.container, loose = create(self.daemon, self._image, self.asked, self.limits)
+        held = contextlib.ExitStack()
+        self._let_go = weakref.finalize(self, _free, os.getpid(), self.daemon, self.container, held)
+        try:
+            self.version = self._begin(list(packages), loose, held)
+            """Of the image's Python; empty where it has none that serves."""
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, packages: list[str], loose: list[str], held: contextlib.ExitStack) -> str:
+        """Start the container, send process 1 its program, and return the version of its Python."""
+        kept, stream = attach(self.daemon, self.container)
+        held.callback(kept.close)
+        self._channel = channel = Channel(stream)
+        held.callback(channel.close)
+        channel.open(0, frames.CHUNK)
+        try:
+            with faults():
+                self.daemon.client.api.start(self.container)
+        except SandboxFault as fault:
+            if "/bin/sh" in str(fault):
+                raise BadConfig(
+                    f"image {self._image!r} has no /bin/sh, which the docker jail needs in it ({fault})"
+                ) from fault
+            raise
+        if "python" not in told_in(channel.receive(0, time.monotonic() + START)[1]):
+            self._shell = Shell(self.daemon, self.container, self.asked.user, channel)
+            return ""
+        settings = {
+            "files": self.limits.files,
+            "memory": self.limits.memory,
+            "folders": [] if self.asked.writable else [self.work, "/tmp", "/dev/shm"],
+            "watch": loose,
+            "preload": packages,
+            "machine": platform.machine(),
+            "filter": denied_calls().hex() if importlib.util.find_spec("pyseccomp") else "",
+            "limits": self._resources(loose),
+        }
+        here = Path(__file__).parents[1]
+        sources = [(name, (here / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")) for name in SENT]
+        body = json.dumps({"sources": sources, "settings": settings}).encode()
+        channel.put(len(body).to_bytes(4, "big") + body, time.monotonic() + START)
+        facts = told_in(channel.receive(0, time.monotonic() + START)[1])
+        for name, error in facts["failed"].items():
+            raise BadConfig(f"package {name!r} cannot be imported in image {self._image!r}: {error}")
+        return str(facts["python"])
+
+    def _resources(self, loose: list[str]) -> dict[str, int]:
+        found = {"CORE": 0, "NOFILE": self.limits.open_files, "MEMLOCK": 0, "STACK": 8 << 20}
+        if not self.asked.writable:
+            found["FSIZE"] = self.limits.disk
+        return {**found, "NPROC": self.limits.processes} if "processes" in loose else found
+
+    def _prepare(self) -> None:
+        """Have a working folder in which programs can write."""
+        command = ["/bin/sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", self.work]
+        made = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
+        if not made.ok:
+            raise BadConfig(
+                f"work is {self.work!r}, where user {self.asked.user!r} cannot write in image {self._image!r} "
+                f"({made.text.strip() or made.reason}): choose another folder, or user='root' with writable=True"
+            )
+
+    # What the protocol asks for
+
+    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+        """Run Python code as a program of its own; BadConfig where the image has no Python."""
+        self._need_python()
+        return super().python(code, stdin=stdin, timeout=timeout)
+
+    def kernel(self) -> DockerKernel:
+        """Start a Python that keeps its variables; BadConfig where the image has no Python."""
+        self._need_python()
+        return DockerKernel(self, self._request({"kind": "kernel"}), next(self._numbers))
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        if self._shell is not None:
+            return docker_archive.read(self._do, path, self.limits.disk)
+        return inside.read(self._trusted, path, self.limits.disk)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, making its folders; OSError where there is no room."""
+        if self._shell is not None:
+            docker_archive.write(self._do, path, content)
+        else:
+            inside.write(self._trusted, path, content)
+
+    def snapshot(self) -> bytes:
+        """Return the working folder as a tar archive."""
+        if self._shell is not None:
+            return docker_archive.pack(self._do, ".", self._most)
+        return inside.pack(self._trusted, self._most)
+
+    def restore(self, state: bytes) -> None:
+        """Make the working folder what it was."""
+        if self._shell is not None:
+            docker_archive.replace(self._do, state)
+        else:
+            inside.unpack(self._trusted, state)
+
+    # For graders
+
+    def copy_in(self, archive: bytes, path: str) -> None:
+        """Unpack a tar archive in a folder of the container, making it: as root where the image's files may be changed, else
+        as the jail's user.
+        """
+        if self.asked.writable:
+            docker_archive.put(self.daemon, self.container, archive, path)
+        else:
+            docker_archive.unpack(self._do, archive, path)
+
+    def copy_out(self, path: str) -> bytes:
+        """Return a file or folder of the container as a tar archive; FileNotFoundError where there is none."""
+        if self.asked.writable:
+            return docker_archive.get(self.daemon, self.container, path, self._most)
+        return docker_archive.pack(self._do, path, self._most)
+
+    def close(self) -> None:
+        """End the container and free what it holds."""
+        self._let_go()
+
+    # Executions
+
+    @property
+    def channel(self) -> Channel:
+        """The stream to process 1."""
+        assert self._channel is not None
+        return self._channel
+
+    @property
+    def _most(self) -> int:
+        return 2 * self.limits.disk + 2048 * self.limits.files
+
+    def _need_python(self) -> None:
+        if self._shell is not None:
+            raise BadConfig(
+                f"image {self._image!r} has no python3 (3.8 or newer) on its path, which python() and kernel() need: use an "
+                "image with Python, or run() the image's own programs"
+            )
+
+    def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
+        """Run code of ours in the container as the program's user, so that no link in the folder leads out."""
+        return self._execute({"kind": "python", "code": code}, stdin, max(GRACE, self.limits.timeout), cap)
+
+    def _do(self, script: str, words: Sequence[str], stdin: bytes, cap: int) -> Result:
+        """Run a shell script of ours with arguments."""
+        request = {"kind": "command", "command": ["/bin/sh", "-c", script, "sh", *words]}
+        return self._execute(request, stdin, max(GRACE, self.limits.timeout), cap)
+
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"cwd": self.work, "env": self._environment, "timeout": 0, "cap": self.limits.output, **request}
+
+    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int = 0) -> Result:
+        timeout = self.limits.seconds(timeout)
+        cap = cap or self.limits.output
+        request = self._request({**request, "timeout": timeout, "cap": cap})
+        if self._shell is not None:
+            return self._shell.run(request, stdin)
+        number, channel = next(self._numbers), self.channel
+        deadline = time.monotonic() + timeout + GRACE
+        channel.open(number, 2 * cap + MESSAGES)
+        try:
+            channel.send(number, frames.START, json.dumps(request).encode(), deadline)
+            view = memoryview(stdin)
+            for place in range(0, len(stdin), frames.CHUNK):
+                channel.send(number, frames.INPUT, view[place : place + frames.CHUNK], deadline)
+            channel.send(number, frames.INPUT, b"", deadline)
+            streams = {frames.OUT: bytearray(), frames.ERR: bytearray()}
+            while True:
+                kind, body = channel.receive(number, deadline)
+                if kind == frames.END:
+                    told = told_in(body)
+                    return Result(
+                        int(told["status"]),
+                        bytes(streams[frames.OUT]),
+                        bytes(streams[frames.ERR]),
+                        str(told["reason"]),
+                        float(told["seconds"]),
+                    )
+                streams[kind] += body
+        finally:
+            channel.forget(number)
+
+
+def _free(owner: int, daemon: Daemon, container: str, held: contextlib.ExitStack) -> None:
+    """End a container; a forked copy of the process that made it leaves it alone."""
+    if os.getpid() != owner:
+        return
+    with held, contextlib.suppress(SandboxFault):  # a daemon that has died removes nothing: the next sweep does
+        daemon.remove(container)  # before the stream ends: Podman fails to remove what ends at that moment

@@ -1,0 +1,149 @@
+"""Programs in a container whose image has no Python: an exec of the daemon each, ended by a shell inside."""
+
+import contextlib
+import select
+import shlex
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+from agentgym.sandbox.docker.channel import ERRORS, STREAM, Channel
+from agentgym.sandbox.docker.daemon import Daemon, faults
+from agentgym.sandbox.protocol import Result, SandboxFault
+
+CHUNK = 1 << 16
+PATIENCE = 20.0
+"""Seconds until what was killed must be gone."""
+DONE = 42
+KILL = "kill -9 -1"
+"""All processes of this user but this shell and process 1, at one stroke: nothing can fork away from that."""
+SCRIPT = f"""read -r size
+if [ "$size" = 0 ]; then ({{}}) </dev/null; else head -c "$size" | ({{}}); fi
+code=$?
+{KILL} 2>/dev/null
+exit $code"""
+"""Waits to be told how long the input is, for what is printed before anyone listens would be lost; a pipe of the shell's own
+tells the program where its input ends; and what the program left is ended in the end."""
+
+
+class Shell:
+    """Runs programs one at a time."""
+
+    def __init__(self, daemon: Daemon, container: str, user: str, channel: Channel) -> None:
+        self._daemon, self._container, self._user, self._channel = daemon, container, user, channel
+        self._one = threading.Lock()
+
+    def run(self, request: dict[str, Any], stdin: bytes) -> Result:
+        """Run the program that a request asks for, and end all that it started."""
+        words = shlex.join(request["command"])
+        script = SCRIPT.replace("{}", f"cd {shlex.quote(request['cwd'])} && exec {words}")
+        with self._one:
+            started = time.monotonic()
+            execution, kept, stream = self._start(["/bin/sh", "-c", script], request["env"])
+            try:
+                reading = _Reading(stream, request["cap"], f"{len(stdin)}\n".encode() + stdin)
+                reason = reading.until(started + request["timeout"])
+            finally:
+                with contextlib.suppress(OSError):
+                    kept.close()  # what the daemon still holds of an endless output would take long to pass
+                    stream.close()
+            if reason:
+                self._kill()
+            code = self._code(execution)
+            if code is None or code > 128:
+                self._kill()  # the shell itself may have been killed, and then it ended nothing
+            with contextlib.suppress(SandboxFault):
+                self._channel.put(b"\n", time.monotonic() + PATIENCE)  # process 1 takes in its orphans
+            return reading.result(code, reason, time.monotonic() - started)
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> tuple[str, Any, socket.socket]:
+        api = self._daemon.client.api
+        with faults():
+            made = api.exec_create(self._container, command, stdin=True, user=self._user, environment=environment)
+            kept = api.exec_start(made["Id"], socket=True)
+        stream: socket.socket = getattr(kept, "_sock", kept)
+        stream.setblocking(False)
+        return made["Id"], kept, stream
+
+    def _code(self, execution: str) -> int | None:
+        """Return the exit code of a program that ends, or has."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with faults():
+                facts = self._daemon.client.api.exec_inspect(execution)
+            if not facts["Running"]:
+                return facts["ExitCode"]
+            time.sleep(0.01)
+        raise SandboxFault("the container does not end what was killed in it")
+
+    def _kill(self) -> None:
+        """End all programs; tried again where they leave no process for that."""
+        api = self._daemon.client.api
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with contextlib.suppress(SandboxFault), faults():
+                made = api.exec_create(self._container, ["/bin/sh", "-c", f"{KILL}; exit {DONE}"], user=self._user)
+                api.exec_start(made["Id"])
+                if api.exec_inspect(made["Id"])["ExitCode"] == DONE:
+                    return
+            time.sleep(0.1)
+        raise SandboxFault("the container lets nothing end its programs")
+
+
+class _Reading:
+    """The stream of an exec: feeds it, and keeps what it prints up to a cap."""
+
+    def __init__(self, stream: socket.socket, cap: int, feed: bytes) -> None:
+        self._stream, self._cap, self._feed = stream, cap, memoryview(feed)
+        self._raw = bytearray()
+        self._held = {1: bytearray(), ERRORS: bytearray()}
+
+    def until(self, deadline: float) -> str:
+        """Go on to the stream's end and return nothing, or why not: `timeout`, `output`."""
+        poll = select.poll()
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            poll.register(self._stream, select.POLLIN | (select.POLLOUT if self._feed else 0))
+            try:
+                for _, events in poll.poll(1000 * left):
+                    if events & select.POLLOUT:
+                        self._feed = self._feed[self._stream.send(self._feed[:CHUNK]) :]
+                    if events & ~select.POLLOUT:
+                        piece = self._stream.recv(CHUNK)
+                        if not piece:
+                            return ""
+                        self._raw += piece
+            except BlockingIOError:
+                continue
+            except OSError:
+                if not self._feed:
+                    return ""
+                self._feed = self._feed[:0]  # it takes no more in
+            if self._overflowed():
+                return "output"
+
+    def _overflowed(self) -> bool:
+        while len(self._raw) >= STREAM.size:
+            kind, length = STREAM.unpack_from(self._raw)
+            end = STREAM.size + length
+            if len(self._raw) < end:
+                break
+            held = self._held[ERRORS if kind == ERRORS else 1]
+            room = self._cap - len(held)
+            held += self._raw[STREAM.size : min(end, STREAM.size + room)]
+            del self._raw[:end]
+            if length > room:
+                return True
+        return False
+
+    def result(self, code: int | None, reason: str, seconds: float) -> Result:
+        """Return how the program ended."""
+        status = -signal.SIGKILL if code is None or reason else code
+        if 128 < status <= 128 + signal.NSIG:
+            status = 128 - status
+        ended = reason or ("killed" if status < 0 else "exit")
+        return Result(status, bytes(self._held[1]), bytes(self._held[ERRORS]), ended, seconds)

@@ -1,0 +1,92 @@
+"""Packs a jail's working folder and makes it what it was: runs in the jail, as a program of its own, next to hostile files.
+
+Sent there by `working_folder.py`, with `files.py`; standard library alone, from Python 3.8 on.
+"""
+
+import errno
+import os
+import stat
+import sys
+import tarfile
+
+
+def pack(most: int) -> None:
+    """Print an archive of the folder: plain files of at most so many bytes in all (holes count), folders, links."""
+    opened: list[tuple[str, int]] = []  # what its owner had closed to itself, with its mode
+    try:
+        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+            _open_up(os.getcwd(), stat.S_IRWXU, opened)
+            left = sorted(os.listdir("."), reverse=True)
+            while left:  # no recursion: folders may lie deeper than that goes
+                path = left.pop()
+                if not stat.S_ISSOCK(os.lstat(path).st_mode):  # which has no place in an archive
+                    member = archive.gettarinfo(path, path)
+                    member.mtime = min(max(member.mtime, 0), 1 << 33)  # others cannot be set again
+                    most -= member.size
+                    if most < 0:
+                        raise OSError(errno.EFBIG, "holds more than the folder it is to be restored to")
+                    left += _add(archive, member, opened)
+    finally:
+        for path, mode in reversed(opened):
+            os.chmod(path, mode)
+
+
+def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, opened: "list[tuple[str, int]]") -> "list[str]":
+    """Add a member and return what lies in it."""
+    path = member.name
+    if member.isreg():
+        _open_up(path, stat.S_IRUSR, opened)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and has not become something else meanwhile
+                archive.addfile(member, file)
+    elif member.isdir() or member.issym() or member.islnk():
+        archive.addfile(member)
+    if not member.isdir():
+        return []
+    _open_up(path, stat.S_IRWXU, opened)
+    return [path + "/" + name for name in sorted(os.listdir(path), reverse=True)]
+
+
+def _open_up(path: str, needed: int, opened: "list[tuple[str, int]]") -> None:
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if needed & ~mode:
+        os.chmod(path, mode | needed)
+        opened.append((path, mode))
+
+
+def unpack() -> None:
+    """Make the folder what the archive in the input holds."""
+    try:
+        archive = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")  # noqa: SIM115
+    except tarfile.TarError as error:  # before anything is deleted
+        raise OSError(errno.EBADMSG, f"the state is no archive of a snapshot: {error}") from error
+    clear(os.getcwd())
+    with archive:
+        archive.extraction_filter = lambda member, path: _inside(member)
+        archive.extractall(".")
+
+
+def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    if member.name.startswith("/") or ".." in member.name.split("/"):
+        raise OSError(errno.EBADMSG, f"the archive leads out of the folder, to {member.name!r}")
+    return member
+
+
+def clear(folder: str) -> None:
+    """Empty a folder. What lies deep is moved up first, so that no path is too long and nothing recurses."""
+    os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
+    left, number, mark = [folder], 0, os.urandom(8).hex()
+    while left:
+        place = left.pop()
+        with os.scandir(place) as found:
+            entries = list(found)
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, stat.S_IRWXU)
+            left.append(f"{folder}/{mark}-{number}")
+            number += 1
+            os.rename(entry.path, left[-1])
+        if place != folder:
+            os.rmdir(place)

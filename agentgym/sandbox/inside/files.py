@@ -1,0 +1,57 @@
+"""Reads and writes a file of a jail's working folder: runs in the jail, as a program of its own, next to hostile files.
+
+Sent there by `working_folder.py`; standard library alone, from Python 3.8 on. An OSError is told by its number.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from typing import Callable  # noqa: UP035  read by Python 3.8
+
+CHUNK = 1 << 16
+
+
+def read(path: str) -> None:
+    """Print a file's content."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    _check_plain(file, path)
+    while True:
+        piece = os.read(file, CHUNK)
+        if not piece:
+            return
+        sys.stdout.buffer.write(piece)
+
+
+def write(path: str) -> None:
+    """Write the input to a file, making its folders."""
+    with contextlib.suppress(FileExistsError):  # a file in the place of a folder: opening says so
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
+    _check_plain(file, path)
+    os.ftruncate(file, 0)
+    while True:
+        piece = sys.stdin.buffer.read(CHUNK)
+        if not piece:
+            return
+        while piece:
+            piece = piece[os.write(file, piece) :]
+
+
+def _check_plain(file: int, path: str) -> None:
+    kind = os.fstat(file).st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+    if not stat.S_ISREG(kind):  # a pipe would be waited for, a device has no end
+        raise OSError(errno.EINVAL, "is no plain file", path)
+
+
+def main(work: "Callable[..., None]", *given: object) -> None:
+    """Do it; what the operating system refuses is printed as its number and its words, with exit code 3."""
+    try:
+        work(*given)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        sys.stderr.write(f"{error.errno or errno.EIO} {error.strerror or error}\n")
+        raise SystemExit(3) from None

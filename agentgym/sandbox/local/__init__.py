@@ -1,0 +1,1 @@
+"""What the sandboxes of this machine have in common, outside of them."""

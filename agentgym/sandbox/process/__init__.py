@@ -1,0 +1,1 @@
+"""Limits without isolation, for code one trusts."""

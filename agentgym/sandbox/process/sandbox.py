@@ -1,0 +1,33 @@
+"""No jail: a program with resource limits and a folder of its own, that can read all its user can."""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.sandbox.local.zygoted import Zygoted
+from agentgym.sandbox.protocol import Limits
+
+
+class Process(Zygoted):
+    """Runs programs as this very user, with limits and without isolation: for code one trusts, where there is no jail.
+
+    BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path.
+    """
+
+    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), unsafe: bool = False) -> None:
+        if not unsafe:
+            raise BadConfig(
+                "backend 'process' does not isolate: a program can read your files, use the network and write to every "
+                "folder of yours. Use backend 'bubblewrap' or 'docker'; or say unsafe=True if you trust what will run"
+            )
+        self.work = tempfile.mkdtemp(prefix="agentgym-work-")
+        super().__init__(limits, packages, temporary=[self.work])
+
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
+        return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "zygote.py")]
+
+    def _told(self) -> dict[str, Any]:
+        return {"isolated": False}

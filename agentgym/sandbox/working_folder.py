@@ -1,0 +1,90 @@
+"""Files of a working folder, reached by code (`files.py`, `archive.py`) that runs in the jail as the program's own user."""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from agentgym.errors import BadData
+from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
+
+Run = Callable[[str, bytes, int], Result]
+"""Run our code in the jail with an input and at most so many bytes of output."""
+MESSAGES = 65536
+LONGEST = 4096
+"""Bytes from which on no call of the system takes a path."""
+
+
+def read(run: Run, path: str, cap: int) -> bytes:
+    """Return a file's content."""
+    return _done(run, "files.read", _checked(path), cap=cap)
+
+
+def write(run: Run, path: str, content: bytes) -> None:
+    """Write a file, making its folders."""
+    _done(run, "files.write", _checked(path), given=content)
+
+
+def pack(run: Run, cap: int, most: int | None = None) -> bytes:
+    """Return the working folder as a tar archive of at most `cap` bytes, with files of at most `most` bytes in all."""
+    return _done(run, "pack", cap if most is None else most, cap=cap)
+
+
+def unpack(run: Run, state: bytes) -> None:
+    """Make the working folder what an archive of `pack` holds."""
+    try:
+        _done(run, "unpack", given=state)
+    except OSError as error:
+        if error.errno != errno.EBADMSG:
+            raise
+        raise BadData(f"{error.strerror}; expected what snapshot() of a sandbox returned") from error
+
+
+@cache
+def _source(module: str) -> str:
+    return (Path(__file__).parent / "inside" / f"{module}.py").read_text(encoding="utf-8")
+
+
+def _checked(path: str) -> str:
+    try:
+        length = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        length = 0
+    if not length or "\0" in path:
+        raise BadPath(f"path is {path!r}; expected one that is relative to the working folder")
+    if length >= LONGEST:
+        raise OSError(errno.ENAMETOOLONG, f"is longer than {LONGEST} bytes", f"{path[:100]}…")
+    return path
+
+
+def _program(work: str, given: Sequence[str | int]) -> str:
+    """Return the code that does a work of `files.py` or `archive.py`, and needs neither of them there."""
+    return "\n".join(
+        (
+            "import os, sys",  # which are there; of all others a model may have left one of its own in the folder
+            "sys.path[:] = [place for place in sys.path if place not in ('', os.getcwd())]",
+            "import types",
+            "files = types.ModuleType('files')",
+            f"exec({_source('files')!r}, files.__dict__)",
+            "" if work.startswith("files.") else _source("archive"),
+            f"files.main({', '.join([work, *map(repr, given)])})",
+        )
+    )
+
+
+def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int = MESSAGES) -> bytes:
+    """Return what a work printed; OSError as it met one, or where limits were in its way."""
+    result = run(_program(work, about), given, cap)
+    if result.ok:
+        return result.stdout
+    name = next((path for path in about if isinstance(path, str)), "the working folder")
+    said = result.stderr.decode("utf-8", "backslashreplace").strip()
+    if result.reason == "output":
+        raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
+    if result.reason in ("memory", "killed"):  # by what else runs in the jail
+        raise OSError(errno.ENOMEM, "could not be reached: the programs in the jail take all memory or processes", name)
+    number, _, words = said.rpartition("\n")[2].partition(" ")
+    if result.reason == "exit" and result.exit_code == 3 and number.isdigit():
+        raise OSError(int(number), words, name)
+    raise SandboxFault(f"{name} could not be reached in the jail ({result.reason}, {result.exit_code}): {said[-500:]}")

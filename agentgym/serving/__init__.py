@@ -1,0 +1,1 @@
+"""What our servers share: requests and answers, and uvicorn around an application."""

@@ -1,0 +1,128 @@
+"""Log-probabilities of trained tokens under a model, the vocabulary projection only where something is trained."""
+
+# torch is typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from agentgym.trainers.model import attention, forward
+from agentgym.trainers.packing import Batch
+
+CHUNK = 2**25  # logits held at once: 128 MB of float32
+
+
+class Scores(NamedTuple):
+    """What the policy says about each trained token."""
+
+    logprobs: Tensor  # [trained] float32
+    entropy: Tensor  # [trained] float32, of the distribution the token was drawn from
+
+
+def token_logprobs(logits: Tensor, ids: Tensor, temperature: float = 1.0) -> Scores:
+    """Return `log_softmax(logits / temperature)[id]` and the entropy, in float32.
+
+    logits: [tokens, vocabulary], ids: [tokens]. The entropy carries no gradient: it is a measure.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature is {temperature}; training needs the positive one that sampled the tokens")
+    scaled = logits.float() if temperature == 1.0 else logits.float() / temperature
+    every = torch.log_softmax(scaled, dim=-1)  # [tokens, vocabulary]
+    with torch.no_grad():
+        entropy = -(every.exp() * every).sum(-1)
+    return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy)
+
+
+def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0, method: str = "rows") -> Scores:
+    """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
+
+    `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
+    vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that do something to their
+    logits afterwards (capping, scaling) compute those logits themselves.
+    """
+    if changes_logits(model):
+        arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method)
+        logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
+        return token_logprobs(logits, batch.targets, temperature)
+    hidden = trained_states(model, batch, method)
+    return project(model.get_output_embeddings(), hidden, batch.targets, temperature)
+
+
+def trained_states(model: Any, batch: Batch, method: str) -> Tensor:
+    """Return the final hidden states [trained, width] that predict a micro-batch's trained tokens."""
+    if method == "small":
+        return forward.hidden_states(model, batch.ids, batch.places, batch.lengths, batch.counts)
+    return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method)
+
+
+def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> Scores:
+    """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
+
+    A head that is more than a matrix (an adapter's) computes its logits itself, all at once.
+    """
+    if type(head) is not torch.nn.Linear or len(ids) * len(head.weight) <= CHUNK:
+        return token_logprobs(head(hidden), ids, temperature)
+    return Scores(*cast("tuple[Tensor, Tensor]", _Chunked.apply(hidden, head.weight, head.bias, ids, temperature)))
+
+
+class _Chunked(torch.autograd.Function):
+    """`token_logprobs` of a projection whose logits are there for a few tokens at a time, forwards and backwards.
+
+    Of log p = z[id] - logsumexp(z) with z = logits / temperature, the gradient by the logits is (onehot - softmax(z)) /
+    temperature: what is kept are the logsumexps alone, and the logits are computed again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, temperature: float) -> Any:
+        logprobs, entropy, totals = (torch.empty(len(ids), device=hidden.device) for _ in range(3))
+        for part in _parts(len(ids), len(weight)):
+            scaled = F.linear(hidden[part], weight, bias).float().div_(temperature)  # [tokens, vocabulary]
+            totals[part] = scaled.logsumexp(-1)
+            chosen = scaled.gather(-1, ids[part, None]).squeeze(-1)
+            logprobs[part] = chosen - totals[part]
+            mean = scaled.mul_((scaled - totals[part, None]).exp_()).sum(-1)
+            entropy[part] = totals[part] - mean
+        ctx.save_for_backward(hidden, weight, bias, ids, totals)
+        ctx.temperature = temperature
+        ctx.mark_non_differentiable(entropy)
+        return logprobs, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ids, totals = ctx.saved_tensors
+        by_hidden = torch.zeros_like(hidden) if ctx.needs_input_grad[0] else None
+        by_weight, by_bias = (  # sums over many parts: in fp32
+            torch.zeros_like(tensor, dtype=torch.float32) if needed else None
+            for tensor, needed in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
+        )
+        for part in _parts(len(ids), len(weight)):
+            share = gradients[0][part, None] / ctx.temperature  # [tokens, 1]
+            scaled = F.linear(hidden[part], weight, bias).float().div_(ctx.temperature)
+            moved = scaled.sub_(totals[part, None]).exp_().mul_(-share)
+            moved = moved.scatter_add_(-1, ids[part, None], share).to(hidden.dtype)  # [tokens, vocabulary]
+            if by_hidden is not None:
+                torch.mm(moved, weight, out=by_hidden[part])
+            if by_weight is not None:
+                by_weight.add_(moved.T @ hidden[part])
+            if by_bias is not None:
+                by_bias.add_(moved.sum(0))
+        return by_hidden, _like(by_weight, weight), _like(by_bias, bias), None, None
+
+
+def _like(gradient: Tensor | None, weight: Tensor | None) -> Tensor | None:
+    return None if gradient is None or weight is None else gradient.to(weight.dtype)
+
+
+def _parts(tokens: int, vocabulary: int) -> list[slice]:
+    size = max(CHUNK // vocabulary, 1)
+    return [slice(start, start + size) for start in range(0, tokens, size)]
+
+
+def changes_logits(model: Any) -> bool:
+    """Return whether a model caps or scales its logits."""
+    config = model.config.get_text_config()
+    names = ("final_logit_softcapping", "logit_scale", "logits_scaling")
+    return any(getattr(config, name, None) not in (None, 1, 1.0) for name in names)

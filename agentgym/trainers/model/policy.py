@@ -1,0 +1,241 @@
+"""A policy made here: a small Qwen3-shaped model and a tokenizer trained on a world's own text."""
+
+# transformers is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
+
+from agentgym import registry
+from agentgym.core.seeding import generator
+from agentgym.engines import adapters
+from agentgym.errors import BadData, unknown
+
+ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
+ACTIVE = 2
+"""Experts that a token goes through."""
+SMALL = 50_000_000
+"""Parameters below which several threads lose more by waiting for one another than they gain."""
+
+# Two control tokens a turn: what is not said by the assistant stands bare, and <|act|> opens the reply.
+TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{%- if message['role'] == 'assistant' -%}{{ '<|act|>' + message['content'] + '<|end|>' }}"
+    "{%- else -%}{{ message['content'] }}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|act|>' }}{%- endif -%}"
+)
+
+_NUMBERED = re.compile(r"([^\W\d_]+) \d")
+
+
+@dataclass(frozen=True)
+class PolicySize:
+    """The shape of a small policy and its tokens."""
+
+    width: int = 128
+    """Hidden size."""
+    layers: int = 3
+    """Number of layers."""
+    heads: int = 4
+    """Query heads; half as many key-value heads."""
+    feed_forward: int = 256
+    """Width of the feed-forward layer."""
+    vocabulary: int = 1000
+    """Size of the vocabulary, 256 bytes included."""
+    context: int = 2048
+    """Longest sequence in tokens."""
+    experts: int = 0
+    """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
+    pieces: str = "phrases"
+    """What a token may grow to: `phrases` of a world, or `words`."""
+
+
+def init_policy(
+    env: str,
+    out: str | Path,
+    *,
+    env_options: Mapping[str, Any] | None = None,
+    size: PolicySize | None = None,
+    episodes: int = 1500,
+    seed: int = 0,
+    beside: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Path:
+    """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
+
+    `beside`: further environments, with their options, whose text the tokenizer is to know.
+    """
+    size = size or PolicySize()
+    envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]
+    texts = chain.from_iterable(world_text(name, options, episodes, seed) for name, options in envs)
+    tokenizer = train_tokenizer(texts, size.vocabulary, size.pieces)
+    torch.manual_seed(seed)
+    return save_policy(_model(size, tokenizer), tokenizer, Path(out))
+
+
+def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> Any:
+    """Return a random model of a size."""
+    tokens = {"eos_token_id": tokenizer.vocab[END], "pad_token_id": tokenizer.vocab[PAD]}
+    kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
+    return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
+
+
+def policy_shape(size: PolicySize, **tokens: int) -> Any:
+    """Return the configuration of a model shaped like Qwen3, or like Qwen3-30B-A3B where the size has experts."""
+    shape: dict[str, Any] = {
+        "vocab_size": size.vocabulary,
+        "hidden_size": size.width,
+        "intermediate_size": size.feed_forward,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "num_key_value_heads": max(1, size.heads // 2),
+        "head_dim": size.width // size.heads,
+        "max_position_embeddings": size.context,
+        "tie_word_embeddings": True,
+        "initializer_range": 1.0 / size.width**0.5,  # 0.04 learned far more slowly at width 128
+        "bos_token_id": None,
+        **tokens,
+    }
+    if not size.experts:
+        return Qwen3Config(**shape)
+    routing: dict[str, Any] = {"num_experts": size.experts, "num_experts_per_tok": ACTIVE, "norm_topk_prob": True}
+    return Qwen3MoeConfig(**shape, **routing, moe_intermediate_size=size.feed_forward // ACTIVE)
+
+
+def save_policy(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Write a model and its tokenizer to a folder and return it; BadData when it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except Exception as error:  # a full disk is an error of safetensors' own type
+        raise BadData(f"{folder}: the policy could not be written ({error})") from error
+    return folder
+
+
+def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+    """Return the model and tokenizer in a folder (or of a hub name); BadData when the folder is damaged.
+
+    Of an adapter's folder: its base model with the adapter in it, which alone is trainable.
+    """
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(path))
+        if adapters.is_adapter(path):
+            return adapters.load_adapted(path, dtype, trainable=True), tokenizer
+        model: Any = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+    except BadData:
+        raise
+    except Exception as error:  # transformers raises many types for a damaged folder
+        raise BadData(
+            f"{path}: no policy could be loaded ({type(error).__name__}: {error}); expected a model folder"
+        ) from error
+    return model, tokenizer
+
+
+def set_threads(model: Any, threads: int = 0) -> None:
+    """Set how many CPU threads torch has; 0 means one for a model below `SMALL` parameters, else torch's own choice."""
+    if not threads and model.device.type == "cpu" and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
+        threads = 1
+    if threads:
+        torch.set_num_threads(threads)
+
+
+def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Iterable[str]:
+    """Yield what a world prints and what its expert says, with some random and invalid play mixed in."""
+    world = registry.make(env, **options)
+    rng = generator("world text", env, seed)
+    for number in range(episodes):
+        observation, info = world.reset(seed=seed + number)
+        yield observation
+        for _ in range(world.limit):
+            commands = info["admissible"]
+            action = next(iter(world.expert()), None)
+            if action is None:  # it knows nothing to do any more
+                break
+            if rng.random() < 0.2:
+                action = commands[int(rng.integers(len(commands)))] if commands and rng.random() < 0.8 else "wrong"
+            yield action
+            observation, _, terminated, truncated, info = world.step(action)
+            yield observation
+            if terminated or truncated:
+                break
+
+
+PIECES = ("phrases", "words")
+_WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
+"""A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
+a code of letters and digits, whose characters would else be cut in ever other ways."""
+
+
+def words() -> str:
+    """Return a pattern that cuts text into words: where what is said is put together anew each time, each is copied."""
+    return rf"{_WHOLE}| ?\d+|,?[ \n]?\p{{L}}+| ?[^\s\p{{L}}\d]+|\s+"
+
+
+def phrases(texts: Iterable[str]) -> str:
+    """Return a pattern that cuts a world's text into what a token may grow to.
+
+    Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
+    thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
+    Other words stay together as phrases, so that what a world says over and over becomes one token.
+    """
+    names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
+    thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
+    return (
+        rf"{_WHOLE}|[ \n]?{thing}"
+        r"| ?\d+(?:[,.](?: and)? a(?!\p{L}))?"  # a number, with what leads on to the next thing of a list
+        rf"|[,.]?[ \n]?(?!{thing})\p{{L}}++(?: (?!{thing})\p{{L}}++)*"
+        r"| ?[^\s\p{L}\d]+|\s+"
+    )
+
+
+def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: list[str]) -> Tokenizer:
+    """Train a byte-level BPE tokenizer on texts, which a regular expression cuts into pieces that no token exceeds."""
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(iter(texts), trainer)
+    return tokenizer
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrases") -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most such `pieces`."""
+    texts = list(texts)
+    if pieces not in PIECES:
+        raise unknown("pieces of a tokenizer", pieces, PIECES)
+    pattern = words() if pieces == "words" else phrases(texts)
+    tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [PAD, ACT, END])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END,
+        pad_token=PAD,
+        chat_template=TEMPLATE,
+        additional_special_tokens=[ACT],
+        clean_up_tokenization_spaces=False,
+    )

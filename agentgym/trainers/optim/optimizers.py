@@ -1,0 +1,49 @@
+"""The optimizers of a run: AdamW for everything, or Muon for the matrices inside the layers and AdamW for the rest."""
+
+# torch's optimizers are typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import importlib
+from typing import Any
+
+import torch
+
+from agentgym.errors import MissingExtra, how_to_install
+from agentgym.trainers.optim.muon import Muon
+
+MUON_SHARE = 5.0  # Muon's step is orthogonal, so its rate is that of AdamW times about this at small widths
+
+
+def optimizers(model: Any, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw") -> list[Any]:
+    """Return optimizers for a model's trainable parameters; a group's `share` multiplies the scheduled learning rate.
+
+    `model`: anything with `named_parameters`. `kind`: `adamw`, or `adamw8bit`, which keeps its state in 8 bits.
+    """
+    parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if not muon:
+        return [_adamw([p for _, p in parameters], lr, weight_decay, kind)]
+    inner = [p for name, p in parameters if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+    chosen = {id(p) for p in inner}
+    rest = [p for _, p in parameters if id(p) not in chosen]
+    return [Muon([{"params": inner, "share": MUON_SHARE}], lr=MUON_SHARE * lr), _adamw(rest, lr, weight_decay, kind)]
+
+
+def set_lr(optimizer: Any, lr: float) -> None:
+    """Set the learning rate of every group, as a share of the group's own peak."""
+    for group in optimizer.param_groups:
+        value = lr * group.get("share", 1.0)
+        if isinstance(group["lr"], torch.Tensor):  # a compiled optimizer reads it from where it lies
+            group["lr"].fill_(value)
+        else:
+            group["lr"] = value
+
+
+def _adamw(parameters: list[Any], lr: float, weight_decay: float, kind: str) -> Any:
+    if kind == "adamw8bit":
+        try:
+            torchao: Any = importlib.import_module("torchao.optim")
+        except ImportError as error:
+            raise MissingExtra(f"optimizer 'adamw8bit' needs torchao: {how_to_install('adam8bit')}") from error
+        return torchao.AdamW8bit(parameters, lr=lr, weight_decay=weight_decay)
+    fused = bool(parameters) and all(p.device.type == "cuda" for p in parameters)  # which makes no temporary tensors
+    return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=fused, foreach=not fused)

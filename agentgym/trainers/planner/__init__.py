@@ -1,0 +1,1 @@
+"""Whether a run fits a device and how long it takes, before it starts."""

@@ -1,0 +1,221 @@
+"""The smallest change that makes a run fit, found by planning each in turn."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.logprobs import CHUNK
+from agentgym.trainers.planner.memory import Memory, available
+from agentgym.trainers.planner.plan import (
+    MARGIN,
+    Plan,
+    Subject,
+    cache_bytes,
+    context,
+    engine_slots,
+    parameters,
+    plan,
+    read_architecture,
+    read_subject,
+    vllm_share,
+)
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a run's configuration, as it is typed."""
+
+    flags: str
+    config: TrainConfig
+    plan: Plan
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run then fits."""
+        return self.plan.fits
+
+
+def smallest_change(config: TrainConfig, subject: Subject, memory: Memory) -> Change:
+    """Return the first change that makes the run fit, by what it costs: each alone, then all of them one upon another.
+
+    Where nothing helps, the last one is returned, which has all of them and does not fit.
+    """
+    for changed in _alone(config, subject):
+        found = Change(flags(config, changed), changed, plan(changed, subject, memory))
+        if found.fits:
+            return found
+    together = Change("", config, plan(config, subject, memory))
+    for kind in _KINDS:
+        for changed in kind(together.config, subject):
+            found = Change(flags(config, changed), changed, plan(changed, subject, memory))
+            if found.fits:
+                return _pruned(config, found, subject, memory)
+            if found.plan.need < together.plan.need:
+                together = found
+    return together
+
+
+def _pruned(config: TrainConfig, found: Change, subject: Subject, memory: Memory) -> Change:
+    """Take back what is not needed, beginning with what costs most."""
+    for name in UNDONE:
+        kept = getattr(config, name)
+        if getattr(found.config, name) != kept and not (name == "context_tokens" and not kept):
+            fewer = replace(found.config, **{name: kept})
+            made = Change(flags(config, fewer), fewer, plan(fewer, subject, memory))
+            found = made if made.fits else found
+    return found
+
+
+def check(config: TrainConfig) -> None:
+    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is.
+
+    Where that cannot be found out, a warning says so and the run goes on.
+    """
+    try:
+        architecture, memory = read_architecture(config), available()
+        refused = "" if plainly_fits(config, architecture, memory) else _refused(config, memory)
+    except Exception as error:  # of a model or a world that cannot be planned, but perhaps be trained
+        warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
+        return
+    if refused:
+        raise BadConfig(refused)
+
+
+def _refused(config: TrainConfig, memory: Memory) -> str:
+    """Return why a run is refused; empty where it is not."""
+    subject = read_subject(config)
+    if not subject.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
+        subject = replace(subject, play=replace(subject.play, longest=config.turn_tokens, first=1))
+    made = plan(config, subject, memory)
+    return refusal(config, made, smallest_change(config, subject, memory)) if made.hopeless else ""
+
+
+def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
+    """Return whether a run fits even by a bound that is far too high and takes no time to find."""
+    longest, layers = context(config, shape), int(shape.num_hidden_layers)
+    tokens = max(config.batch_tokens, longest)
+    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others name none
+    feed *= int(getattr(shape, "num_experts_per_tok", None) or 1)
+    weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and what a step takes
+    slots = engine_slots(config)
+    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
+    passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
+    logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
+    return config.engine == "hf" and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
+
+
+def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
+    """Return why a run cannot be started, and what to do."""
+    memory = made.memory
+    several = f" in {made.sharing} processes" if made.sharing > 1 else ""
+    what = (
+        f"this run needs about {gib(made.need)}{several}, and {memory.name} has {gib(memory.limit)}: it would stop for want "
+        f"of memory. (Runs are refused from {MARGIN:.2f} times what there is.)"
+    )
+    return f"{what} {advice(made, change)} `agentgym train … --plan` shows what takes it"
+
+
+def advice(made: Plan, change: Change) -> str:
+    """Return in one sentence what makes a run fit, or what it would take."""
+    if change.fits:
+        return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."
+    missing = change.plan.need - made.memory.free
+    asked = f"Even {change.flags} leaves" if change.flags else "No smaller setting is left: there are"
+    device = "a GPU" if made.memory.device == "cuda" else "a machine"
+    return f"{asked} {gib(missing)} missing; it takes {device} with {gib(change.plan.need)} free."
+
+
+def flags(config: TrainConfig, changed: TrainConfig) -> str:
+    """Return what to add to the command line to get from one configuration to the other."""
+    words: list[str] = []
+    for field in fields(config):
+        value = getattr(changed, field.name)
+        if value != getattr(config, field.name):
+            name = f"--{field.name.replace('_', '-')}"
+            if field.name == "engine_options":
+                words += [f"--engine.{key} {of}" for key, of in value.items() if config.engine_options.get(key) != of]
+            else:
+                words.append(name if value is True else f"{name} {value}")
+    return " ".join(words)
+
+
+def gib(size: float) -> str:
+    """Return bytes as a person reads them."""
+    return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / 2**20:,.0f} MiB"
+
+
+def _alone(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    for kind in _KINDS:
+        yield from kind(config, subject)
+
+
+def _slots(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """Slots that no episode is ever in cost memory for nothing."""
+    in_flight = max(config.tasks_per_step * config.group_size // config.processes, config.eval_tasks, config.test_tasks)
+    if config.concurrency > in_flight and "slots" not in config.engine_options:
+        yield replace(config, concurrency=in_flight)
+
+
+def _batch(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """Smaller micro-batches compute the same gradient, down to one row each."""
+    row, tokens = subject.play.row(context(config, subject.architecture)), config.batch_tokens
+    while tokens > row:
+        tokens = max(tokens // 2, row)
+        yield replace(config, batch_tokens=tokens)
+
+
+def _checkpointing(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    if not config.checkpointing and config.attention != "small":
+        yield replace(config, checkpointing=True)
+
+
+def _concurrency(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """Fewer episodes at once sample more slowly, and the same."""
+    number = engine_slots(config)
+    while number > 8:
+        number = max(number // 2, 8)
+        yield _with(config, slots=number) if "slots" in config.engine_options else replace(config, concurrency=number)
+
+
+def _share(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
+    share = vllm_share(config)
+    while config.engine == "vllm" and share > 0.2:
+        share = round(share - 0.1, 2)
+        yield _with(config, gpu_memory_utilization=share)
+
+
+def _with(config: TrainConfig, **options: Any) -> TrainConfig:
+    return replace(config, engine_options={**config.engine_options, **options})
+
+
+def _small_state(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    if config.optimizer == "adamw":
+        yield replace(config, optimizer="adamw8bit")
+
+
+def _processes(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    number = config.processes
+    while number > 1:
+        number -= 1
+        if not config.tasks_per_step % number and not config.warm_batch % number:
+            yield replace(config, processes=number)
+
+
+def _shorter(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+    """A shorter context ends long episodes, which changes what is learned: the last resort."""
+    row = subject.play.row(context(config, subject.architecture))
+    least = subject.play.first + 2 * (config.turn_tokens + int(subject.play.growth))
+    while row // 2 > least:
+        row //= 2
+        yield replace(config, context_tokens=row)
+
+
+UNDONE = ("context_tokens", "processes", "optimizer", "concurrency", "engine_options", "checkpointing", "batch_tokens")
+_KINDS: tuple[Any, ...] = (_slots, _share, _batch, _checkpointing, _concurrency, _small_state, _processes, _shorter)
+"""By what they cost: nothing, waiting, precision, time, and at last what is learned."""

@@ -1,0 +1,335 @@
+"""What a run needs before it starts: bytes by part and phase, whether they fit, and the smallest change that makes them.
+
+Weights are never loaded: a folder with only a config.json can be planned.
+"""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import functools
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentgym.agents.spec import AGENTS
+from agentgym.engines.slots import PREFILL
+from agentgym.errors import BadConfig
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.policy import PolicySize, policy_shape, train_tokenizer, world_text
+from agentgym.trainers.model.precision import resolve
+from agentgym.trainers.planner.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
+from agentgym.trainers.planner.memory import FIRST_USE, Memory, available, process_bytes
+from agentgym.trainers.planner.shapes import KNOWN, published
+from agentgym.trainers.planner.stand_in import stand_in
+from agentgym.trainers.planner.trial_play import Play, assumed, trial_play
+
+PHASES = ("rollout", "update", "optimizer step")
+MARGIN = 1.25
+"""A run is refused only when it needs this much more than there is: the plan's own error is far smaller."""
+SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha", "lora_targets")
+UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "checkpointing", "attention", "compile")
+ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
+"""Fields that the bytes of updates and rollouts follow from, the rows apart."""
+VLLM_SHARE = 0.92
+"""What vLLM takes of a GPU unless told otherwise (`gpu_memory_utilization`)."""
+VLLM_OWN = 2 * 2**30
+"""What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is planned for: a model's architecture and what its episodes look like."""
+
+    architecture: Any
+    """The model's configuration object."""
+    play: Play
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that takes memory."""
+
+    name: str
+    bytes: tuple[int, int, int]
+    """In each of PHASES."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The memory of a run, for one process."""
+
+    parts: tuple[Part, ...]
+    memory: Memory
+    sharing: int
+    """Processes that share the memory."""
+    host: int
+    """Bytes beside a GPU: the process itself and, while loading, the weights; 0 without one."""
+    parameters: int
+    trained: int
+    row: int
+    """Tokens of the longest row."""
+    batch: Rows
+
+    @property
+    def phases(self) -> tuple[int, int, int]:
+        """Bytes of a process in each of PHASES."""
+        totals = [sum(part.bytes[phase] for part in self.parts) for phase in range(len(PHASES))]
+        return totals[0], totals[1], totals[2]
+
+    @property
+    def need(self) -> int:
+        """Bytes that all processes sharing the memory need at the worst moment."""
+        return max(self.phases) * self.sharing
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run fits into what is free now."""
+        return self.need <= self.memory.free
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the run needs more than there is by a clear margin."""
+        return self.need > MARGIN * self.memory.limit
+
+
+def read_architecture(config: TrainConfig) -> Any:
+    """Return the configuration of a run's model; BadConfig where there is none. A hub is never asked."""
+    from transformers import AutoConfig
+
+    if config.model == "init":
+        return policy_shape(PolicySize(vocabulary=config.vocabulary))
+    if not Path(config.model).is_dir() and (known := published(config.model)) is not None:
+        return AutoConfig.for_model(**known)
+    try:
+        return AutoConfig.from_pretrained(config.model, local_files_only=True).get_text_config()
+    except Exception as error:  # transformers raises many types for a damaged folder
+        said = str(error).split("\n")[0]
+        raise BadConfig(
+            f"{config.model}: no model's configuration ({said:.200}); expected a folder with config.json (which is enough "
+            f"to plan), or a name whose shape is known: {', '.join(KNOWN)}"
+        ) from error
+
+
+def read_subject(config: TrainConfig) -> Subject:
+    """Return what a run's model and episodes look like; BadConfig for a model that is not there.
+
+    Without a tokenizer the rows are counted in tokens of a stand-in, made from the environment's own text.
+    """
+    architecture = read_architecture(config)
+    play = None
+    if config.agent in AGENTS:
+        play = trial_play(config, _tokenizer(config))
+    return Subject(architecture, play or assumed(config, context(config, architecture)))
+
+
+def _tokenizer(config: TrainConfig) -> Any:
+    from transformers import AutoTokenizer
+
+    if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
+        text = world_text(config.env, dict(config.env_options), 100, config.seed)
+        return train_tokenizer(text, config.vocabulary, config.pieces)
+    if has_tokenizer(config):
+        return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
+    return stand_in(config.env, dict(config.env_options), config.seed)
+
+
+def has_tokenizer(config: TrainConfig) -> bool:
+    """Return whether the run's own tokenizer is here, in the model's folder or in the cache of the hub."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if config.model == "init" or Path(config.model).is_dir():
+        return config.model == "init" or any(Path(config.model).glob("tokenizer*"))
+    return isinstance(try_to_load_from_cache(config.model, "tokenizer_config.json"), str)
+
+
+def parameters(architecture: Any) -> int:
+    """Return how many numbers a model learns; tied ones count once."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return sum(p.numel() for p in AutoModelForCausalLM.from_config(architecture).parameters())
+
+
+def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
+    """Return the run with the precision that the device has."""
+    if config.precision != "auto":  # whether the device computes in it is said when it is asked to
+        return config
+    if memory.elsewhere:  # every GPU sold for this in years computes in it
+        return replace(config, precision="bf16")
+    return replace(config, precision=resolve("auto", torch.device(memory.device)))
+
+
+def context(config: TrainConfig, architecture: Any) -> int:
+    """Return the most tokens of a row: what is asked for, or what the model takes."""
+    own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
+    return min(config.context_tokens or own, own)
+
+
+def plan(config: TrainConfig, subject: Subject, memory: Memory | None = None) -> Plan:
+    """Return the memory of a run on this machine, or in the memory given; BadConfig for a model that cannot be traced."""
+    try:
+        return _planned(config, subject, memory or available())
+    except BadConfig:
+        raise
+    except Exception as error:  # the model's own code, run over tensors without content
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise BadConfig(
+            f"{config.model}: what it takes cannot be planned, for its code does not run over tensors without content "
+            f"({reason:.200}). It may be trained all the same"
+        ) from error
+
+
+def _planned(config: TrainConfig, subject: Subject, memory: Memory) -> Plan:
+    config = resolved(config, memory)
+    row = subject.play.row(context(config, subject.architecture))
+    batch = largest_batch(config, subject)
+    update = _traced(config, subject, batch, memory.device != "cpu")
+    parts = [*_kept(config, subject, memory, update), *_passing(config, update)]
+    return Plan(
+        parts=tuple(part for part in parts if any(part.bytes)),
+        memory=memory,
+        sharing=-(-config.processes // memory.devices),
+        host=process_bytes() + update.weights if memory.device != "cpu" else 0,
+        parameters=update.parameters,
+        trained=update.trained,
+        row=row,
+        batch=batch,
+    )
+
+
+def largest_batch(config: TrainConfig, subject: Subject) -> Rows:
+    """Return the largest micro-batch that the run may meet: as many of the longest rows as `batch_tokens` holds."""
+    own = context(config, subject.architecture)
+    row = subject.play.row(own)
+    episodes = max(config.tasks_per_step * config.group_size // config.processes // config.minibatches, 1)
+    there = max(round(episodes * subject.play.rows), 1)
+    rows = min(max(config.batch_tokens // row, 1), there)
+    return Rows(rows, row, subject.play.trained(own, config.turn_tokens), batches=2 if there > rows else 1)
+
+
+def _kept(config: TrainConfig, subject: Subject, memory: Memory, update: Update) -> list[Part]:
+    """Return what is there in every phase."""
+    parts: list[Part] = []
+
+    def add(name: str, size: int, note: str = "") -> None:
+        parts.append(Part(name, (size, size, size), note))
+
+    if memory.device == "cpu":
+        add("process", process_bytes() + FIRST_USE, "Python, torch and what they import, measured")
+    add("weights", update.weights, f"{update.parameters / 1e6:,.1f} M parameters, {_precision(update)}")
+    add("fp32 masters", update.masters, "what updates are made in")
+    if config.kl and not config.lora_rank:
+        add("reference", update.weights, "the policy as it was, for the KL penalty")
+    add("optimizer state", update.optimizer, _state(config, update))
+    if config.engine == "hf":
+        row = subject.play.row(context(config, subject.architecture))
+        spelled = subject.architecture.to_json_string(use_diff=False)
+        slots = engine_slots(config)
+        prefill = int(config.engine_options.get("prefill_tokens", PREFILL))
+        options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
+        rollout = _rollout(spelled, options, subject.play.first, row, prefill)
+        room = f"{slots} slots, rows up to {row:,} tokens"
+        add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
+        add("key-value cache", rollout.cache, room)
+        parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
+    elif config.engine == "vllm":
+        parts += _vllm(config, subject, memory, update)
+    return parts
+
+
+def _passing(config: TrainConfig, update: Update) -> list[Part]:
+    """Return what comes and goes with an update."""
+    gradients = update.gradients * (2 if config.processes > 1 else 1)
+    buckets = "and what is sent to the other processes" if config.processes > 1 else ""
+    return [
+        Part("gradients", (0, gradients, gradients), buckets),
+        Part("activations", (0, update.activations, 0), "kept for the backward pass"),
+        Part("logits and backward", (0, update.logits, 0), "of trained tokens, in chunks"),
+        Part("step", (0, 0, update.stepping), "what the optimizer computes with"),
+    ]
+
+
+def _vllm(config: TrainConfig, subject: Subject, memory: Memory, update: Update) -> list[Part]:
+    """Return what vLLM takes: its share of a GPU that it has together with the trainer, else its weights and the cache."""
+    width = 4 if memory.device == "cpu" and "dtype" not in config.engine_options else 2
+    weights = width * update.parameters
+    row = subject.play.row(context(config, subject.architecture))
+    cache = config.concurrency * row * cache_bytes(subject.architecture, width)
+    if memory.device == "cpu":
+        return [
+            Part("engine's own weights", (weights, weights, weights), f"vLLM's copy, {8 * width} bits"),
+            Part("key-value cache", (cache, cache, cache), f"{config.concurrency} rows of {row:,} tokens, {8 * width} bits"),
+        ]
+    if apart(config):
+        return []
+    share = int(vllm_share(config) * memory.total)
+    note = f"{vllm_share(config):.0%} of the GPU; it would do with {(weights + cache + VLLM_OWN) / 2**30:.1f} GiB"
+    return [Part("vLLM", (share, share, share), note)]
+
+
+def apart(config: TrainConfig) -> bool:
+    """Return whether a vllm engine has GPUs that no trainer's process is on."""
+    devices = config.engine_options.get("device_ids")
+    return bool(devices) and all(int(device) >= config.processes for device in devices)
+
+
+def vllm_share(config: TrainConfig) -> float:
+    """Return the share of a GPU that vLLM takes."""
+    return float(config.engine_options.get("gpu_memory_utilization", VLLM_SHARE))
+
+
+def engine_slots(config: TrainConfig) -> int:
+    """Return how many episodes the hf engine has a place for."""
+    return int(config.engine_options.get("slots", config.concurrency))
+
+
+def cache_bytes(architecture: Any, width: int = 2) -> int:
+    """Return the bytes of keys and values of one token, `width` bytes a number."""
+    heads = int(getattr(architecture, "num_key_value_heads", None) or architecture.num_attention_heads)
+    size = int(getattr(architecture, "head_dim", None) or architecture.hidden_size // architecture.num_attention_heads)
+    return 2 * width * int(architecture.num_hidden_layers) * heads * size
+
+
+def _state(config: TrainConfig, update: Update) -> str:
+    adam = "AdamW in 8 bits" if config.optimizer == "adamw8bit" else "AdamW"
+    some = f", {update.trained / 1e6:,.1f} M trained parameters" if update.trained < update.parameters else ""
+    return f"Muon and {adam}{some}" if config.muon else f"{adam}{some}"
+
+
+def _precision(update: Update) -> str:
+    return f"{8 * update.weights / max(update.parameters, 1):.0f} bits each"
+
+
+def _traced(config: TrainConfig, subject: Subject, batch: Rows, gpu: bool) -> Update:
+    """Return the bytes of an update: of a run with a warm start, the most of both of its phases."""
+    spelled = subject.architecture.to_json_string(use_diff=False)
+    found = _update(spelled, _chosen(config, UPDATE_FIELDS), batch, gpu)
+    if not config.warm_episodes or config.warm_muon == config.muon:
+        return found
+    warm = _update(spelled, _chosen(replace(config, muon=config.warm_muon), UPDATE_FIELDS), batch, gpu)
+    return replace(found, **{name: max(getattr(found, name), getattr(warm, name)) for name in ("optimizer", "stepping")})
+
+
+def _chosen(config: TrainConfig, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, getattr(config, name)) for name in names)
+
+
+@functools.cache
+def _update(spelled: str, options: tuple[tuple[str, Any], ...], batch: Rows, gpu: bool) -> Update:
+    return update_bytes(_read(spelled), TrainConfig(**dict(options)), batch, gpu=gpu)
+
+
+@functools.cache
+def _rollout(spelled: str, options: tuple[tuple[str, Any], ...], first: int, longest: int, prefill: int) -> Rollout:
+    return rollout_bytes(_read(spelled), TrainConfig(**dict(options)), first, longest, prefill)
+
+
+def _read(spelled: str) -> Any:
+    from transformers import AutoConfig
+
+    options = json.loads(spelled)
+    return AutoConfig.for_model(options.pop("model_type"), **options)

@@ -1,0 +1,81 @@
+"""A tokenizer to plan with where a model's own is not here: made from an environment's text, about as coarse as its."""
+
+# tokenizers and transformers are typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Iterable
+from typing import Any
+
+from transformers import PreTrainedTokenizerFast
+
+from agentgym import registry
+from agentgym.core.env import Task
+from agentgym.trainers.model.policy import trained_bpe
+
+VOCABULARY = 6000
+EPISODES = 12
+SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
+"""How Qwen2.5 and its kind cut text: words, single digits, signs, lines. Common words are one token there as here."""
+TEMPLATE = (
+    "{%- if messages[0]['role'] == 'system' -%}{%- set said = messages[0]['content'] -%}{%- else -%}"
+    "{%- set said = 'You are a helpful assistant.' -%}{%- endif -%}"
+    "{{- '<|im_start|>system\\n' + said -}}"
+    "{%- if tools -%}{{- '\\n\\n# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\\n<tools>' -}}"
+    "{%- for tool in tools -%}{{- '\\n' + (tool | tojson) -}}{%- endfor -%}"
+    "{{- '\\n</tools>\\n\\nFor each function call, return a json object with function name and arguments within "
+    '<tool_call></tool_call> XML tags:\\n<tool_call>\\n{"name": <function-name>, "arguments": <args-json-object>}'
+    "\\n</tool_call>' -}}{%- endif -%}{{- '<|im_end|>\\n' -}}"
+    "{%- for message in messages -%}"
+    "{%- if message['role'] == 'tool' -%}"
+    "{%- if loop.index0 == 0 or messages[loop.index0 - 1]['role'] != 'tool' -%}{{- '<|im_start|>user' -}}{%- endif -%}"
+    "{{- '\\n<tool_response>\\n' + message['content'] + '\\n</tool_response>' -}}"
+    "{%- if loop.last or messages[loop.index0 + 1]['role'] != 'tool' -%}{{- '<|im_end|>\\n' -}}{%- endif -%}"
+    "{%- elif message['role'] != 'system' or not loop.first -%}"
+    "{{- '<|im_start|>' + message['role'] -}}"
+    "{%- if message['content'] or not message['tool_calls'] -%}{{- '\\n' + message['content'] -}}{%- endif -%}"
+    "{%- for call in message['tool_calls'] or [] -%}"
+    "{{- '\\n<tool_call>\\n{\"name\": \"' + call['function']['name'] + '\", \"arguments\": ' -}}"
+    "{{- call['function']['arguments'] | tojson -}}{{- '}\\n</tool_call>' -}}{%- endfor -%}"
+    "{{- '<|im_end|>\\n' -}}{%- endif -%}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+)
+"""The form of Qwen2.5's own chat template, tools included."""
+
+
+def stand_in(env: str, options: dict[str, Any], seed: int) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of the chat kind whose tokens are words that the environment prints."""
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
+    tokenizer = trained_bpe(printed(env, options, seed), SPLIT, VOCABULARY, special)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def printed(env: str, options: dict[str, Any], seed: int) -> Iterable[str]:
+    """Yield what an environment prints at the start of some episodes, and in each as far as its oracle or expert goes."""
+    made = registry.make(env, **options)
+    for number in range(EPISODES):
+        observation, _ = made.reset(seed=seed + number)
+        yield observation
+        yield from _prompts(made.task)
+        for _ in range(made.limit):
+            try:
+                action = next(iter(made.expert()), None)
+            except NotImplementedError:
+                return
+            if action is None:
+                break
+            yield action
+            observation, _, terminated, truncated, _ = made.step(action)
+            yield observation
+            if terminated or truncated:
+                break
+
+
+def _prompts(task: Task) -> Iterable[str]:
+    yield task.instruction

@@ -1,0 +1,66 @@
+"""Choosing what holds the weights: the protocol, the table of names and the decorator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.segments import Segment
+from agentgym.trainers.stages.needs import Values
+from agentgym.trainers.stages.seams import Seam, Stage, Target
+
+LEARNERS = Seam("learner", {"local": "agentgym.trainers.local:LocalLearner"})
+
+
+class Learner(Protocol):
+    """The policy that is trained. Of several processes each has one, and all call the same methods in the same order."""
+
+    tokenizer: Any
+    engine: Any
+    """What samples from the policy."""
+
+    def about(self) -> dict[str, Any]:
+        """Return what a reader of the log wants to know: parameters, how many are trained, precision, attention."""
+        ...
+
+    def begin(self, phase: str, folder: Path) -> None:
+        """Prepare for `sft` or `rl`; `folder` is the run's, for what has to be remembered of the policy at that point."""
+        ...
+
+    def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
+        """Update the policy on demonstrations and return metrics over all processes."""
+        ...
+
+    def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
+        """Update the policy on groups of episodes and return metrics over all processes."""
+        ...
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return `logprobs` and `entropy` of the trained tokens under the weights as they are, [tokens] per row."""
+        ...
+
+    async def publish(self, version: int) -> None:
+        """Make the engine sample from the present weights, as policy version `version`."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what, beside the model folder, a later sitting needs to go on to the last digit."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the engine and of what connects it to the weights."""
+        ...
+
+
+def learner(name: str) -> Callable[[Target], Target]:
+    """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, **options)`."""
+    return LEARNERS.declare(name)

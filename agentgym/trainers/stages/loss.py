@@ -1,0 +1,46 @@
+"""Choosing a loss: the table of names and the decorator; what they compute is in `losses`, which needs torch."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.settings import LossConfig
+from agentgym.trainers.stages.needs import NEEDS
+from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of
+
+LOSSES = Seam("loss", {"clip": "agentgym.trainers.losses:clip"}, {"needs": (), "choose": None})
+FRAME = ("weighing", "constant", "kl", "kl_kind", "mismatch_cap")
+"""Fields of `LossConfig` that hold for every loss."""
+
+
+def loss(name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None = None) -> Callable[[Target], Target]:
+    """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
+
+    It may return a pair, the second a mapping from names to numbers of each token whose means are logged. What it returns
+    is multiplied by the weight of each token (`loss_aggregation`), by the correction for an engine that rounds otherwise
+    (`tis_cap`), and added up; a KL penalty comes on top. Keyword-only parameters are its options; those with the name of a
+    field of `LossConfig`, such as `clip_low`, have their value from there.
+
+    `needs` names what is computed into `turn.extra` first and handed on in `tokens.extra`. `choose` is called with the
+    `Update` and the same options before anything is packed, and returns a factor for the weight of each of its tokens:
+    that is how a loss leaves out tokens by their rank in the whole update.
+    """
+    return LOSSES.declare(name, needs=tuple(needs), choose=choose)
+
+
+def resolve_loss(config: LossConfig) -> Stage:
+    """Return the loss of a run with its options.
+
+    Raises UnknownName or BadConfig with the closest name, and BadConfig for a field that would do nothing with it.
+    """
+    fields = {f.name: f.default for f in dataclasses.fields(LossConfig) if f.name not in ("loss", "loss_options", *FRAME)}
+    known = options_of(LOSSES.looked_up(config.loss).target)
+    for name, default in fields.items():
+        if name not in known and getattr(config, name) != default:
+            raise BadConfig(f"{name} is {getattr(config, name)} and does nothing with loss {config.loss!r}: leave it out")
+    taken: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
+    found = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
+    for need in found.attributes["needs"]:
+        NEEDS.resolve(need)
+    return found

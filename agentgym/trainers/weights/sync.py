@@ -1,0 +1,113 @@
+"""Bringing new weights to the engine; nothing computed under old ones is used again."""
+
+# torch is typed in parts only
+# pyright: reportUnknownMemberType=false
+
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import torch
+
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.shards import shapes, shared_memory
+from agentgym.engines.vllm.transfer import check_devices, sender
+from agentgym.errors import BadConfig
+
+
+class WeightSync(Protocol):
+    """The way from a trainer's model to the engine that samples from it."""
+
+    async def push(self, version: int) -> None:
+        """Make the engine sample from the model's present weights, as policy version `version`.
+
+        Running requests end first, and none spans two versions. Every process that trains calls it. Raises
+        `Fault(reason="engine")` when the weights did not arrive.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what connects the two."""
+        ...
+
+
+def weight_sync(model: Any, engine: Any) -> WeightSync:
+    """Return the way from a model to an engine: by the tensors they share, or by the engine's transport."""
+    if isinstance(engine, HFEngine) and engine.model is model:
+        return SharedTensors(model, engine)
+    if getattr(model, "peft_config", None):
+        return AdapterFolder(model, engine)
+    if hasattr(engine, "receive"):
+        return Transfer(model, engine)
+    raise BadConfig(f"weights cannot be sent to {type(engine).__name__}; expected vllm, or hf over the model itself")
+
+
+class SharedTensors:
+    """The hf engine in this process computes with the trainer's own tensors: it only forgets its caches."""
+
+    def __init__(self, model: Any, engine: HFEngine) -> None:
+        self._model, self._engine = model, engine
+
+    async def push(self, version: int) -> None:
+        """Drop every cache and set the version."""
+        await self._engine.load_weights(self._model.named_parameters(), version)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Transfer:
+    """Sends checkpoint tensors to a vLLM engine by its transport: `shared_memory`, `ipc` or `nccl`."""
+
+    def __init__(self, model: Any, engine: Any) -> None:
+        from agentgym.trainers.weights.checkpoint import Checkpoint
+
+        self._engine, self._device = engine, next(iter(model.parameters())).device
+        if engine.transport != "shared_memory":
+            check_devices(engine.transport, self._device.index, engine.devices)
+        self._source = Checkpoint(model)
+        self._sender: Any = None
+
+    async def push(self, version: int) -> None:
+        """Send every tensor; those that are sharded are gathered one at a time."""
+        await self._engine.receive(shapes(self._source), self._send, version)
+
+    def _send(self, control: Any) -> None:
+        """Run one update, in a thread of its own: which device is current is a thread's own affair."""
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+        try:
+            with torch.no_grad():
+                if self._sender is None:
+                    self._sender = sender(self._engine.transport, control, self._source, self._engine.workers)
+                self._sender.send_weights()
+        except BaseException:
+            self.close()  # a broken connection is made anew
+            raise
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._sender is not None:
+            self._sender.shutdown()
+            self._sender = None
+
+
+class AdapterFolder:
+    """Hands a model's LoRA adapter to a vLLM engine as a folder in shared memory; the weights under it are never sent."""
+
+    def __init__(self, model: Any, engine: Any) -> None:
+        self._model, self._engine = model, engine
+
+    async def push(self, version: int) -> None:
+        """Let the engine read the present adapter, as small as it is; the folder is gone afterwards."""
+        with TemporaryDirectory(dir=shared_memory()) as folder:
+            self._model.save_pretrained(folder)
+            await self._engine.load_weights(folder, version)
+
+    def close(self) -> None:
+        """Do nothing: the folder is gone."""
+
+
+async def prove(server: Any, model: Any, tokenizer: Any) -> None:
+    """Hold a server to the trainer's model: BadConfig unless it scores at temperature 0.7 as the model does."""
+    if not server.accepted:
+        await server.qualify(HFEngine(model, tokenizer, slots=1))
