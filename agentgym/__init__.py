@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
-    from agentgym.trainers.credit import credit
+    from agentgym.trainers.stages.credit import credit
     from agentgym.trainers.stages.loss import loss
     from agentgym.trainers.stages.needs import needs
     from agentgym.trainers.stages.rewards import reward
@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 _LATE = {
-    "credit": "agentgym.trainers.credit",
+    "credit": "agentgym.trainers.stages.credit",
     "loss": "agentgym.trainers.stages.loss",
     "needs": "agentgym.trainers.stages.needs",
     "reward": "agentgym.trainers.stages.rewards",

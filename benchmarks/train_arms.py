@@ -28,13 +28,13 @@ from agentgym.engines import Sampling
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import acollect
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import resolve
 from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.model.logprobs import Scores, project
 from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.packing import Batch, pack, token_weights
 from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.step import Scorer, TrainedModel, credited, reinforce
 
 

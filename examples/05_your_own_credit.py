@@ -3,7 +3,7 @@
 import numpy as np
 
 import agentgym
-from agentgym.trainers.credit import resolve
+from agentgym.trainers.stages.credit import resolve
 
 
 @agentgym.credit("last_turn")

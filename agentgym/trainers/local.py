@@ -12,12 +12,12 @@ from accelerate import Accelerator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import Credit
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
 from agentgym.trainers.model.precision import masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
+from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.learner import learner
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage

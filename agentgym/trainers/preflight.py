@@ -13,9 +13,9 @@ from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
-from agentgym.trainers.credit import resolve
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
+from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.learner import LEARNERS
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss

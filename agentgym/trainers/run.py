@@ -15,8 +15,8 @@ from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.trainers import parts, warm
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import Credit, resolve
 from agentgym.trainers.rollouts import Rollouts
+from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import LEARNERS, Learner
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.rewards import resolve_rewards

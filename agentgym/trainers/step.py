@@ -17,7 +17,6 @@ from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import Credit
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.model import layers
@@ -28,6 +27,7 @@ from agentgym.trainers.optim.optimizers import set_lr
 from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, unpack
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages import needs
+from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.seams import Stage
 

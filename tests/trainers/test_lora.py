@@ -22,7 +22,6 @@ from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import resolve
 from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.model import forward
 from agentgym.trainers.model.logprobs import policy_logprobs
@@ -32,6 +31,7 @@ from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.recipe_files import read_config, to_toml
 from agentgym.trainers.segments import build
+from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
 
 LORA = {"lora_rank": 4, "lora_alpha": 16, "warm_muon": False}

@@ -14,8 +14,8 @@ from tiny_rows import tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import credit, resolve
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.stages.credit import credit, resolve
 from agentgym.trainers.stages.needs import score
 from agentgym.trainers.stages.selection import uniform
 from agentgym.trainers.step import Scorer, TrainedModel, _together, reinforce, scored

@@ -7,7 +7,6 @@ import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
-from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.group import episode_advantages
 from agentgym.trainers.credit.scores import (
     Norm,
@@ -21,6 +20,7 @@ from agentgym.trainers.credit.scores import (
     punished,
     turn_rewards,
 )
+from agentgym.trainers.stages.credit import Floats, credit
 
 Anchor = Literal["observation", "state"]
 ANCHORS = get_args(Anchor)

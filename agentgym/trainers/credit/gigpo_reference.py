@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.gigpo import anchor_groups, step_returns
 from agentgym.trainers.credit.scores import NORMS, Norm, NotNegative, Punish, Share, choice, punished, turn_rewards
+from agentgym.trainers.stages.credit import Floats, credit
 
 
 @credit("gigpo_reference")

@@ -3,7 +3,6 @@
 from typing import Literal
 
 from agentgym.episodes.episode import Group
-from agentgym.trainers.credit import Floats, credit
 from agentgym.trainers.credit.scores import (
     ORDERS,
     Norm,
@@ -15,6 +14,7 @@ from agentgym.trainers.credit.scores import (
     rows_against_trajectories,
     turn_rewards,
 )
+from agentgym.trainers.stages.credit import Floats, credit
 
 
 @credit("grpo")

@@ -7,7 +7,7 @@ import numpy as np
 
 from agentgym.episodes.episode import Episode, Turn
 from agentgym.errors import BadConfig
-from agentgym.trainers.credit import Floats, Within
+from agentgym.trainers.stages.credit import Floats, Within
 
 Punish = Literal["valid", "parsed"]
 Order = Literal["before", "after", "advantage"]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentgym.episodes.episode import Episode, Group
-from agentgym.trainers.credit import Credit
 from agentgym.trainers.segments import Segment
+from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Seam, Stage, Target
 
