@@ -1,4 +1,4 @@
-"""agentgym: text worlds with verifiable rewards, an agent loop with exact tokens, turn-level credit."""
+"""agentgym: text environments with verifiable rewards, an agent loop with exact tokens, turn-level credit."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
     from agentgym.agents.demonstrator import Demonstrator
     from agentgym.agents.message_agent import MessageAgent
-    from agentgym.agents.players import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
+    from agentgym.agents.policies import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.stages.credit import credit

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from agentgym.renamed import new_name
+
 DISTRIBUTION = "rlvr-gym"  # no package index has it yet; "agentgym" there is somebody else's
 
 _VERSION = re.compile(r"-v\d+$")
@@ -34,7 +36,7 @@ class MissingExtra(ImportError):
 
 
 class Fault(RuntimeError):
-    """Something a world or an engine leans on failed: the episode ends as a fault and is never trained on.
+    """Something an environment or an engine leans on failed: the episode ends as a fault and is never trained on.
 
     `reason` is one of `timeout`, `crash`, `engine`.
     """
@@ -57,7 +59,10 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Unkno
 
 
 def bad_option(kind: str, name: str, known: Iterable[str], hint: str = "") -> BadConfig:
-    """Return the error for an option that is not among the known ones, with the closest suggestion."""
+    """Return the error for an option that is not among the known ones, with its new name or the closest suggestion."""
+    known = list(known)
+    if (new := new_name(name)) in known:
+        return BadConfig(f"{kind} `{name}` is called `{new}` now")
     return BadConfig(_suggest(kind, name, known, hint))
 
 

@@ -1,4 +1,4 @@
-"""The type of a field that holds options of something chosen by name: a world, a credit algorithm."""
+"""The type of a field that holds options of something chosen by name: an environment, a credit algorithm."""
 
 from typing import Annotated, Any
 

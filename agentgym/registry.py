@@ -1,4 +1,4 @@
-"""Short names for worlds: one table line each, imported only when made."""
+"""Short names for environments: one table line each, imported only when made."""
 
 import importlib
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
-WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+ENVS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
     "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
     "rlvr/ALFWorld-v0": (
@@ -25,7 +25,7 @@ WORLDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rlvr/Code-v0": ("agentgym.envs.code:Code", "write a program that passes hidden tests", {}),
     "rlvr/SQL-v0": ("agentgym.envs.sql:SQL", "answer questions about databases with SQL (Spider and BIRD: data=PATH)", {}),
     "rlvr/Math-v0": ("agentgym.envs.math:Math", "solve problems of mathematics with a Python tool (GSM8K, MATH)", {}),
-    "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "get something done in a shell in a jail", {}),
+    "rlvr/Terminal-v0": ("agentgym.envs.terminal:Terminal", "get something done in a shell in a sandbox", {}),
     "rlvr/Harbor-v0": ("agentgym.envs.terminal:Harbor", "task folders of Harbor in containers (path=FOLDER)", {}),
     "rlvr/SearchR1-v0": ("agentgym.envs.search:SearchR1", "the same in Search-R1's tags, one reply that goes on", {}),
     "rlvr/Shop-v0": ("agentgym.envs.shop:Shop", "search for a product, choose its options and buy it (WebShop)", {}),
@@ -63,7 +63,7 @@ DESCRIPTIONS: dict[str, str] = {}
 
 
 def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: Any) -> None:
-    """Register a world so that `gym.make(id)` returns it bare, with no wrapper around it.
+    """Register an environment so that `gym.make(id)` returns it bare, with no wrapper around it.
 
     `entry_point` is the class or `"module:Name"`; `options` are constructor keywords.
     """
@@ -74,8 +74,8 @@ def register(id: str, entry_point: type[TextEnv] | str, *, description: str = ""
 
 
 def register_all() -> None:
-    """Register the worlds of the package."""
-    for id, (entry_point, description, options) in WORLDS.items():
+    """Register the environments of the package."""
+    for id, (entry_point, description, options) in ENVS.items():
         if id not in gymnasium.registry:
             register(id, entry_point, description=description, **options)
 
@@ -172,11 +172,11 @@ def failure(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Maker:
-    """A picklable function that makes worlds of one kind."""
+    """A picklable function that makes environments of one kind."""
 
     id: str
     options: dict[str, Any]
 
     def __call__(self) -> TextEnv:
-        """Make one world."""
+        """Make one environment."""
         return make(self.id, **self.options)

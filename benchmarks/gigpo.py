@@ -1,4 +1,4 @@
-"""GiGPO against GRPO, paired by warm start: the same small grid for every arm, chosen on seen rooms, tested on unseen.
+"""GiGPO against GRPO, paired by SFT warm start: the same small grid for every arm, chosen on seen rooms, tested on unseen.
 
 python benchmarks/gigpo.py --out runs/gigpo --jobs 2             everything; resumes where it stopped
 python benchmarks/gigpo.py --out runs/gigpo --report             the tables from what is there
@@ -43,13 +43,13 @@ def base(**changes):
             "turn_tokens": 16,
             "threads": 1,
             "batch_tokens": 4096,
-            "warm_batch": 16,
-            "warm_lr": 8e-3,
-            "warm_noise": 0.06,
-            "warm_invalid": 0.03,
+            "sft_batch": 16,
+            "sft_lr": 8e-3,
+            "sft_noise": 0.06,
+            "sft_invalid": 0.03,
             "lr_warmup": 4,
-            "lr_decay": 0.25,
-            "negative": 0.5,
+            "min_lr_ratio": 0.25,
+            "negative_advantage_weight": 0.5,
             "tasks_per_step": 16,
             "group_size": 8,
             "valid_split": "valid_seen",
@@ -64,13 +64,13 @@ def base(**changes):
     )
 
 
-def warm_run(out, seed, episodes):
-    """The warm start of a seed: shared by all arms."""
-    return base(out=str(out / f"warm-{seed}"), seed=seed, warm_episodes=episodes, steps=0)
+def sft_run(out, seed, episodes):
+    """The SFT warm start of a seed: shared by all arms."""
+    return base(out=str(out / f"warm-{seed}"), seed=seed, sft_episodes=episodes, steps=0)
 
 
 def arm_run(out, stage, arm, seed, lr, clip, steps):
-    """One run of an arm from its seed's warm start."""
+    """One run of an arm from its seed's SFT warm start."""
     warm = sorted((out / f"warm-{seed}" / "checkpoints").glob("step-*"))[-1]
     return base(
         out=str(out / f"{stage}-{arm}-{seed}-{lr}-{clip}"),
@@ -184,7 +184,7 @@ def report(out, chosen, tasks):
         f"| gigpo-state - gigpo-observation | {100 * d.mean:+.1f} points | {100 * d.low:+.1f} to {100 * d.high:+.1f} |"
     )
     warm = [np.mean(list(success(out / f"warm-{s}", "valid_unseen", tasks).values())) for s in SEEDS]
-    lines += ["", f"Warm starts: {np.mean(warm):.1%} (from {min(warm):.1%} to {max(warm):.1%})."]
+    lines += ["", f"SFT warm starts: {np.mean(warm):.1%} (from {min(warm):.1%} to {max(warm):.1%})."]
     lines += ["", "Per seed: " + json.dumps({arm: [round(v[0], 3) for v in finals[arm].values()] for arm in finals})]
     return "\n".join(lines)
 
@@ -193,7 +193,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/gigpo"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--warm-episodes", type=int, default=7200)
+    parser.add_argument("--sft-episodes", type=int, default=7200)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--report", action="store_true")
@@ -206,7 +206,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     grid = [(arm, seed, lr, clip) for seed in GRID_SEEDS for lr, clip in GRID for arm in ARMS]
     if not options.report:
-        run_all([warm_run(out, seed, options.warm_episodes) for seed in (*GRID_SEEDS, *SEEDS)], options.jobs)
+        run_all([sft_run(out, seed, options.sft_episodes) for seed in (*GRID_SEEDS, *SEEDS)], options.jobs)
         run_all([arm_run(out, "grid", arm, s, lr, clip, options.steps) for arm, s, lr, clip in grid], options.jobs)
         score_all(
             [out / f"grid-{arm}-{s}-{lr}-{clip}" for arm, s, lr, clip in grid], "valid_seen", options.tasks, options.jobs

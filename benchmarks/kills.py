@@ -2,7 +2,7 @@
 
     python benchmarks/kills.py train --kills 20 [--seed 0] [--out kills.json]    one process, hf engine
     python benchmarks/kills.py processes --kills 6                               two: a rank, or the launcher, is killed
-    python benchmarks/kills.py eval --kills 10                                   evaluations of two worlds
+    python benchmarks/kills.py eval --kills 10                                   evaluations of two environments
     python benchmarks/kills.py vllm                                              vllm: the trainer twice, its engine once
 
 Each is started by its command, `agentgym train …` or `agentgym eval …`. A kill waits for a phase, drawn in turn, and then a
@@ -39,8 +39,8 @@ RUN = """env = "rlvr/GuessNumber-v0"
 out = "{out}"
 threads = 1
 processes = {processes}
-warm_episodes = 40
-warm_batch = 2
+sft_episodes = 40
+sft_batch = 2
 steps = 6
 tasks_per_step = 2
 group_size = 4
@@ -61,7 +61,7 @@ PHASES = {  # what a kill waits for, and the longest random time after it in sec
     "start-up": 6.0,
     "policy made": 1.0,
     "evaluation": 0.2,
-    "warm start": 1.5,
+    "SFT warm start": 1.5,
     "checkpoint": 0.05,
     "rollouts": 0.05,
     "update": 0.1,
@@ -298,7 +298,7 @@ def take_up(out: Path) -> list[str]:
 
 
 def killed_evaluations(folder: Path, kills: int, seed: int) -> Tally:
-    """Kill evaluations of one policy over two worlds; at the end each (task, attempt) is there once."""
+    """Kill evaluations of one policy over two environments; at the end each (task, attempt) is there once."""
     rng, tally = random.Random(seed), Tally()
     recipe(folder, "policy", 1)
     to_the_end(["train", str(folder / "policy.toml")])
@@ -355,7 +355,7 @@ def killed_vllm(folder: Path, seed: int) -> Tally:
     steps = [row["step"] for row in lines(out / "metrics.jsonl") if row["phase"] == "rl"]
     counts = collections.Counter((e["group_id"], e["attempt"]) for e in lines(out / "episodes.jsonl"))
     parts = collections.Counter(group.rpartition("/")[0].partition("/")[0] for group, _ in counts)
-    wanted = {"success_before": 4, "success_warm": 4, "success_after": 4, "eval": 12}
+    wanted = {"success_before": 4, "success_sft": 4, "success_after": 4, "eval": 12}
     if steps != list(range(1, 7)) or set(counts.values()) != {1} or any(parts[name] != n for name, n in wanted.items()):
         tally.wrong.append(f"steps {steps}, episodes {dict(parts)}, most often {counts.most_common(1)}")
     tally.wrong += [f"left in shared memory: {path}" for path in Path("/dev/shm").glob("agentgym-weights-*")]

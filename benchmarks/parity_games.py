@@ -29,9 +29,9 @@ def export_games(python: Path, folder: Path, count: int, full_size: int, seed: i
     for number in range(count):
         size = "full" if number < full else ("easy", "middle")[number % 2]
         kind = TASK_TYPES[(number * 5 + 1) % 6]
-        world = agentgym.make("rlvr/Household-v0", types=(kind,), **SIZES[size])
+        env = agentgym.make("rlvr/Household-v0", types=(kind,), **SIZES[size])
         split = ("train", "valid_seen", "valid_unseen")[number % 3]
-        candidates = [world.numbered(1000 * seed + number + 100_000 * more, split) for more in range(30)]
+        candidates = [env.numbered(1000 * seed + number + 100_000 * more, split) for more in range(30)]
         task = next((task for task in candidates if number % 2 == 0 and can_slice(task)), candidates[0])
         form, rough = tuple(forms)[number // 2 % 3], number % 5 in (1, 3)
         name = f"{number:02}-{size}-{form}-{'rough' if rough else 'tidy'}-{kind}"

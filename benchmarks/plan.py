@@ -59,10 +59,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "medium, kl": ("medium", {"kl": 0.01}),
     "medium, LoRA": ("medium", {"lora_rank": 16}),
     "medium, rows": ("medium", {"attention": "rows"}),
-    "medium, checkpointing": ("medium", {"checkpointing": True}),
+    "medium, gradient_checkpointing": ("medium", {"gradient_checkpointing": True}),
     "vocabulary": ("vocabulary", {}),
     "large": ("large", {}),
-    "large, checkpointing": ("large", {"checkpointing": True}),
+    "large, gradient_checkpointing": ("large", {"gradient_checkpointing": True}),
     "medium, bf16": ("medium", {"precision": "bf16"}),
 }
 
@@ -99,10 +99,10 @@ def measure(options: dict[str, Any]) -> None:
 def planned(options: dict[str, Any]) -> None:
     from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.planner.memory import FIRST_USE
-    from agentgym.trainers.planner.plan import plan, read_subject
+    from agentgym.trainers.planner.plan import plan, read_workload
 
     config = TrainConfig(**options)
-    made = plan(config, read_subject(config))
+    made = plan(config, read_workload(config))
     own = next(part.bytes[0] for part in made.parts if part.name == "process") - FIRST_USE
     parts = {part.name: max(part.bytes) for part in made.parts}
     phases = [phase - own for phase in made.phases]

@@ -21,7 +21,7 @@ from agentgym.envs.code import Code
 from agentgym.envs.code.families import FAMILIES, family
 from agentgym.envs.code.files import load, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 
 def seconds(work: Callable[[], object]) -> float:

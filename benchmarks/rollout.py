@@ -2,10 +2,10 @@
 
     python benchmarks/rollout.py [--rounds 5] [--out rollout.json]
 
-`waiting`: a world in worker processes whose steps take 5 ms, one in twenty 100 ms, and whose episodes take 3 to 30 turns;
-the expert plays. `household`: Household in process and the hf engine, a policy after a short warm start, so that replies
-and episodes differ in length; as many episodes in flight as a training step has. Lockstep makes every episode wait for
-the slowest at every turn, but fills the places of finished episodes at once, as the event-driven arm does.
+`waiting`: an environment in worker processes whose steps take 5 ms, one in twenty 100 ms, and whose episodes take 3 to 30
+turns; the expert plays. `household`: Household in process and the hf engine, a policy after a short SFT warm start, so
+that replies and episodes differ in length; as many episodes in flight as a training step has. Lockstep makes every
+episode wait for the slowest at every turn, but fills the places of finished episodes at once, as the event-driven arm does.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Play = Callable[[bool], Awaitable[list[Episode]]]
 
 
 class Waiting(TextEnv):
-    """A world whose steps wait, unevenly, for nothing: what a browser or a server would look like."""
+    """An environment whose steps wait, unevenly, for nothing: what a browser or a server would look like."""
 
     blocking = True
     horizon = 30
@@ -66,7 +66,7 @@ def waiting(episodes: int, concurrency: int) -> Play:
     )
 
 
-def household(folder: Path, warm_episodes: int, threads: int) -> Play:
+def household(folder: Path, sft_episodes: int, threads: int) -> Play:
     """Return the setting of uneven replies: 16 groups of 8, as in a training step."""
     import torch  # here, so that the worker processes of the other setting start without it
     import transformers
@@ -78,11 +78,11 @@ def household(folder: Path, warm_episodes: int, threads: int) -> Play:
     from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.model.policy import load_policy
 
-    print(f"a warm start of {warm_episodes} episodes …", flush=True)
+    print(f"an SFT warm start of {sft_episodes} episodes …", flush=True)
     torch.set_num_threads(threads)
     transformers.logging.disable_progress_bar()
     options = {"preset": "tiny"}
-    recipe: dict[str, Any] = {"warm_episodes": warm_episodes, "warm_batch": 16, "steps": 0, "test_tasks": 0, "eval_every": 0}
+    recipe: dict[str, Any] = {"sft_episodes": sft_episodes, "sft_batch": 16, "steps": 0, "test_tasks": 0, "eval_every": 0}
     out = folder / "warm"
     train(TrainConfig(env="rlvr/Household-v0", env_options=options, out=str(out), threads=threads, **recipe))
     (newest,) = sorted((out / "checkpoints").iterdir())[-1:]
@@ -144,18 +144,18 @@ def show(result: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--episodes", type=int, default=256, help="of the waiting world")
-    parser.add_argument("--concurrency", type=int, default=32, help="of the waiting world")
-    parser.add_argument("--warm-episodes", type=int, default=3200, help="of the household policy; 0: `waiting` alone")
+    parser.add_argument("--episodes", type=int, default=256, help="of the waiting environment")
+    parser.add_argument("--concurrency", type=int, default=32, help="of the waiting environment")
+    parser.add_argument("--sft-episodes", type=int, default=3200, help="of the household policy; 0: `waiting` alone")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     parser.add_argument("--out", type=Path, default=None, help="where to write the result as JSON")
     arguments = parser.parse_args()
     play = waiting(arguments.episodes, arguments.concurrency)
     results = [asyncio.run(compare("waiting", play, arguments.rounds))]
     show(results[0])
-    if arguments.warm_episodes:
+    if arguments.sft_episodes:
         with tempfile.TemporaryDirectory() as folder:
-            play = household(Path(folder), arguments.warm_episodes, arguments.threads)
+            play = household(Path(folder), arguments.sft_episodes, arguments.threads)
             results.append(asyncio.run(compare("household", play, arguments.rounds)))
         show(results[1])
     if arguments.out:

@@ -1,6 +1,6 @@
-"""Executions a second and memory of the jail, beside a fresh Python; writes a table.
+"""Executions a second and memory of the sandbox, beside a fresh Python; writes a table.
 
-Run `python benchmarks/sandbox.py` (about a minute), or with `--image NAME` for containers. The jailed and the fresh
+Run `python benchmarks/sandbox.py` (about a minute), or with `--image NAME` for containers. The sandboxed and the fresh
 executions alternate, so that what else the machine does falls on both.
 """
 
@@ -68,10 +68,10 @@ def cold_starts(number: int) -> list[float]:
     found: list[float] = []
     for _ in range(number):
         started = time.perf_counter()
-        jail = sandbox()
-        jail.run(["true"])
+        box = sandbox()
+        box.run(["true"])
         found.append(time.perf_counter() - started)
-        jail.close()
+        box.close()
     return found
 
 
@@ -90,13 +90,13 @@ def below(pid: int) -> set[int]:
 
 
 def containers(image: str, daemon: str, number: int) -> None:
-    """Measure the docker jail: start, executions, steps, memory, end."""
+    """Measure the docker sandbox: start, executions, steps, memory, end."""
     starts, ends, many = [], [], []
     for _ in range(number):
         started = time.perf_counter()
         many.append(sandbox("docker", image=image, daemon=daemon, limits=Limits(memory=64 << 20)))
         starts.append(time.perf_counter() - started)
-    jail: Any = many[0]
+    box: Any = many[0]
     workers = os.cpu_count() or 2
     kernels = [each.kernel() for each in many]
     steps: list[float] = []
@@ -108,12 +108,12 @@ def containers(image: str, daemon: str, number: int) -> None:
     commands = {int(path.parent.name): path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _readable(path)}
     watching = {pid for pid, command in commands.items() if any(each.container.encode() in command for each in many)}
     print("| what | value |\n|---|---|")
-    print(f"| daemon, cores | {str(jail.daemon).partition(' at ')[0]}, {workers} |")
+    print(f"| daemon, cores | {str(box.daemon).partition(' at ')[0]}, {workers} |")
     print(f"| a container, start until its first result | {1e3 * median(starts):.0f} ms |")
     plain = rate(lambda i: many[i % workers].run("true"), 400, workers)
     print(f"| `true` on {workers} threads, a container each | {plain:.0f} /s |")
-    jailed = rate(lambda i: many[i % workers].python("print(1)"), 400, workers)
-    print(f"| Python's `print(1)` likewise | {jailed:.0f} /s |")
+    sandboxed = rate(lambda i: many[i % workers].python("print(1)"), 400, workers)
+    print(f"| Python's `print(1)` likewise | {sandboxed:.0f} /s |")
     middle, slow = 1e3 * median(steps), 1e3 * sorted(steps)[int(0.99 * len(steps))]
     print(f"| step in a kernel, median and 99 % | {middle:.2f} ms, {slow:.2f} ms |")
     print(f"| process 1 and an idle kernel | {memory(set().union(*seen)) / number:.1f} MB each |")
@@ -128,7 +128,7 @@ def containers(image: str, daemon: str, number: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="pairs of jailed and fresh executions")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of sandboxed and fresh executions")
     parser.add_argument("--executions", type=int, default=10_000, help="executions after which nothing may be left")
     parser.add_argument("--kernels", type=int, default=200, help="kernels at once")
     parser.add_argument("--image", default="", help="measure containers of this image instead")
@@ -142,25 +142,25 @@ def main() -> None:
     folder = tempfile.TemporaryDirectory()  # so that what others leave does not count
     tempfile.tempdir = folder.name
     before = held()
-    jails = [sandbox(packages=["numpy"]) for _ in range(workers)]
+    sandboxes = [sandbox(packages=["numpy"]) for _ in range(workers)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     fresh_command = [sys.executable, "-c", "import numpy; print(1)"]
     ours: list[float] = []
     fresh: list[float] = []
     starts = cold_starts(30)
     for _ in range(given.rounds):
-        ours.append(rate(lambda i: jails[i % workers].python("print(1)"), 200, workers))
+        ours.append(rate(lambda i: sandboxes[i % workers].python("print(1)"), 200, workers))
         fresh.append(rate(lambda _: subprocess.run(fresh_command, env=environment, capture_output=True), 24, workers))
     ratios = [a / b for a, b in zip(ours, fresh, strict=True)]
     print("| what | value |\n|---|---|")
     print(f"| cores | {workers} |")
     print(f"| `sandbox()` to its first command's end | {1e3 * median(starts):.0f} ms (least {1e3 * min(starts):.0f} ms) |")
-    print(f"| stateless `print(1)` in the jail, numpy loaded | {median(ours):.0f} /s |")
-    print(f"| fresh `python -c 'import numpy; print(1)'` without a jail | {median(fresh):.1f} /s |")
+    print(f"| stateless `print(1)` in the sandbox, numpy loaded | {median(ours):.0f} /s |")
+    print(f"| fresh `python -c 'import numpy; print(1)'` without a sandbox | {median(fresh):.1f} /s |")
     print(f"| ratio, pairs | {median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |")
-    rate(lambda i: jails[i % workers].python("print(1)"), given.executions, workers)
-    for jail in jails:
-        jail.close()
+    rate(lambda i: sandboxes[i % workers].python("print(1)"), given.executions, workers)
+    for box in sandboxes:
+        box.close()
     time.sleep(0.5)
     after = held()
     left = ", ".join(f"{kind} {after[kind] - before[kind]:+d}" for kind in after)
@@ -182,12 +182,13 @@ def main() -> None:
         many.append(sandbox(limits=Limits(memory=64 << 20)))
         kernels.append(many[-1].kernel())
         starts.append(time.perf_counter() - started)
-    print(f"| a jail of its own and its kernel, start | {1e3 * median(starts):.0f} ms |")
+    print(f"| a sandbox of its own and its kernel, start | {1e3 * median(starts):.0f} ms |")
     print(
-        f"| {given.kernels} idle kernels at once, each in its jail | {memory(descendants()) / given.kernels:.1f} MB each |"
+        f"| {given.kernels} idle kernels at once, each in its sandbox | {memory(descendants()) / given.kernels:.1f} MB "
+        f"each |"
     )
-    for jail in many:
-        jail.close()
+    for box in many:
+        box.close()
     loads.append(os.getloadavg()[0])
     print(f"| load of the machine, before and after | {loads[0]:.1f}, {loads[1]:.1f} |")
     folder.cleanup()

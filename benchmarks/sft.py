@@ -1,4 +1,4 @@
-"""The warm start's packed imitation step against TRL's SFTTrainer, on the same rows of tokens in the same batches.
+"""The SFT warm start's packed imitation step against TRL's SFTTrainer, on the same rows of tokens in the same batches.
 
     python benchmarks/sft.py [--rounds 5] [--updates 20] [--out sft.json]
 
@@ -30,25 +30,25 @@ import agentgym
 from agentgym.agents import ChatAgent
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode
-from agentgym.trainers import warm
+from agentgym.trainers import sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import Scorer, TrainedModel, imitate
 
 BATCH = 16
-CONFIG = TrainConfig(env_options={"preset": "tiny"}, warm_muon=False, warm_lr=1e-3)
+CONFIG = TrainConfig(env_options={"preset": "tiny"}, sft_muon=False, sft_lr=1e-3)
 
 Run = tuple[float, list[float]]
 """Rows per second, and the loss of each update."""
 
 
 def demonstrations(model: Any, tokenizer: Any, updates: int) -> list[list[Episode]]:
-    """Return a batch of demonstrations for each update, as the warm start makes them."""
+    """Return a batch of demonstrations for each update, as the SFT warm start makes them."""
     agent = ChatAgent(HFEngine(model, tokenizer, slots=1), tokenizer, prompt="bare", turn_tokens=16)
-    world = agentgym.make(CONFIG.env, **CONFIG.env_options)
-    tasks = [[Draw(world.numbered(update * BATCH + i, "train")) for i in range(BATCH)] for update in range(updates)]
-    return [asyncio.run(warm.demonstrate(agent, CONFIG, batch, update)) for update, batch in enumerate(tasks)]
+    env = agentgym.make(CONFIG.env, **CONFIG.env_options)
+    tasks = [[Draw(env.numbered(update * BATCH + i, "train")) for i in range(BATCH)] for update in range(updates)]
+    return [asyncio.run(sft.demonstrate(agent, CONFIG, batch, update)) for update, batch in enumerate(tasks)]
 
 
 def speed(finished: list[float]) -> float:
@@ -57,7 +57,7 @@ def speed(finished: list[float]) -> float:
 
 
 def ours(model: Any, batches: list[list[Episode]]) -> Run:
-    learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), warm.optimizers(model, CONFIG))
+    learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), sft.optimizers(model, CONFIG))
     losses: list[float] = []
     finished: list[float] = []
     for batch in batches:
@@ -99,7 +99,7 @@ def theirs(model: Any, tokenizer: Any, rows: datasets.Dataset, folder: Path) -> 
         train_sampling_strategy="sequential",
         shuffle_dataset=False,
         max_length=None,
-        learning_rate=CONFIG.warm_lr,
+        learning_rate=CONFIG.sft_lr,
         lr_scheduler_type="constant",
         weight_decay=0.0,
         max_grad_norm=CONFIG.grad_clip,

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from agentgym.envs.swe import SWE
-from agentgym.envs.swe import world as worlds
+from agentgym.envs.swe import env as envs
 from agentgym.envs.swe.grading import grading
-from agentgym.sandbox import stock
+from agentgym.sandbox import warm_pool
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -19,8 +19,8 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def none_waits() -> None:
-    """Let go of the jails that wait: so begins the first episode of a run, or of a burst of them."""
-    for line in stock._waiting.values():
+    """Let go of the sandboxes that wait: so begins the first episode of a run, or of a burst of them."""
+    for line in warm_pool._waiting.values():
         while line:
             line.popleft().result().close()
 
@@ -29,40 +29,40 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=int, default=20)
     count = parser.parse_args().tasks
-    world = SWE(split="test")
+    env = SWE(split="test")
     times: dict[str, list[float]] = {}
 
     def add(name: str, work: Callable[[], object]) -> None:
         times.setdefault(name, []).append(milliseconds(work))
 
-    for seed, task in enumerate(world.tasks(count)):
+    for seed, task in enumerate(env.tasks(count)):
         none_waits()
-        world.reset(seed=seed, options={"task": task})
-        add("reset to first command, no jail waiting", lambda: world.step("bash[ls]"))
-        time.sleep(1)  # another jail is made meanwhile
-        worlds._prepared.clear()
-        world.reset(seed=seed, options={"task": task})
-        add("reset to first command, a jail waiting", lambda: world.step("bash[ls]"))
+        env.reset(seed=seed, options={"task": task})
+        add("reset to first command, no sandbox waiting", lambda: env.step("bash[ls]"))
+        time.sleep(1)  # another sandbox is made meanwhile
+        envs._prepared.clear()
+        env.reset(seed=seed, options={"task": task})
+        add("reset to first command, a sandbox waiting", lambda: env.step("bash[ls]"))
         time.sleep(1)
-        world.reset(seed=seed, options={"task": task})
-        add("the same, of a task played before", lambda: world.step("bash[ls]"))
-        add("a command", lambda: world.step("bash[ls]"))
-        add("view of a file", lambda: world.step("view[pyproject.toml]"))
-        add("snapshot", world.snapshot)
-        size = len(world.snapshot().payload[0]["folder"])
+        env.reset(seed=seed, options={"task": task})
+        add("the same, of a task played before", lambda: env.step("bash[ls]"))
+        add("a command", lambda: env.step("bash[ls]"))
+        add("view of a file", lambda: env.step("view[pyproject.toml]"))
+        add("snapshot", env.snapshot)
+        size = len(env.snapshot().payload[0]["folder"])
         times.setdefault("bytes of a snapshot", []).append(size)
-        for action in world.oracle():
+        for action in env.oracle():
             if "submit" in action:
                 break
-            world.step(action)
+            env.step(action)
         grading._known.clear()
-        add("grading of a right repair", lambda: world.step("submit[]"))
-        assert world.success
-        world.reset(seed=seed, options={"task": task})
-        world.step("bash[for file in $(git ls-files '*.py'); do echo '# read' >> $file; done]")
-        add("grading of a wrong one", lambda: world.step("submit[]"))
-        assert world.success is False
-    world.close()
+        add("grading of a right repair", lambda: env.step("submit[]"))
+        assert env.success
+        env.reset(seed=seed, options={"task": task})
+        env.step("bash[for file in $(git ls-files '*.py'); do echo '# read' >> $file; done]")
+        add("grading of a wrong one", lambda: env.step("submit[]"))
+        assert env.success is False
+    env.close()
     print(f"{count} tasks, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{'':42}{'least':>10}{'median':>10}{'p90':>10}   ms (or bytes)")
     for name, found in times.items():

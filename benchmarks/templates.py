@@ -122,7 +122,7 @@ def keeps_control_tokens_out(template: ChatTemplate) -> None:
 
     for text in (*strings, "".join(strings), nested):
         if controls(text) != controls("cup"):
-            raise AssertionError(f"{text!r} from the world becomes a control token")
+            raise AssertionError(f"{text!r} from the environment becomes a control token")
 
 
 def compare(tokenizer: Any, thought: str) -> str:
@@ -204,8 +204,8 @@ INTRODUCTION = """# Chat templates
 
 Every chat template in the wheel of TRL {version}, put through the agents' bridge by `python benchmarks/templates.py`. In all
 of them the agents' tokens are those the tokenizer makes of the template's own rendering: first prompt, bridge, and the
-whole conversation wherever the template keeps the past; and no control string that the world writes becomes its token. (The
-tokenizers are small ones made for this test, with the templates' control strings as added tokens.)
+whole conversation wherever the template keeps the past; and no control string that the environment writes becomes its
+token. (The tokenizers are small ones made for this test, with the templates' control strings as added tokens.)
 
 - **observations**: the role under which they go back. `tool` where the template can follow a plain reply with it.
 - **system**: `no` means that the system prompt opens the first user message.

@@ -4,7 +4,7 @@
     python benchmarks/train.py --gpu
 
 Each comparison runs its two arms alternately (A B B A ...), each time in a fresh process with as many threads, and prints
-a table. Weights are random, replies have planned lengths and episodes planned turns (`train_world.py`); the arms that are
+a table. Weights are random, replies have planned lengths and episodes planned turns (`train_env.py`); the arms that are
 modes of our own code are in `train_arms.py`, TRL's is in `train_trl.py`. Before anything is timed, both arms' summed
 gradients of the first update are compared on the same episodes. `--variants` adds single runs with one thing changed.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-SHARES = ("rollout", "forward", "backward", "world", "waiting")
+SHARES = ("rollout", "forward", "backward", "env", "waiting")
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,11 @@ def main() -> None:
         train_gpu.main(options.out)
         return
     os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before torch is imported
-    import train_world
+    import train_env
 
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        folder = train_world.make_policy(Path(scratch) / "policy", options.size)
+        folder = train_env.make_policy(Path(scratch) / "policy", options.size)
         for name in options.only:
             results.append(compare(name, folder, options))
             print(table(results[-1]), flush=True)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
-from train_world import Clock, Errands, PlannedEngine, planned
+from train_env import Clock, Errands, PlannedEngine, planned
 
 from agentgym.agents import ChatAgent, WindowAgent
 from agentgym.engines import Sampling
@@ -53,7 +53,7 @@ class Setting:
     credit: str = "gigpo"
     steps: int = 1
     """Training steps that are timed, after one that is not."""
-    world: dict[str, Any] = field(default_factory=dict[str, Any])
+    env: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def episodes(self) -> int:
@@ -189,7 +189,7 @@ def update(learner: TrainedModel, found: Sequence[Group], setting: Setting, arm:
         with torch.no_grad():
             old = [learner.scorer(batch).logprobs for batch in batches]
     for batch, before in zip(batches, old, strict=True):
-        loss, _ = policy_loss(learner.scorer(batch), batch, old=before, correction=config.mismatch_cap)
+        loss, _ = policy_loss(learner.scorer(batch), batch, old=before, correction=config.tis_cap)
         learner.accelerator.backward(loss)
     learner.accelerator.clip_grad_norm_(learner.scorer.parameters(), config.grad_clip)
     for optimizer in learner.optimizers:
@@ -206,17 +206,17 @@ class Run:
         self.agent = kind(engine, engine.tokenizer, prompt=prompt, sampling=Sampling(), turn_tokens=longest)
         self.config = TrainConfig(minibatches=1, grad_clip=1.0)
         self.learner = learner_of(model, arm, clock)
-        self.world_seconds: dict[str, float] = {}
+        self.env_seconds: dict[str, float] = {}
 
     def make(self) -> Errands:
         setting = self.setting
-        return Errands(lengths=setting.lengths, horizon=max(setting.lengths), linger=self.arm.linger, **setting.world)
+        return Errands(lengths=setting.lengths, horizon=max(setting.lengths), linger=self.arm.linger, **setting.env)
 
     async def play(self, step: int) -> list[Episode]:
         """Play the episodes of a step, the same in all arms; step 0, which warms up, has only two."""
-        world, setting = self.make(), self.setting
+        env, setting = self.make(), self.setting
         tasks, attempts = (setting.tasks, setting.group) if step else (1, 2)
-        chosen = [world.numbered(step * setting.tasks + i, "train") for i in range(tasks)]
+        chosen = [env.numbered(step * setting.tasks + i, "train") for i in range(tasks)]
         episodes = await acollect(
             self.agent,
             self.make,
@@ -225,7 +225,7 @@ class Run:
             seed=step,
             concurrency=setting.episodes,
             lockstep=self.arm.lockstep,
-            timings=self.world_seconds,
+            timings=self.env_seconds,
         )
         return [without_surplus(episode) for episode in episodes]
 
@@ -283,7 +283,7 @@ def timed(run: Run, setting: Setting) -> dict[str, Any]:
 
     async def steps() -> tuple[list[Episode], float, float]:
         await run.step(0)
-        run.world_seconds.clear()
+        run.env_seconds.clear()
         for name, value in vars(Clock()).items():
             setattr(run.clock, name, value)
         run.engine.prefilled = run.engine.decoded = 0
@@ -295,7 +295,7 @@ def timed(run: Run, setting: Setting) -> dict[str, Any]:
     sampled = sum(len(turn.output_ids) for episode in episodes for turn in episode.turns)
     clock, engine = run.clock, run.engine
     shares = {"rollout": clock.engine, "forward": clock.forward, "backward": clock.backward}
-    shares |= {"world": run.world_seconds["world"], "waiting": max(wall - cpu, 0.0)}
+    shares |= {"env": run.env_seconds["env"], "waiting": max(wall - cpu, 0.0)}
     processed = engine.prefilled + engine.decoded + clock.positions
     return summary(len(episodes), sampled, processed, wall, cpu, shares, before_memory) | {
         "turns": sum(len(episode.turns) for episode in episodes),

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from train_arms import ARMS, Run, Setting, update
-from train_world import Clock, planned, world_tokenizer
+from train_env import Clock, env_tokenizer, planned
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from agentgym.engines import Completion, Sampling
@@ -64,12 +64,12 @@ def main(out: Path | None) -> None:
 
 
 def make_policy(folder: Path) -> Path:
-    """Write a policy of the true shape and random weights, with the world's small tokenizer."""
+    """Write a policy of the true shape and random weights, with the environment's small tokenizer."""
     torch.manual_seed(0)
     torch.set_default_dtype(torch.bfloat16)
     model = Qwen2ForCausalLM(Qwen2Config(**SHAPE))
     torch.set_default_dtype(torch.float32)
-    return save_policy(model, world_tokenizer(), folder)
+    return save_policy(model, env_tokenizer(), folder)
 
 
 def own_benchmark(folder: Path, scratch: Path) -> float:

@@ -1,6 +1,6 @@
 """The arm of the training benchmark that is TRL's GRPOTrainer, over its own loop of turns (`environment_factory`).
 
-The world's `step` is the tool `act`; a response template reads every reply as one call of it, since a model of random
+The environment's `step` is the tool `act`; a response template reads every reply as one call of it, since a model of random
 weights would never write one. Everything else is TRL's: it renders prompts, generates turn by turn with `generate`,
 calls the tools, scores, and updates once per generation.
 """
@@ -15,7 +15,7 @@ import torch
 import transformers
 import trl
 from train_arms import Setting, memory, summary, time_backward
-from train_world import Clock, Errands
+from train_env import Clock, Errands
 
 from agentgym.rollout.play import Job
 from agentgym.trainers.model.policy import load_policy
@@ -53,19 +53,19 @@ def environment(setting: Setting, seconds: dict[str, float]) -> type:
     """Return the class that TRL makes its environments of: the same tasks, seeds and commands as in the other arms."""
 
     class Errand:
-        world: Errands
+        env: Errands
 
         def __init__(self) -> None:
-            self.world = Errands(lengths=setting.lengths, horizon=max(setting.lengths), **setting.world)
+            self.env = Errands(lengths=setting.lengths, horizon=max(setting.lengths), **setting.env)
             self.paid, self.resets = 0.0, 0
 
         def reset(self, number: int, **_: Any) -> str:
             started = time.perf_counter()
-            task = self.world.numbered(number, "train")
+            task = self.env.numbered(number, "train")
             self.paid, self.over = 0.0, False
             job = Job(task, next(attempts), number // setting.tasks, task.id)
-            observation, _info = self.world.reset(seed=job.env_seed, options={"task": task})
-            seconds["world"] = seconds.get("world", 0.0) + time.perf_counter() - started
+            observation, _info = self.env.reset(seed=job.env_seed, options={"task": task})
+            seconds["env"] = seconds.get("env", 0.0) + time.perf_counter() - started
             return observation
 
         def act(self, action: str) -> str:
@@ -75,9 +75,9 @@ def environment(setting: Setting, seconds: dict[str, float]) -> type:
                 action: The action.
             """
             started = time.perf_counter()
-            observation, reward, *_ = self.world.step(action)
+            observation, reward, *_ = self.env.step(action)
             self.paid += reward
-            seconds["world"] = seconds.get("world", 0.0) + time.perf_counter() - started
+            seconds["env"] = seconds.get("env", 0.0) + time.perf_counter() - started
             return observation
 
         def get_reward(self) -> float:
@@ -177,7 +177,7 @@ def found(
     if sampled != episodes * turns * setting.reply:
         raise SystemExit(f"TRL sampled {sampled} tokens; expected {episodes} x {turns} x {setting.reply}")
     shares = {"rollout": clock.engine, "forward": clock.forward, "backward": clock.backward}
-    shares |= {"world": seconds["world"], "waiting": max(wall - cpu, 0.0)}
+    shares |= {"env": seconds["env"], "waiting": max(wall - cpu, 0.0)}
     ends = episodes * (turns - 1)  # the end of a reply cut by length, which TRL does not write
     row_tokens = trainer.real + ends
     processed = trainer.prefilled + sampled + clock.positions

@@ -1,4 +1,4 @@
-"""Measure the browser worlds: against BrowserGym on the same MiniWoB tasks, and what stays of many episodes.
+"""Measure the browser environments: against BrowserGym on the same MiniWoB tasks, and what stays of many episodes.
 
     python benchmarks/web.py --peer-python ENV/bin/python     reset, step and memory, both sides in one run, in turn
     python benchmarks/web.py --soak 600                       eight episodes at once: growth of memory, processes, files

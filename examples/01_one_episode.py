@@ -10,7 +10,7 @@ def main() -> None:
     observation, info = env.reset(seed=7)
     print(observation, "\n")
 
-    # An action is text. This world has tools, so an action is one call, in any of three spellings.
+    # An action is text. This environment has tools, so an action is one call, in any of three spellings.
     print("tools:", ", ".join(env.tools))
     entity = env.task.instruction
     observation, reward, terminated, truncated, info = env.step(f"search[{entity}]")

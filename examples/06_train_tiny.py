@@ -17,8 +17,8 @@ def main() -> None:
             env="rlvr/FrozenLake-v0",
             env_options={"slip": 0.0, "horizon": 12},
             out=f"{folder}/run",
-            warm_episodes=192,
-            warm_batch=16,
+            sft_episodes=192,
+            sft_batch=16,
             steps=3,
             tasks_per_step=8,
             group_size=4,
@@ -34,15 +34,15 @@ def main() -> None:
         )
         summary = train(config)
         rows = [json.loads(line) for line in (Path(config.out) / "metrics.jsonl").read_text().splitlines()]
-        warm = [row["nll"] for row in rows if row.get("phase") == "warm"]
+        sft = [row["nll"] for row in rows if row.get("phase") == "sft"]
         steps = [row for row in rows if row.get("phase") == "rl"]
-        print(f"imitation: loss {warm[-1]:.2f}")
+        print(f"imitation: loss {sft[-1]:.2f}")
         for row in steps:
             print(f"step {row['step']}: success {row['success_train']:.2f}  reward {row['reward']:.2f}")
         print(f"engine against trainer: KL {max(row.get('mismatch_kl', 0.0) for row in steps):.1e}")
         names = sorted(path.name for path in Path(config.out).iterdir())
         print("files:", ", ".join(names))
-        print({name: summary[name] for name in ("success_before", "success_warm", "success_after", "episodes", "credit")})
+        print({name: summary[name] for name in ("success_before", "success_sft", "success_after", "episodes", "credit")})
 
 
 if __name__ == "__main__":

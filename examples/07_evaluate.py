@@ -35,7 +35,7 @@ def main() -> None:
         print(f"difference: {difference}")
         print("it could be chance:", difference.low <= 0 <= difference.high)
         summary = json.loads((Path(folder) / "careless" / "summary.json").read_text())
-        for kind, row in summary["worlds"]["rlvr/Household-v0"]["by_type"].items():
+        for kind, row in summary["envs"]["rlvr/Household-v0"]["by_type"].items():
             print(f"  {kind:<32} {row['success']['mean']:.2f} of {row['success']['episodes']} episodes")
 
 

@@ -61,12 +61,12 @@ class Agent:
 
 
 def play(task, access):
-    """Let the agent play one attempt at a task, wherever its world is, and say what that was worth."""
+    """Let the agent play one attempt at a task, wherever its environment is, and say what that was worth."""
     agent = Agent(access.base_url, access.api_key, access.model)
-    world = Repeat()
-    text, _ = world.reset(options={"task": task})
+    env = Repeat()
+    text, _ = env.reset(options={"task": task})
     while True:
-        text, reward, terminated, truncated, _ = world.step(agent.answer(text))
+        text, reward, terminated, truncated, _ = env.step(agent.answer(text))
         if terminated or truncated:
             return reward
 
@@ -77,9 +77,7 @@ def main():
         common = {"env": "me/Repeat-v0", "threads": 1, "turn_tokens": 4, "test_tasks": 64, "eval_every": 0}
         # A policy that says colours, though any: a stand-in for the pretrained model that one would begin with.
         policy = f"{folder}/policy"
-        train(
-            TrainConfig(**common, out=policy, warm_episodes=160, warm_noise=1.0, warm_invalid=0.0, warm_forget=0.0, steps=0)
-        )
+        train(TrainConfig(**common, out=policy, sft_episodes=160, sft_noise=1.0, sft_invalid=0.0, sft_forget=0.0, steps=0))
         begun = str(max(Path(policy, "checkpoints").iterdir()))
         shape = {"steps": 24, "tasks_per_step": 8, "group_size": 8, "minibatches": 1, "lr": 3e-3, "muon": True}
         config = TrainConfig(
@@ -89,7 +87,7 @@ def main():
         rows = [json.loads(line) for line in Path(config.out, "metrics.jsonl").read_text().splitlines()]
         print("success in training:", *(f"{row['success_train']:.2f}" for row in rows if row.get("phase") == "rl"))
         print(f"engine against trainer: KL {max(row.get('mismatch_kl', 0.0) for row in rows):.1e}")
-        print(f"held out: {summary['success_warm']:.2f} before, {summary['success_after']:.2f} after")
+        print(f"held out: {summary['success_sft']:.2f} before, {summary['success_after']:.2f} after")
 
 
 if __name__ == "__main__":

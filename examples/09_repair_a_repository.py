@@ -1,4 +1,4 @@
-"""Agents that repair repositories, in jails; hidden tests decide. Run: python examples/09_repair_a_repository.py"""
+"""Agents that repair repositories, in sandboxes; hidden tests decide. Run: python examples/09_repair_a_repository.py"""
 
 import agentgym
 from agentgym.engines.scripted import ScriptedEngine

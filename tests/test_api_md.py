@@ -15,7 +15,7 @@ import agentgym
 
 
 class GuessNumber(agentgym.TextEnv):
-    """Find a hidden number; the world says higher or lower."""
+    """Find a hidden number; the environment says higher or lower."""
 
     def begin(self, task):                                # task.data was drawn by `tasks`
         self.secret, self.low, self.high = task.data["secret"], 1, task.data["limit"]
@@ -77,7 +77,7 @@ def test_one_episode():
     assert 0 <= info["metrics"]["evidence"] <= 1
 
 
-def test_a_world_of_ones_own(package, monkeypatch):
+def test_an_environment_of_ones_own(package, monkeypatch):
     monkeypatch.syspath_prepend(str(package))
     env = agentgym.make("my_package:me/GuessNumber-v0")
     assert type(env).__name__ == "GuessNumber" and env.limit == 0 and env.horizon == 12
@@ -91,8 +91,8 @@ def test_a_world_of_ones_own(package, monkeypatch):
     assert env.step(str(secret))[:4] == ("Right.", 1.0, True, False)
 
 
-def test_check_finds_what_a_first_world_gets_wrong(package):
-    """The world of the page is as short as can be: `check` shows that a digit like '²' and a huge number break it."""
+def test_check_finds_what_a_first_environment_gets_wrong(package):
+    """The environment of the page is as short as can be: `check` shows that a digit like '²' and a huge number break it."""
     done = agentgym_command(package, "check", "my_package:me/GuessNumber-v0")
     lines = done.stdout.splitlines()
     broken = [line for line in lines if " broken " in line and not line.startswith("me/")]

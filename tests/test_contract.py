@@ -1,4 +1,4 @@
-"""Every registered world is held to the contract."""
+"""Every registered environment is held to the contract."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import agentgym
-from agentgym.contract import LAWS, Report, check, examine, looks
-from agentgym.registry import WORLDS
+from agentgym.contract import CHECKS, Report, check, examine, looks
+from agentgym.registry import ENVS
 from agentgym.rewards import expressions
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
@@ -44,22 +44,22 @@ def webshop_data(tmp_path_factory):
 DATA = {"rlvr/ALFWorld-v0": "alfworld_data", "rlvr/WebShop-v0": "webshop_data"}
 
 
-JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+SANDBOXED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
 """tests/contract/test_contract_sandboxed.py looks at them check by check; here the test marked slow does."""
 
 
 LONG = {
-    "rlvr/TextWorld-v0": ("splits are disjoint", "cheaters fail"),
+    "rlvr/TextWorld-v0": ("splits are disjoint", "shortcut policies fail"),
     "rlvr/ScienceWorld-v0": (
         "equal keys",
         "failure never wins",
         "snapshots here",
         "oracle recovers",
-        "cheaters fail",
+        "shortcut policies fail",
         "chance is poor",
     ),
 }
-"""Environments whose plays take seconds, and their laws that take minutes: the test marked slow looks at all of them."""
+"""Environments whose plays take seconds, and their checks that take minutes: the test marked slow looks at all of them."""
 
 
 SEED = int(os.environ["AGENTGYM_CHECK_SEED"])
@@ -69,7 +69,7 @@ SEED = int(os.environ["AGENTGYM_CHECK_SEED"])
 def options(id, request):
     if id in ("rlvr/MiniWoB-v0", "rlvr/Web-v0"):
         pytest.skip("it plays in a browser: tests/browser/test_contract_browser.py holds it to the contract")
-    if id in JAILED and missing():
+    if id in SANDBOXED and missing():
         pytest.skip(missing())
     if id == "rlvr/ReasoningGym-v0":
         pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./dev test-reasoning-gym")
@@ -93,18 +93,18 @@ def options(id, request):
     return {"data": request.getfixturevalue(DATA[id])} if id in DATA else {}
 
 
-@pytest.mark.parametrize("id", [id for id in WORLDS if id not in JAILED])
-def test_world_keeps_the_contract(id, request):
-    laws = [name for name in LAWS if name not in LONG.get(id, ())]
-    subject = examine(id, seed=SEED, **options(id, request))
-    report = Report(id, list(looks(replace(subject, **FEW) if id in LONG else subject, laws)))
+@pytest.mark.parametrize("id", [id for id in ENVS if id not in SANDBOXED])
+def test_environment_keeps_the_contract(id, request):
+    checks = [name for name in CHECKS if name not in LONG.get(id, ())]
+    under_test = examine(id, seed=SEED, **options(id, request))
+    report = Report(id, list(looks(replace(under_test, **FEW) if id in LONG else under_test, checks)))
     assert report.ok, f"{report}\nagain with AGENTGYM_CHECK_SEED={SEED}"
     assert sum(result.status == "holds" for result in report.results) >= 18 - len(LONG.get(id, ())), str(report)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", WORLDS)
-def test_world_keeps_the_contract_thoroughly(id, request):
+@pytest.mark.parametrize("id", ENVS)
+def test_environment_keeps_the_contract_thoroughly(id, request):
     report = check(id, thorough=id not in LONG, **options(id, request))
     assert report.ok, str(report)
 
@@ -113,24 +113,24 @@ def test_world_keeps_the_contract_thoroughly(id, request):
 @pytest.mark.parametrize("id", ["rlvr/GuessNumber-v0", "rlvr/FrozenLake-v0"])
 def test_harder_tasks_keep_it_too(id, difficulty):
     report = check(
-        id, difficulty=difficulty, horizon=60, laws=["same again", "equal keys", "oracle recovers", "expert is good"]
+        id, difficulty=difficulty, horizon=60, checks=["same again", "equal keys", "oracle recovers", "expert is good"]
     )
     assert report.ok, str(report)
 
 
 def test_self_play_keeps_what_it_promises():
-    # A win that was given away stays away, and a weak player meets itself: see the world's docstring.
-    laws = [name for name in LAWS if name not in ("oracle recovers", "cheaters fail", "chance is poor")]
-    report = check("rlvr/TicTacToe-v0", opponent="self", laws=laws)
+    # A win that was given away stays away, and a weak player meets itself: see the environment's docstring.
+    checks = [name for name in CHECKS if name not in ("oracle recovers", "shortcut policies fail", "chance is poor")]
+    report = check("rlvr/TicTacToe-v0", opponent="self", checks=checks)
     assert report.ok, str(report)
 
 
-def test_the_world_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "worlds.md").read_text(encoding="utf-8")
+def test_the_environment_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
+    page = (Path(__file__).parent.parent / "docs" / "contract.md").read_text(encoding="utf-8")
     ladder, vault = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "page_of_worlds.py").write_text(ladder + vault, encoding="utf-8")
+    (tmp_path / "page_of_envs.py").write_text(ladder + vault, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    report = check("page_of_worlds:me/Ladder-v0", slippery=0.1)
+    report = check("page_of_envs:me/Ladder-v0", slippery=0.1)
     assert report.ok, str(report)
     table = page.partition("## The contract")[2]
-    assert all(name in table or f", {name.split()[-1]} |" in table for name in LAWS)
+    assert all(name in table or f", {name.split()[-1]} |" in table for name in CHECKS)

@@ -66,25 +66,25 @@ def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:
     assert printed.endswith("reward 1.0 success True\n")
 
 
-def test_readme_world_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
-    world = blocks(ROOT / "README.md")[1]
-    assert len([line for line in world.splitlines() if line.strip()]) <= 36
-    (tmp_path / "my_module.py").write_text(world)
+def test_readme_environment_is_short_and_keeps_the_contract(tmp_path: Path) -> None:
+    env = blocks(ROOT / "README.md")[1]
+    assert len([line for line in env.splitlines() if line.strip()]) <= 36
+    (tmp_path / "my_module.py").write_text(env)
     command = [sys.executable, "-m", "agentgym", "check", "my_module:me/GuessNumber-v0"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_environment_is_listed_and_the_readme_shows_eight() -> None:
-    from agentgym.registry import WORLDS
+    from agentgym.registry import ENVS
 
     listed = {
         page: re.findall(r"^\| `(rlvr/\S+)` \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
         for page in ("README.md", "docs/environments.md")
     }
-    assert listed["docs/environments.md"] == list(WORLDS)
-    assert len(listed["README.md"]) == 8 and set(listed["README.md"]) < set(WORLDS)
-    assert f"[All {len(WORLDS)}](docs/environments.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert listed["docs/environments.md"] == list(ENVS)
+    assert len(listed["README.md"]) == 8 and set(listed["README.md"]) < set(ENVS)
+    assert f"[All {len(ENVS)}](docs/environments.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_tasks_page_runs(tmp_path: Path) -> None:

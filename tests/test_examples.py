@@ -11,7 +11,7 @@ import pytest
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 EXPECTED: dict[str, list[str]] = {
     "01_one_episode.py": [r"valid True", r"reward 1\.0 +success True"],
-    "02_your_own_world.py": [r"expert: success 10 of 10", r"valid False"],
+    "02_your_own_env.py": [r"expert: success 10 of 10", r"valid False"],
     "03_rollouts.py": [r"expert: success 100\.0 %", r"model: success 100\.0 %", r"\n90 episodes", r"as sampled: True"],
     "04_branching.py": [r"with 9 turns left the best is \w+: (?:0\.[3-9]|1\.0)", r"same place: True", r"on its own: True"],
     "05_your_own_credit.py": [r"lost \[(?:0\.0, )*-0\.\d+\]", r"won .*\d", r"sums to -?0\.000000 over"],
@@ -45,8 +45,8 @@ def test_example(name: str, tmp_path: Path) -> None:
         assert re.search(fact, done.stdout), f"{fact!r} is not in:\n{done.stdout}"
 
 
-def test_the_world_of_the_example_keeps_the_contract() -> None:
-    command = [sys.executable, "-m", "agentgym", "check", "02_your_own_world:me/HeavyCoin-v0"]
+def test_the_environment_of_the_example_keeps_the_contract() -> None:
+    command = [sys.executable, "-m", "agentgym", "check", "02_your_own_env:me/HeavyCoin-v0"]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout

@@ -9,7 +9,7 @@ import pytest
 
 import agentgym
 from agentgym.errors import BadConfig, BadData, MissingExtra
-from agentgym.registry import WORLDS
+from agentgym.registry import ENVS
 
 PROGRAM = Path(__file__).with_name("hostile_steps.py")
 LONGEST = 1.0
@@ -19,7 +19,7 @@ LONGEST = 1.0
 def in_process():
     """Return the ids of environments that run in this process, of those that can be made here without data."""
     found = []
-    for id in sorted(WORLDS):  # not what other tests register
+    for id in sorted(ENVS):  # not what other tests register
         try:
             env = agentgym.make(id)
         except (BadConfig, BadData, MissingExtra):

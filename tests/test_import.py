@@ -31,7 +31,7 @@ HEAVY = {
 TORCH = {"torch", "transformers", "trl", "peft", "accelerate"}
 
 LAYERS = (  # a folder (or a file at the top) may import from its own layer and from every layer before, in no circle
-    ("errors", "options"),
+    ("errors", "options", "renamed"),
     ("core",),
     ("tasks", "episodes", "registry", "serving"),
     ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),

@@ -71,7 +71,7 @@ def test_every_data_file_has_an_ending_that_is_packaged() -> None:
     assert not strays, f"package-data in pyproject.toml does not name these: {strays}"
 
 
-def test_stranger_has_no_torch_and_lists_the_worlds(stranger: Path, tmp_path: Path) -> None:
+def test_stranger_has_no_torch_and_lists_the_environments(stranger: Path, tmp_path: Path) -> None:
     installed = run([str(stranger / "python"), "-m", "pip", "list", "--format=freeze"], tmp_path)
     assert "rlvr-gym" in installed and "agentgym==" not in installed
     assert "torch==" not in installed and "transformers==" not in installed

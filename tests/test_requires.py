@@ -42,7 +42,7 @@ sys.modules.update(dict.fromkeys({packages!r}))
 import agentgym
 from agentgym import registry
 told = {{}}
-for id in sorted(registry.WORLDS):
+for id in sorted(registry.ENVS):
     try:
         agentgym.make(id).close()
         told[id] = ["", "", registry.missing(id)]
@@ -57,7 +57,7 @@ def test_with_everything_hidden_each_environment_says_its_need_or_works():
         [sys.executable, "-c", HIDING.format(packages=PACKAGES)], capture_output=True, text=True, check=True
     )
     told = json.loads(done.stdout)
-    assert set(told) == set(registry.WORLDS)
+    assert set(told) == set(registry.ENVS)
     for id, (kind, message, missing) in told.items():
         if id in SAYS:
             assert kind == "MissingExtra" and SAYS[id] in message and missing == message, (id, kind, message, missing)
@@ -82,7 +82,7 @@ def test_tests_need_pytest(monkeypatch):
 
 def test_an_evaluation_without_a_sandbox_is_an_error_and_no_score(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
-    code = cli(["eval", "rlvr/SWE-v0", "--player", "oracle", "--tasks", "2", "--out", str(tmp_path / "run")])
+    code = cli(["eval", "rlvr/SWE-v0", "--policy", "oracle", "--tasks", "2", "--out", str(tmp_path / "run")])
     said = capsys.readouterr()
     assert code and "needs pyseccomp" in said.out + said.err and "0.0" not in said.out
 

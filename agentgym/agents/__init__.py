@@ -1,4 +1,4 @@
-"""Agents: what stands between a world's text and a model's tokens. Imported when first asked for."""
+"""Agents: what stands between an environment's text and a model's tokens. Imported when first asked for."""
 
 import importlib
 from typing import Any
@@ -9,12 +9,12 @@ EXPORTS = {
     "MessageAgent": "agentgym.agents.message_agent",
     "CompletionAgent": "agentgym.agents.completion",
     "SummaryAgent": "agentgym.agents.summary",
-    "OracleAgent": "agentgym.agents.players",
-    "ExpertAgent": "agentgym.agents.players",
-    "RandomAgent": "agentgym.agents.players",
-    "HumanAgent": "agentgym.agents.players",
+    "OracleAgent": "agentgym.agents.policies",
+    "ExpertAgent": "agentgym.agents.policies",
+    "RandomAgent": "agentgym.agents.policies",
+    "HumanAgent": "agentgym.agents.policies",
     "Demonstrator": "agentgym.agents.demonstrator",
-    "Noise": "agentgym.agents.players",
+    "Noise": "agentgym.agents.policies",
     "consult": "agentgym.agents.base",
 }
 

@@ -1,4 +1,5 @@
-"""What stands between a world's text and a model: an agent is configuration, a conversation the state of one episode."""
+"""What stands between an environment's text and a model: an agent is configuration, a conversation the state of one
+episode."""
 
 import copy
 import dataclasses
@@ -46,7 +47,7 @@ class Conversation(Protocol):
         ...
 
     def fork(self) -> Self:
-        """Return an independent copy: with a world's snapshot, a branch point."""
+        """Return an independent copy: with an environment's snapshot, a branch point."""
         ...
 
 
@@ -58,7 +59,7 @@ class TokenConversation(Conversation, Protocol):
         ...
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         ...
 
 
@@ -67,7 +68,7 @@ class Agent(Protocol):
 
     @property
     def engine(self) -> TokenEngine | ChatEngine | None:
-        """What turns prompts into replies; None for players that need no model."""
+        """What turns prompts into replies; None for policies that need no model."""
 
     @property
     def sampling(self) -> Sampling:

@@ -70,7 +70,7 @@ class ChatAgent(TokenAgent):
         return self.tool_template({})
 
     def tool_template(self, tools: Mapping[str, Tool]) -> ToolTemplate:
-        """Return the chat template with a world's tools in it; made once for each set of tools."""
+        """Return the chat template with an environment's tools in it; made once for each set of tools."""
         shown = offered(tools)
         name = key(shown)
         if name not in self._tool_templates:
@@ -114,7 +114,7 @@ class ChatTalk(TokenTalk):
         return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
         self.held = self.prompt_ids + completion.ids
         self.ended = self.agent.template.ended(completion.ids)
@@ -165,7 +165,7 @@ class RenderedTalk(ChatTalk):
         return turn
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
         chat, cores, text, rewritten = self._asked
         template = self.agent.template

@@ -71,7 +71,7 @@ class CompletionTalk(TokenTalk):
         return super().turn(observation, self._ended(completion))
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         completion = self._ended(completion)
         action = super().reply(completion)
         self.held = self.prompt_ids + completion.ids

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
-from agentgym.agents.players import ExpertTalk, Noise, silent
+from agentgym.agents.policies import ExpertTalk, Noise, silent
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
 from agentgym.core.actions import Tool
 from agentgym.core.env import Task, TextEnv
@@ -15,7 +15,7 @@ from agentgym.errors import BadConfig
 
 
 class Demonstrator:
-    """The world's expert, writing its replies as `agent` would: rows for a warm start need no other layout.
+    """The environment's expert, writing its replies as `agent` would: rows for an SFT warm start need no other layout.
 
     `agent` is a `ChatAgent` or `WindowAgent`; its engine is never asked. Where the prompt asks for a thought, `thought` is
     written, with the action in place of `{action}`. Turns have `prompt_ids`, `output_ids` (stop token included), no

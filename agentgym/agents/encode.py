@@ -1,4 +1,4 @@
-"""Text to tokens such that nothing the world wrote can become a control token.
+"""Text to tokens such that nothing the environment wrote can become a control token.
 
 A chat template's rendering is split into control tokens and the runs of plain text between them. Runs are encoded
 by a copy of the tokenizer that has no added tokens, so a run that spells `<|im_end|>` becomes the letters of it. On
@@ -21,7 +21,7 @@ _CACHED = 512  # characters or tokens; longer texts are not remembered, so that 
 
 
 class Foreign(str):
-    """Text that the world or the model wrote, as against the prompt's own: never read for control tokens."""
+    """Text that the environment or the model wrote, as against the prompt's own: never read for control tokens."""
 
     __slots__ = ()
 

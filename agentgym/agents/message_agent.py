@@ -116,7 +116,7 @@ class MessageTalk:
         """What the server is told of the tools, as JSON Schemas."""
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation; see `Conversation.take`. The world itself is never touched."""
+        """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
         agent = self.agent
         added = self.prompt(observation, info)
         asked = (*self.messages, *added) if agent.window is None else added

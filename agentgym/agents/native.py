@@ -1,4 +1,4 @@
-"""A conversation in tool calls: the model's family says how a call is written, the world answers as its result."""
+"""A conversation in tool calls: the model's family says how a call is written, the environment answers as its result."""
 
 import dataclasses
 from bisect import bisect_left
@@ -20,12 +20,12 @@ ACT = Tool(
     "Give one command to the world and read what it answers.",
     {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
-"""The tool that stands for a world of plain commands."""
+"""The tool that stands for an environment of plain commands."""
 NOT_EXECUTED = "not executed, since an earlier call failed. Call again if it is still needed."
 
 
 def offered(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Return the tools a model is shown: the world's own, or `act(command)` where it has none."""
+    """Return the tools a model is shown: the environment's own, or `act(command)` where it has none."""
     return tools or {ACT.name: ACT}
 
 
@@ -64,9 +64,10 @@ class CallSide:
 class NativeTalk(CallSide, TokenTalk):
     """One episode in tool calls. What was sampled is held as it is.
 
-    Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the world in order; after
-    one that it does not accept, the others are answered `NOT_EXECUTED`. A reply without a call goes to the world as text and
-    is answered by a user message. What the world says about a bad call is shown with the call written the family's way.
+    Each call of a reply is a turn of its own, with its share of the reply's tokens. Calls go to the environment in order;
+    after one that it does not accept, the others are answered `NOT_EXECUTED`. A reply without a call goes to the
+    environment as text and is answered by a user message. What the environment says about a bad call is shown with the
+    call written the family's way.
     """
 
     def __init__(self, agent: TokenAgent, task: Task, tools: Mapping[str, Tool], template: ToolTemplate) -> None:
@@ -76,11 +77,12 @@ class NativeTalk(CallSide, TokenTalk):
         """Every token so far, prompts and replies."""
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
-        self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the world
+        self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the environment
         self._answered: tuple[list[Any], ...] = ()  # results of those that have, the last one left out
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation: with the next call of the last reply, or a new reply. The world itself is never touched."""
+        """Answer an observation: with the next call of the last reply, or a new reply. The environment itself is never
+        touched."""
         if self._waiting and info["valid"]:
             self._answered = (*self._answered, self._pieces(observation, info))
             turn, self._waiting = self._waiting[0], self._waiting[1:]
@@ -148,7 +150,7 @@ class NativeTalk(CallSide, TokenTalk):
         return self.agent.prompt.later(self.values(self.told(observation), info))
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         self.held, self._answered = self.prompt_ids + completion.ids, ()
         self.said_ids = self.without_stop(completion.ids)
         self.text = self.template.encoder.decode(self.said_ids)
@@ -171,7 +173,7 @@ class NativeTalk(CallSide, TokenTalk):
         return "".join(self.template.family.write(Call(tool.name, samples(tool))))
 
     def written(self, action: str) -> list[str]:
-        """Return the pieces of a reply that takes an action of the world: the other way round from `reply`."""
+        """Return the pieces of a reply that takes an action of the environment: the other way round from `reply`."""
         if self.commands:
             return self.template.family.write(Call(ACT.name, {"command": action}))
         call = parse_call(action, self.tools)

@@ -1,4 +1,4 @@
-"""From a reply to an action: what is sent to the world, and whether an action was found."""
+"""From a reply to an action: what is sent to the environment, and whether an action was found."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ KINDS = ("bare", "block", "call", "tag", "until", *PROJECTIONS)
 
 
 class Parsed(NamedTuple):
-    """An action for the world, and whether it was found in the reply."""
+    """An action for the environment, and whether it was found in the reply."""
 
     action: str
     found: bool
@@ -51,9 +51,9 @@ class Reply:
     """How a prompt asks to be answered.
 
     `kind` is `bare` (the whole reply is the action), `tag` (the last `<tag>…</tag>`), `call` (one tool call, sent
-    untouched), `block` (the only fenced block of the language `tag`: what the world's first tool is called with, as
+    untouched), `block` (the only fenced block of the language `tag`: what the environment's first tool is called with, as
     mini-swe-agent does), `until` (the reply ends with the first closing tag of the first name of `until` that has one; it
-    goes to the world whole, and was found where it holds a block of any), or a key of `PROJECTIONS` (see `project`).
+    goes to the environment whole, and was found where it holds a block of any), or a key of `PROJECTIONS` (see `project`).
     `think` says that a thought must come before it; one is always allowed.
     """
 
@@ -85,7 +85,7 @@ class Reply:
         return Reply(kind, rest[0] if rest else "bash" if kind == "block" else "action", think)
 
     def parse(self, text: str, tools: Mapping[str, Tool], *, opened: bool = False, complete: bool = True) -> Parsed:
-        """Return what goes to the world, and whether an action was found.
+        """Return what goes to the environment, and whether an action was found.
 
         `opened` says that the prompt already opened the thought; `complete` that the reply was not cut by length.
         Without an action, a `tag` reply sends its last 30 characters and the others their text without the thought.
@@ -128,7 +128,7 @@ class Reply:
 
 
 def _called(body: str, tools: Mapping[str, Tool]) -> str:
-    """Return the call of a world's first tool with a body, or the body where there are no tools."""
+    """Return the call of an environment's first tool with a body, or the body where there are no tools."""
     return spell(next(iter(tools)), body) if tools else body
 
 

@@ -22,9 +22,9 @@ class SummaryAgent(TokenAgent):
     """Full history up to `memory_tokens`; then the model writes a summary and goes on from task, summary, observation.
 
     A summary is asked for when a prompt would be longer than `memory_tokens` (default: half of the context, or 4096
-    where that has no limit), or after `turns` turns of the world, whichever comes first; at least one turn lies between
-    two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of the turn
-    that follows: it is trained with that turn's advantage, and the world never hears of it.
+    where that has no limit), or after `turns` turns of the environment, whichever comes first; at least one turn lies
+    between two. It is a call of the model with exact tokens of its own, at most `summary_tokens`, kept in `turn.notes` of
+    the turn that follows: it is trained with that turn's advantage, and the environment never hears of it.
     """
 
     default_prompt = "summary"
@@ -71,7 +71,7 @@ class SummaryTalk(ChatTalk):
         self.summary = ""
         """The last summary, without its thought."""
         self.since = 0
-        """Turns of the world since then."""
+        """Turns of the environment since then."""
         self._fresh = False  # whether the next prompt begins from the summary
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
@@ -141,7 +141,7 @@ class SummaryTalk(ChatTalk):
         return {**super().values(observation, info), "summary": lambda: self.summary}
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
         self.since = 1 if self._fresh else self.since + 1
         self._fresh = False

@@ -13,7 +13,7 @@ _CLOCK = datetime.datetime(2024, 7, 26)  # templates that print a date print thi
 _THINK = re.compile(r"<think>\s*\Z")
 _TOOL_ROLE = re.compile(r"""['"]tool['"]""")
 PROBE = 'a"\\b'
-_KEPT = 2048  # skeletons; one per shape of message, where the world decides only the white space
+_KEPT = 2048  # skeletons; one per shape of message, where the environment decides only the white space
 _LONGEST = 8192  # characters of a shape worth keeping
 Split = tuple[tuple[int, ...], Skeleton]
 """The tokens that end a turn, and what follows them."""

@@ -174,7 +174,7 @@ class TokenTalk:
         self.agent, self.task, self.tools = agent, task, tools
         self.turns = 0
         self.text, self.action, self.parsed = "", "", False
-        """The last reply: its text without the stop token, what went to the world, and whether an action was found."""
+        """The last reply: its text without the stop token, what went to the environment, and whether an action was found."""
         self.prompt_ids: list[int] = []
         """The last prompt."""
         self.said_ids: list[int] = []
@@ -184,7 +184,7 @@ class TokenTalk:
         self.first_observation = ""
 
     async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
-        """Answer an observation; see `Conversation.take`. The world itself is never touched."""
+        """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
         ids = self.prompt(observation, info)
         completion = await self.complete(ids, dataclasses.replace(self.agent.sampling, seed=seed), session)
         if completion is None:
@@ -221,7 +221,7 @@ class TokenTalk:
         raise NotImplementedError
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         agent = self.agent
         self.said_ids = self.without_stop(completion.ids)
         self.text = agent.template.encoder.decode(self.said_ids)

@@ -22,7 +22,8 @@ _DECODER = json.JSONDecoder()
 
 
 class Attempt(NamedTuple):
-    """A call as the world takes it: JSON with `name` and `arguments`, or what was written where that cannot be read."""
+    """A call as the environment takes it: JSON with `name` and `arguments`, or what was written where that cannot be
+    read."""
 
     action: str
     name: str = ""

@@ -58,7 +58,7 @@ class WindowTalk(TokenTalk):
         return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
-        """Take in the model's tokens and return the action for the world."""
+        """Take in the model's tokens and return the action for the environment."""
         action = super().reply(completion)
         self.pairs = (*self.pairs, (self._observation, action))[-self.length :] if self.length else ()
         return action

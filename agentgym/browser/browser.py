@@ -47,7 +47,7 @@ class Browser:
     """Chromium, started when first needed, and again after it died: then only the episodes that were in it end."""
 
     def __init__(self) -> None:
-        self.path = needed("A world of pages")
+        self.path = needed("An environment of pages")
         self.playwright: Any = None
         self.handle: Any = None
         self.starting = asyncio.Lock()

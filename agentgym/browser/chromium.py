@@ -44,14 +44,14 @@ def chromium() -> str | None:
     return found or _own()
 
 
-def needed(world: str) -> str:
+def needed(env: str) -> str:
     """Return the path of the browser; MissingExtra says who needs one and how to get it."""
     if not importlib.util.find_spec("playwright") or not importlib.util.find_spec("waitress"):
-        raise MissingExtra(f"{world} needs a browser's driver and a server: {how_to_install('web')}")
+        raise MissingExtra(f"{env} needs a browser's driver and a server: {how_to_install('web')}")
     path = chromium()
     if path is None:
         raise MissingExtra(
-            f"{world} needs a Chromium and found none (looked for: $AGENTGYM_CHROMIUM, {', '.join(NAMES)}, Playwright's).\n"
+            f"{env} needs a Chromium and found none (looked for: $AGENTGYM_CHROMIUM, {', '.join(NAMES)}, Playwright's).\n"
             f"       {ADVICE}"
         )
     return path

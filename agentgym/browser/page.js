@@ -210,7 +210,7 @@
       return [{ d: 0, s: own, y, e: press || every ? e : null }, ...rest.map((part) => part.text ? { d: 1, s: "text " + quote(squeeze(part.s)), y: part.y ?? y } : { ...part, d: part.d + 1 })];
     };
     const place = (box) => `x=${Math.round(box.left)} y=${Math.round(box.top)} width=${Math.round(box.width)} height=${Math.round(box.height)}`;
-    const picture = (e, style, above, top, y) => {  // drawings: shapes only where the world wants them
+    const picture = (e, style, above, top, y) => {  // drawings: shapes only where the environment wants them
       const tag = e.tagName.toLowerCase();
       const press = clickable(e, style, above);
       let inside = [];

@@ -31,7 +31,7 @@ class Tab:
         self.page = page
         self.cdp: Any = None
         self.frame = ""
-        self.world: int | None = None
+        self.env: int | None = None
         self.requests: set[str] = set()
         self.loading: set[str] = set()
         self.leaving = 0.0  # until when a navigation that was asked for is waited for
@@ -94,7 +94,7 @@ class Tab:
     def _arrive(self, event: dict[str, Any]) -> None:
         self.leaving = 0.0
         if event["frame"]["id"] == self.frame:
-            self.world, self.going = None, False
+            self.env, self.going = None, False
             self.requests.clear()
         self.stirred.set()
 
@@ -108,15 +108,15 @@ class Tab:
         spoken = f"agent.{function}({', '.join(json.dumps(one) for one in arguments)})"
         for attempt in range(3):
             try:
-                if self.world is None:
+                if self.env is None:
                     await self._enter()
-                return await self._evaluate(spoken, self.world)
+                return await self._evaluate(spoken, self.env)
             except PageError:
                 raise
             except Exception as error:  # Playwright's errors have no codes: the document went away between two calls
                 if self.crashed:
                     raise Fault("the page's process crashed", reason="crash") from error
-                self.world = None
+                self.env = None
                 if attempt == 2:
                     raise Fault(f"the page cannot be read: {str(error)[:200]}", reason="crash") from error
                 await asyncio.sleep(0.005)
@@ -126,12 +126,12 @@ class Tab:
         made = await self.cdp.send(
             "Page.createIsolatedWorld", {"frameId": self.frame, "worldName": "agentgym", "grantUniveralAccess": True}
         )
-        world = made["executionContextId"]
-        await self._evaluate(f"globalThis.agent = ({script()})(); 0", world)
-        self.world = world
+        env = made["executionContextId"]
+        await self._evaluate(f"globalThis.agent = ({script()})(); 0", env)
+        self.env = env
 
-    async def _evaluate(self, expression: str, world: int | None = None) -> Any:
-        where = {} if world is None else {"contextId": world}
+    async def _evaluate(self, expression: str, env: int | None = None) -> Any:
+        where = {} if env is None else {"contextId": env}
         answer = await self.cdp.send(
             "Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True, **where}
         )
@@ -144,7 +144,7 @@ class Tab:
         raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
 
     async def main(self, expression: str) -> Any:
-        """Evaluate an expression in the page's own world; None where the document went away meanwhile."""
+        """Evaluate an expression in the page's own environment; None where the document went away meanwhile."""
         try:
             return await self._evaluate(expression)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The card of a world: how long, how hard, how easily cheated, and what it costs."""
+"""The card of an environment: how long, how hard, how easily solved by a shortcut, and what it costs."""
 
 import statistics
 import time
@@ -9,9 +9,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.contract.shortcuts import GENERIC, Player
-from agentgym.contract.solutions import from_text, random_player, success_rate
-from agentgym.contract.subject import Subject, first, has
+from agentgym.contract.env_under_test import EnvUnderTest, first, has
+from agentgym.contract.shortcuts import GENERIC, Policy
+from agentgym.contract.solutions import from_text, random_policy, success_rate
 from agentgym.core.env import TextEnv
 from agentgym.core.screen import printable
 
@@ -37,37 +37,39 @@ class Lengths:
     characters: list[int]
 
 
-def card(subject: Subject, difficulties: tuple[int, ...]) -> Table:
-    """Return the card of a world, a column for each difficulty."""
+def card(under_test: EnvUnderTest, difficulties: tuple[int, ...]) -> Table:
+    """Return the card of an environment, a column for each difficulty."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     columns: list[dict[str, str]] = []
     for difficulty in difficulties:
         table.add_column(f"difficulty {difficulty}", justify="right")
-        columns.append(_column(subject.at(difficulty)))
+        columns.append(_column(under_test.at(difficulty)))
     for row in ROWS:
         table.add_row(Text(row), *(Text(printable(column[row])) for column in columns))
     return table
 
 
-def _column(subject: Subject) -> dict[str, str]:
-    env = subject.env
-    reset, step, snapshot = costs(subject)
+def _column(under_test: EnvUnderTest) -> dict[str, str]:
+    env = under_test.env
+    reset, step, snapshot = costs(under_test)
     values = dict.fromkeys(ROWS, "-")
     values |= {"milliseconds: reset": f"{reset:.3g}", "milliseconds: step": f"{step:.3g}"}
     values |= {
         "milliseconds: snapshot": f"{snapshot:.3g}",
-        "success: random": _percent(success_rate(subject, random_player)),
+        "success: random": _percent(success_rate(under_test, random_policy)),
     }
     if has(env, "expert"):
         lengths = Lengths([], [])
-        values["success: expert"] = _percent(success_rate(subject, _watched(lambda world: first(world.expert), lengths)))
+        values["success: expert"] = _percent(
+            success_rate(under_test, _watched(lambda environment: first(environment.expert), lengths))
+        )
         values["expert: turns"] = f"{statistics.mean(lengths.turns):.1f}"
         values["expert: characters read"] = f"{statistics.mean(lengths.characters):.0f}"
     if has(env, "oracle"):
-        values["success: oracle"] = _percent(success_rate(subject, lambda world, _, __: first(world.oracle)))
-    shortcuts = {**GENERIC, **{name: from_text(cheat) for name, cheat in env.cheaters().items()}}
-    rates = {name: success_rate(subject, player) for name, player in shortcuts.items()}
+        values["success: oracle"] = _percent(success_rate(under_test, lambda environment, _, __: first(environment.oracle)))
+    shortcuts = {**GENERIC, **{name: from_text(shortcut) for name, shortcut in env.shortcuts().items()}}
+    rates = {name: success_rate(under_test, policy) for name, policy in shortcuts.items()}
     best = max(rates, key=lambda name: rates[name])
     values["success: best shortcut"] = f"{_percent(rates[best])}" + (f" ({best})" if rates[best] else "")
     values["different tasks in 200"] = str(len({repr(env.split_key(env.numbered(number))) for number in range(200)}))
@@ -78,8 +80,8 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.0f} %"
 
 
-def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Player:
-    """Return a player that counts turns and characters, one entry per episode."""
+def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Policy:
+    """Return a policy that counts turns and characters, one entry per episode."""
 
     def play(env: TextEnv, observations: list[str], _: dict[str, Any]) -> str | None:
         if len(observations) == 1:
@@ -92,16 +94,16 @@ def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Playe
     return play
 
 
-def costs(subject: Subject) -> tuple[float, float, float]:
+def costs(under_test: EnvUnderTest) -> tuple[float, float, float]:
     """Return milliseconds of a reset, a step (info with it) and a snapshot: medians over random play."""
-    env, resets, steps, snapshots = subject.make(), list[float](), list[float](), list[float]()
-    for seed, task in enumerate(subject.tasks):
+    env, resets, steps, snapshots = under_test.make(), list[float](), list[float](), list[float]()
+    for seed, task in enumerate(under_test.tasks):
         start = time.perf_counter()
         observation, info = env.reset(seed=seed, options={"task": task})
         resets.append(time.perf_counter() - start)
         over = False
         while not over:
-            action = random_player(env, [observation], info)
+            action = random_policy(env, [observation], info)
             start = time.perf_counter()
             observation, _, terminated, truncated, info = env.step(action)
             steps.append(time.perf_counter() - start)

@@ -2,7 +2,7 @@
 
 agentgym check guessnumber
 agentgym check my_module:me/MyEnv-v0 --thorough
-agentgym check frozenlake --law "equal keys" --env.slip 0.5
+agentgym check frozenlake --check "equal keys" --env.slip 0.5
 agentgym check guessnumber --json                              for programs
 """
 
@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.contract import LAWS, Report, Result, examine, looks
+from agentgym.contract import CHECKS, Report, Result, examine, looks
 from agentgym.contract.report import show
 from agentgym.core.screen import printable
 from agentgym.errors import unknown
@@ -35,27 +35,27 @@ class Config:
     """Draw other tasks: 0 looks at the fixed first ones, any other number at tasks of its own."""
     json: bool = False
     """Print the results as JSON when all is looked at."""
-    law: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Look at this law only; may be given several times."""
+    check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Look at this check only; may be given several times."""
     env_options: Options = field(default_factory=dict[str, Any])
     """Options of the environment: --env.KEY VALUE."""
 
 
 def run(config: Config) -> int:
-    """Print each law as it is looked at; the exit code is 1 where one is broken."""
-    for name in config.law:
-        if name not in LAWS:
-            raise unknown("law", name, LAWS)
+    """Print each check as it is looked at; the exit code is 1 where one is broken."""
+    for name in config.check:
+        if name not in CHECKS:
+            raise unknown("check", name, CHECKS)
     console = Console(highlight=False)
-    subject = examine(config.id, thorough=config.thorough, seed=config.seed, **config.env_options)
+    under_test = examine(config.id, thorough=config.thorough, seed=config.seed, **config.env_options)
     results: list[Result] = []
-    for result in looks(subject, config.law or LAWS):
+    for result in looks(under_test, config.check or CHECKS):
         results.append(result)
         if not config.json:
             console.print(_lines(result))
-    report = Report(subject.id, results)
+    report = Report(under_test.id, results)
     if config.json:
-        found = {"id": subject.id, "ok": report.ok, "results": [asdict(result) for result in results]}
+        found = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
         print(json.dumps(found, indent=2, default=str))
         return 0 if report.ok else 1
     console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
@@ -65,7 +65,7 @@ def run(config: Config) -> int:
 def _lines(result: Result) -> Text:
     text = Text(f"{result.promise:>2} ", style="dim")
     text.append(f"{result.status:<8}", style=_COLOURS[result.status])
-    text.append(f" {result.law:<25} ").append(printable(result.note), style="" if result.status == "broken" else "dim")
+    text.append(f" {result.check:<25} ").append(printable(result.note), style="" if result.status == "broken" else "dim")
     if result.task:
         text.append(f"\n   task {printable(result.task)}, seed {result.seed}, actions: {printable(show(result.actions))}")
     return text

@@ -75,12 +75,12 @@ def run(config: Config) -> int:
 def table(found: Row) -> Rows:
     """Return the rows of a comparison: each environment, its types and difficulties, then all where there are several."""
     shown = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
-    worlds: Mapping[str, Row] = found["worlds"]
-    for world, row in worlds.items():
-        shown.add(world, _cells(row))
+    envs: Mapping[str, Row] = found["envs"]
+    for env, row in envs.items():
+        shown.add(env, _cells(row))
         for name, part in divided(row):
             shown.add(f"  {name}", _cells(part), "dim")
-    if len(worlds) > 1:
+    if len(envs) > 1:
         shown.add("all", _cells(found["all"]), "bold")
     return shown
 

@@ -79,8 +79,8 @@ def _gpu() -> str | None:
     return done.stdout.strip().replace("\n", "; ") or None
 
 
-def _jail() -> str | None:
-    """Make a jail and run something in it: whether it works here is not to be seen otherwise."""
+def _sandbox() -> str | None:
+    """Make a sandbox and run something in it: whether it works here is not to be seen otherwise."""
     from agentgym.sandbox.bubblewrap.sandbox import Bubblewrap, missing
     from agentgym.sandbox.protocol import SandboxFault
 
@@ -88,14 +88,14 @@ def _jail() -> str | None:
     if missing():
         return f"{path}, but {missing()}" if path else None
     try:
-        with Bubblewrap() as jail:
-            works, group = jail.python("print(1)").ok, jail.group
+        with Bubblewrap() as sandbox:
+            works, group = sandbox.python("print(1)").ok, sandbox.group
     except SandboxFault as fault:
-        return f"{path}, but no jail works here: {fault}"
+        return f"{path}, but no sandbox works here: {fault}"
     memory = "a control group" if group.bounds_memory else "a supervisor that looks every 20 to 100 ms"
     processes = "a control group" if group.bounds_processes else "a resource limit"
     bounded = f"memory is bounded by {memory}, processes by {processes}"
-    return f"{path}; {bounded}" if works else f"{path}, but nothing runs in its jail"
+    return f"{path}; {bounded}" if works else f"{path}, but nothing runs in its sandbox"
 
 
 def _docker() -> str | None:
@@ -113,7 +113,7 @@ def _docker() -> str | None:
 NEEDS = (
     Need("torch", "training, the hf engine", how_to_install("train"), library("torch")),
     Need("transformers", "training, the hf engine", how_to_install("train"), library("transformers")),
-    Need("trl", "warm start from demonstrations", how_to_install("train"), library("trl")),
+    Need("trl", "SFT warm start from demonstrations", how_to_install("train"), library("trl")),
     Need("vllm", "the fast engine", how_to_install("vllm"), library("vllm")),
     Need("GPU", "training models beyond a few million parameters", "an NVIDIA card and its driver", _gpu),
     Need(
@@ -122,7 +122,7 @@ NEEDS = (
         "Debian: apt install chromium-headless-shell; elsewhere: playwright install chromium",
         chromium,
     ),
-    Need("bubblewrap", "the default sandbox for code that a model writes", "apt install bubblewrap", _jail),
+    Need("bubblewrap", "the default sandbox for code that a model writes", "apt install bubblewrap", _sandbox),
     Need("docker", "environments in containers", f"Docker or Podman, and {how_to_install('docker')}", _docker),
     Need("java", "environments that run on the JVM", "apt install default-jre-headless", program("java")),
     Need("git", "the commit in a run's manifest", "apt install git", program("git")),

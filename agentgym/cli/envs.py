@@ -52,14 +52,14 @@ def run(config: Config) -> int:
         print(json.dumps([_as_json(id) for id in sorted(DESCRIPTIONS)], indent=2))
         return 0
     if config.id is None:
-        console.print(worlds(wide=console.width >= WIDE))
+        console.print(envs(wide=console.width >= WIDE))
         return 0
-    subject = examine(config.id, **config.env_options)
-    subject.plays, subject.count = config.tasks, min(config.tasks, 5)
-    console.print(Text(f"{subject.id}  {DESCRIPTIONS.get(subject.id, '')}", style="bold"))
-    console.print(Text(printable(inspect.cleandoc(subject.kind.__doc__ or "")), style="dim"))
-    console.print(facts(subject.env))
-    console.print(card(subject, config.difficulties))
+    under_test = examine(config.id, **config.env_options)
+    under_test.plays, under_test.count = config.tasks, min(config.tasks, 5)
+    console.print(Text(f"{under_test.id}  {DESCRIPTIONS.get(under_test.id, '')}", style="bold"))
+    console.print(Text(printable(inspect.cleandoc(under_test.kind.__doc__ or "")), style="dim"))
+    console.print(facts(under_test.env))
+    console.print(card(under_test, config.difficulties))
     return 0
 
 
@@ -80,7 +80,7 @@ def facts(env: TextEnv) -> Text:
     return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
 
 
-def worlds(*, wide: bool = True) -> Group:
+def envs(*, wide: bool = True) -> Group:
     """Return the table of every environment, and below it what those that cannot be made here say.
 
     A table that is not `wide` leaves out splits and whether there is an oracle.

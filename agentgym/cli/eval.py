@@ -4,7 +4,7 @@ agentgym eval household --model runs/demo                       the policy of a 
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every environment that makes its own tasks
 agentgym eval my_suite.toml --model runs/demo                   a suite of your own; flags are laid over it
 agentgym eval search --model chat:https://api.example.com/v1#NAME   plain chat; the key is in AGENTGYM_API_KEY
-agentgym eval rlvr/Search-v0 --player expert --tasks 500        without a model: oracle, expert or random
+agentgym eval rlvr/Search-v0 --policy expert --tasks 500        without a model: oracle, expert or random
 agentgym eval household --model runs/demo --env.preset easy     options of the environment
 """
 
@@ -47,7 +47,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
 
-PLAYERS = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
+POLICIES = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
@@ -60,11 +60,11 @@ DATA = ("data", "corpus", "questions")
 class Config:
     """What to measure."""
 
-    worlds: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
+    envs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
     """Environment, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
-    player: str | None = None
+    policy: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
     """Split of the tasks; without it the suite's, else the last of the environment's, which is its test split."""
@@ -120,14 +120,14 @@ def run(config: Config) -> int:
     Returns 1 when more than 1 % of an environment's episodes were faults or an environment was skipped, 130 when
     interrupted.
     """
-    suite = resolve(config.worlds)
+    suite = resolve(config.envs)
     _keep_protocol(config, suite)
     _check_who(config)
     if config.concurrency < 1:
         raise BadConfig(f"--concurrency is {config.concurrency}; expected at least 1")
     folder = Path(config.out or default_folder(config))
     if not config.quiet:  # loading a model takes its time
-        print(printable(f"{', '.join(suite.worlds)} with {config.model or config.player}: into {folder}"), file=sys.stderr)
+        print(printable(f"{', '.join(suite.envs)} with {config.model or config.policy}: into {folder}"), file=sys.stderr)
     agent, options = _agent(config, suite)
     console, progress = Console(), Bar(quiet=config.quiet)
     try:
@@ -192,7 +192,7 @@ def _named(suite: Suite) -> dict[str, Any]:
         return {}
     if suite.protocol is None:
         return {"suite": suite.name}
-    tasks = sum(suite.own.get(world, {}).get("tasks", suite.tasks) for world in suite.worlds)
+    tasks = sum(suite.own.get(environment, {}).get("tasks", suite.tasks) for environment in suite.envs)
     return {"suite": suite.name, "protocol": {"name": suite.name, "tasks": tasks, **asdict(suite.protocol)}}
 
 
@@ -211,7 +211,7 @@ def _keep_protocol(config: Config, suite: Suite) -> None:
 
 def default_folder(config: Config) -> str:
     """Return the folder of an evaluation without --out: the same command finds it again."""
-    named = f"eval-{config.worlds}-{config.model or config.player}"
+    named = f"eval-{config.envs}-{config.model or config.policy}"
     return "runs/" + re.sub(r"[^\w.=-]+", "-", named).strip("-.")[:100]
 
 
@@ -220,16 +220,16 @@ def _plan(config: Config, suite: Suite) -> Plan:
     given = {name: value for name in OF_PLANS if (value := getattr(config, name)) is not None}
     fixed = {name: value for name in OF_PLANS if (value := getattr(suite, name)) is not None}
     own = {
-        world: {name: value for name, value in table.items() if name in OF_PLANS and name not in given}
-        for world, table in suite.own.items()
+        environment: {name: value for name, value in table.items() if name in OF_PLANS and name not in given}
+        for environment, table in suite.own.items()
     }
-    return Plan(suite.worlds, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
+    return Plan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
 
 
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
-    if config.player is not None:
-        return getattr(agents, PLAYERS[config.player])(), {"player": config.player}
+    if config.policy is not None:
+        return getattr(agents, POLICIES[config.policy])(), {"policy": config.policy}
     fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
     laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
     return _model(replace(config, **laid), suite)
@@ -237,15 +237,15 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
 
 def _check_who(config: Config) -> None:
     """Raise unless it is said who plays, by flags that go together."""
-    if (config.model is None) == (config.player is None):
-        raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --player oracle, expert or random")
-    if config.player is None:
+    if (config.model is None) == (config.policy is None):
+        raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --policy oracle, expert or random")
+    if config.policy is None:
         return
-    if config.player not in PLAYERS:
-        raise unknown("player", config.player, PLAYERS)
+    if config.policy not in POLICIES:
+        raise unknown("policy", config.policy, POLICIES)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
-        raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --player {config.player}: it is for models")
+        raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --policy {config.policy}: it is for models")
 
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
@@ -275,7 +275,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
-        **_about(config, spec, agent, tools, several=len(suite.worlds) > 1),
+        **_about(config, spec, agent, tools, several=len(suite.envs) > 1),
     }
 
 
@@ -283,18 +283,20 @@ def _about(
     config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
 ) -> dict[str, Any]:
     """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
-    fitted = {world: agent.fitted(offered) for world, offered in tools.items()} or {"": agent}
-    prompts = {world: one.prompt for world, one in fitted.items()}
+    fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
+    prompts = {environment: one.prompt for environment, one in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
     options: dict[str, Any] = {
         "agent": spec.agent,
-        "prompt": _told({world: prompt.name for world, prompt in prompts.items()}, several),
+        "prompt": _told({environment: prompt.name for environment, prompt in prompts.items()}, several),
         "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),
         "temperature": agent.sampling.temperature,
         "turn_tokens": agent.sampling.max_tokens,
     }
     if any(tools.values()):
-        options["tools"] = _told({world: fitted[world].tools for world, offered in tools.items() if offered}, several)
+        options["tools"] = _told(
+            {environment: fitted[environment].tools for environment, offered in tools.items() if offered}, several
+        )
     for name in ("history", "window_turns", "observation_tokens"):
         if getattr(spec, name) != getattr(AgentSpec(), name) or getattr(config, name, None) is not None:
             options[name] = getattr(spec, name)
@@ -321,14 +323,14 @@ def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> Age
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:
     """Return the tools of each environment; BadConfig where the model would not be told of them."""
     options, found = _env_options(config, suite), dict[str, dict[str, Tool]]()
-    for world in suite.worlds:
+    for environment in suite.envs:
         try:
-            env = make(world, **options[world])
+            env = make(environment, **options[environment])
         except Exception:  # `evaluate` makes it again, and says what is wrong with it
             continue
-        found[world] = dict(env.tools)
+        found[environment] = dict(env.tools)
         env.close()
-        spec.check_tools(found[world])
+        spec.check_tools(found[environment])
     return found
 
 
@@ -346,7 +348,10 @@ def _trained(model: str | None) -> TrainConfig | None:
 def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
     trained = _trained(config.model)
     own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
-    return {world: {**own.get(world, {}), **suite.env_options(world), **config.env_options} for world in suite.worlds}
+    return {
+        environment: {**own.get(environment, {}), **suite.env_options(environment), **config.env_options}
+        for environment in suite.envs
+    }
 
 
 def _resolve(model: str) -> tuple[str, TrainConfig | None]:

@@ -24,7 +24,7 @@ def table(summary: Row) -> Rows:
     Faults have a column where there are some, the reward where it differs from the success rate, pass@k and pass^k
     where every task had several attempts.
     """
-    worlds: Mapping[str, Row] = summary["worlds"]
+    envs: Mapping[str, Row] = summary["envs"]
     k = max(summary["pass_at"], key=int, default="1")
     columns: dict[str, Cell] = {
         ("success [95 %]" if k == "1" else f"success avg@{k} [95 %]"): lambda row: _interval(row["success"]),
@@ -32,15 +32,15 @@ def table(summary: Row) -> Rows:
     }
     if summary["success"]["faults"]:
         columns["faults"] = lambda row: faults(row["success"])
-    if any(_number(row["reward"]) != _number(row["success"]["mean"]) for row in worlds.values()):
+    if any(_number(row["reward"]) != _number(row["success"]["mean"]) for row in envs.values()):
         columns["reward"] = lambda row: _number(row["reward"])
     if k != "1":
         columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
-    found = _table(worlds, columns)
+    found = _table(envs, columns)
     skipped: Mapping[str, str] = summary.get("skipped", {})  # summaries of other commands have none
-    for world, reason in skipped.items():
-        found.note(f"{world}  skipped: {reason}", "yellow")
+    for env, reason in skipped.items():
+        found.note(f"{env}  skipped: {reason}", "yellow")
     return found
 
 
@@ -53,7 +53,7 @@ def effort(summary: Row) -> Rows:
         "invalid": lambda row: _percent(row["invalid"]),
         "unparsed": lambda row: _percent(row["unparsed"]),
     }
-    return _table(summary["worlds"], columns)
+    return _table(summary["envs"], columns)
 
 
 def aggregates(summary: Row) -> list[str]:
@@ -69,25 +69,25 @@ def aggregates(summary: Row) -> list[str]:
 
 def contamination_notes(summary: Row) -> list[str]:
     """Return a line for each check of contamination: how many tasks it looked at, what it found, where it could not look."""
-    worlds: Mapping[str, Row] = summary["contamination"]
+    envs: Mapping[str, Row] = summary["contamination"]
     notes: list[str] = []
     for name, what in (("split_overlap", "are in the training split too"), ("answer_in_prompt", "show the answer at once")):
-        checks = {world: found[name] for world, found in worlds.items()}
+        checks = {env: found[name] for env, found in envs.items()}
         checked, found = (sum(one[key] for one in checks.values()) for key in ("checked", "found"))
-        examples = [f"{world} {id}" for world, one in checks.items() for id in one["examples"]]
+        examples = [f"{env} {id}" for env, one in checks.items() for id in one["examples"]]
         note = f"contamination: {found} of {checked} tasks {what}"
         note += f", such as {examples[0]}" if examples else ""
-        partly = [world for world, one in checks.items() if one["why"]]
+        partly = [env for env, one in checks.items() if one["why"]]
         notes.append(printable(note + (f"; not or partly checked: {', '.join(partly)}" if partly else "")))
-    if any(one["why"] or one["found"] for found in worlds.values() for one in found.values()):
+    if any(one["why"] or one["found"] for found in envs.values() for one in found.values()):
         notes[-1] += " (contamination.json says more)"
     return notes
 
 
-def _table(worlds: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
+def _table(envs: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
     found = Rows("environment", list(columns))
-    for world, row in worlds.items():
-        found.add(world, [cell(row) for cell in columns.values()])
+    for env, row in envs.items():
+        found.add(env, [cell(row) for cell in columns.values()])
         for name, part in divided(row):
             found.add(f"  {name}", [cell(part) for cell in columns.values()], "dim")
     return found

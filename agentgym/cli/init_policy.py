@@ -37,7 +37,7 @@ class Config:
     """Make a mixture of experts: four in each layer, two active for a token, each half as wide."""
     vocabulary: int = 1000
     """Tokens in the vocabulary, 256 bytes included."""
-    pieces: str = "phrases"
+    pre_tokenizer: str = "phrases"
     """What a token may grow to: `phrases` of the environment, or `words`."""
     context: int = 2048
     """Longest sequence in tokens."""
@@ -62,7 +62,7 @@ def run(config: Config) -> int:
     from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
-    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pieces=config.pieces)
+    size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pre_tokenizer=config.pre_tokenizer)
     folder = init_policy(
         config.env, config.out, env_options=config.env_options, size=size, episodes=config.episodes, seed=config.seed
     )

@@ -13,11 +13,11 @@ from agentgym.trainers.planner.calibration import calibrate
 from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
 from agentgym.trainers.planner.fitting import Change, advice, gib, smallest_change
 from agentgym.trainers.planner.memory import named
-from agentgym.trainers.planner.plan import PHASES, Plan, Subject, has_tokenizer, plan, read_subject
+from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, plan, read_workload
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
-TIMES = ("rollout", "world", "train", "sync", "evaluation")
+TIMES = ("rollout", "env", "train", "sync", "evaluation")
 
 
 def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool = False) -> int:
@@ -26,12 +26,12 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     `on` names GPUs that are not here; then nothing is timed.
     """
     memory = named(on) if on else None
-    subject = read_subject(config)
-    made = plan(config, subject, memory)
-    change = None if made.fits else smallest_change(config, subject, made.memory)
-    rates = None if on else calibrate(config, subject, made)
+    workload = read_workload(config)
+    made = plan(config, workload, memory)
+    change = None if made.fits else smallest_change(config, workload, made.memory)
+    rates = None if on else calibrate(config, workload, made)
     if as_json:
-        print(json.dumps(_numbers(config, subject, made, change, rates), indent=2))
+        print(json.dumps(_numbers(config, workload, made, change, rates), indent=2))
         return 0 if made.fits else 1
     _print(console, f"{config.model} on {config.env}, {_layout(config, made)}")
     console.print()
@@ -42,11 +42,11 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
         )
     console.print()
     if rates is None:
-        for line in _untimed(config, subject, made):
+        for line in _untimed(config, workload, made):
             _print(console, line)
     else:
-        console.print(seconds_table(config, subject, made, rates))
-        _print(console, _source(config, subject, rates))
+        console.print(seconds_table(config, workload, made, rates))
+        _print(console, _source(config, workload, rates))
     console.print()
     console.print(Text(_verdict(made, change), style="bold green" if made.fits else "bold red"))
     return 0 if made.fits else 1
@@ -70,9 +70,9 @@ def bytes_table(made: Plan, *, notes: bool = True) -> Table:
     return table
 
 
-def seconds_table(config: TrainConfig, subject: Subject, made: Plan, rates: Rates) -> Table:
+def seconds_table(config: TrainConfig, workload: Workload, made: Plan, rates: Rates) -> Table:
     """Return the seconds of an update by phase, twice."""
-    columns = (likely(config, subject.play, rates, made.row), most(config, subject.play, rates, made.row))
+    columns = (likely(config, workload.play, rates, made.row), most(config, workload.play, rates, made.row))
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
@@ -89,14 +89,14 @@ def _cell(config: TrainConfig, name: str, value: float) -> str:
     return "not measured" if config.engine != "hf" and name in ("rollout", "sync") else _seconds(value)
 
 
-def _untimed(config: TrainConfig, subject: Subject, made: Plan) -> list[str]:
+def _untimed(config: TrainConfig, workload: Workload, made: Plan) -> list[str]:
     """Return why nothing was timed, and how much there is to do in a step."""
     why = (
         f"Time was not measured: {made.memory.name} is not in this machine."
         if made.memory.elsewhere
         else "Time was not measured: a model of this size is not timed on a CPU, or two layers of it do not fit here."
     )
-    play, episodes = subject.play, config.tasks_per_step * config.group_size
+    play, episodes = workload.play, config.tasks_per_step * config.group_size
     if not play.episodes:
         return [why, f"No episode could be played beforehand: rows are taken as long as the context, {made.row:,} tokens."]
     most = f"{episodes * play.horizon * config.turn_tokens:,} tokens"
@@ -108,14 +108,14 @@ def _untimed(config: TrainConfig, subject: Subject, made: Plan) -> list[str]:
     ]
 
 
-def _source(config: TrainConfig, subject: Subject, rates: Rates) -> str:
-    depth, play = int(subject.architecture.num_hidden_layers), subject.play
+def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
+    depth, play = int(workload.architecture.num_hidden_layers), workload.play
     model = (
         f"the whole model of {depth} layers"
         if rates.layers == depth
         else f"models of 1 and 2 layers, from which {depth} follow in a straight line"
     )
-    world = (
+    env = (
         f"{play.episodes} episodes played by the expert and by chance"
         if play.episodes
         else "no episode: without a tokenizer in the folder, rows as long as the context and steps that take no time"
@@ -123,7 +123,7 @@ def _source(config: TrainConfig, subject: Subject, rates: Rates) -> str:
     others = "" if config.engine == "hf" else f" {config.engine}'s own speed is left out."
     several = "" if config.processes == 1 else " Processes that wait for one another or for memory are not in it."
     return (
-        f"Measured: random weights, {model}; {world}. Extrapolated: everything else. As the expert plays: {play.turns:.1f} "
+        f"Measured: random weights, {model}; {env}. Extrapolated: everything else. As the expert plays: {play.turns:.1f} "
         f"turns, replies of {play.reply:.1f} tokens. At the most: rows of {play.longest:,} tokens where the context has "
         f"room, replies of {config.turn_tokens}.{several}{others}"
     )
@@ -147,7 +147,7 @@ def _where(made: Plan) -> str:
 
 
 def _numbers(
-    config: TrainConfig, subject: Subject, made: Plan, change: Change | None, rates: Rates | None
+    config: TrainConfig, workload: Workload, made: Plan, change: Change | None, rates: Rates | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
         "fits": made.fits,
@@ -162,7 +162,7 @@ def _numbers(
     }
     if rates is not None:
         for name, seconds in (("likely", likely), ("most", most)):
-            timed: Seconds = seconds(config, subject.play, rates, made.row)
+            timed: Seconds = seconds(config, workload.play, rates, made.row)
             found[f"seconds_{name}"] = {phase: getattr(timed, phase) for phase in (*TIMES, "update", "whole")}
     return found
 

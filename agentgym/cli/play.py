@@ -1,7 +1,7 @@
 """Play an environment in the terminal.
 
     agentgym play guessnumber --seed 3                 you type
-    agentgym play rlvr/FrozenLake-v0 --player oracle   watch the oracle
+    agentgym play rlvr/FrozenLake-v0 --policy oracle   watch the oracle
     agentgym play tictactoe --env.opponent self        both sides
 
 While you type: `?` lists what is admissible, `!` lets the oracle take a turn, `!!` lets it play on to the end, and
@@ -18,8 +18,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from agentgym.agents.fields import describe
-from agentgym.contract.solutions import random_player
-from agentgym.contract.subject import first
+from agentgym.contract.env_under_test import first
+from agentgym.contract.solutions import random_policy
 from agentgym.core.env import TextEnv
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
@@ -37,7 +37,7 @@ class Config:
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     seed: int = 0
     """Decides the task and the environment's chance."""
-    player: Literal["human", "oracle", "expert", "random"] = "human"
+    policy: Literal["human", "oracle", "expert", "random"] = "human"
     """Who plays."""
     split: str | None = None
     """Where the task comes from."""
@@ -50,7 +50,7 @@ class Config:
 
 
 Ask = Callable[[TextEnv, str, dict[str, Any]], str | None]
-"""From the world, the observation and the info to an action; None leaves the game."""
+"""From the environment, the observation and the info to an action; None leaves the game."""
 
 
 def run(config: Config) -> int:
@@ -64,13 +64,13 @@ def run(config: Config) -> int:
     console.print(Panel(Text(printable(observation)), title=Text(printable(title)), title_align="left"))
     for tool in env.tools.values():
         console.print(Text(printable(f"  {describe(tool)}"), style="dim"))  # as a prompt lists it
-    ask = Human(console).ask if config.player == "human" else _automatic(config.player)
+    ask = Human(console).ask if config.policy == "human" else _automatic(config.policy)
     while True:
         action = ask(env, observation, info)
         if action is None:
             console.print(Text("left", style="dim"))
             return 0
-        if config.player != "human":
+        if config.policy != "human":
             console.print(Text(f"> {printable(action)}", style="cyan"))
         observation, _, terminated, truncated, info = env.step(action)
         console.print(_response(env, observation, info))
@@ -80,13 +80,13 @@ def run(config: Config) -> int:
             return 0
 
 
-def _automatic(player: str) -> Ask:
+def _automatic(policy: str) -> Ask:
     def ask(env: TextEnv, observation: str, info: dict[str, Any]) -> str | None:
-        if player == "random":
-            return random_player(env, [observation], info)
-        action = first(env.oracle if player == "oracle" else env.expert)
+        if policy == "random":
+            return random_policy(env, [observation], info)
+        action = first(env.oracle if policy == "oracle" else env.expert)
         if action is None:
-            raise BadConfig(f"{type(env).__name__} has no {player} that knows what to do here")
+            raise BadConfig(f"{type(env).__name__} has no {policy} that knows what to do here")
         return action
 
     return ask

@@ -55,7 +55,7 @@ class Config:
     seed: int = 0
     """Another one draws other bugs."""
     workers: int = max(1, (os.cpu_count() or 2) // 2)
-    """Bugs tried at once, each in jails of its own."""
+    """Bugs tried at once, each in sandboxes of its own."""
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("bugs", 2), ("workers", 1)):
@@ -102,8 +102,8 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     maker = Maker(
         (name, source, tree),
         plan,
-        open_jail=_open,
-        close_jail=_close,
+        open_sandbox=_open,
+        close_sandbox=_close,
         workers=config.workers,
         journal=out.with_name(f"{out.name}.{name}.partial"),
         say=_say,
@@ -126,8 +126,8 @@ def _open() -> Any:
     return sandbox(packages=PACKAGES, limits=Limits(timeout=60.0, memory=MEMORY, output=8 << 20))
 
 
-def _close(jail: Any) -> None:
-    jail.close()
+def _close(sandbox: Any) -> None:
+    sandbox.close()
 
 
 def _name(config: Config) -> str:

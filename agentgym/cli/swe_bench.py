@@ -46,9 +46,9 @@ class ScoreConfig:
     out: str | None = None
     """File for the report, in the form of swebench's; without it, beside the predictions."""
     backend: str | None = None
-    """Jail to run tests in; SWE-bench's instances need docker."""
+    """Sandbox to run tests in; SWE-bench's instances need docker."""
     backend_options: Options = field(default_factory=dict[str, Any])
-    """Options of the jail: --backend.KEY VALUE."""
+    """Options of the sandbox: --backend.KEY VALUE."""
 
 
 AnyConfig: TypeAlias = PredictionsConfig | ScoreConfig

@@ -200,10 +200,10 @@ def _warn(message: Warning | str, *_: Any) -> None:
 
 def _table(summary: dict[str, Any]) -> Table:
     table = Table(title=f"success on {summary['tasks']} {summary['split']} tasks", title_justify="left")
-    for column in ("untrained", "after warm start", f"after {summary['credit']}", "episodes", "faults", "seconds"):
+    for column in ("untrained", "after SFT warm start", f"after {summary['credit']}", "episodes", "faults", "seconds"):
         table.add_column(column, justify="right")
     table.add_row(
-        *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "warm", "after")),
+        *(f"{summary[f'success_{name}']:.1%}" for name in ("before", "sft", "after")),
         f"{summary['episodes']:,}",
         f"{summary['fault_share']:.1%}" + ("" if summary["comparable"] else " (not comparable)"),
         f"{summary['train_seconds']:.0f}",

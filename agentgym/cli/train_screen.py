@@ -55,7 +55,7 @@ class Screen:
         where = f", going on after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
         self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.env}{where}")
-        self._print(f"{n['warm_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
+        self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
         self._print(f"precision {n['precision']}, attention {n['attention']}")
         if n["correction"] is not None:
             self._print(
@@ -64,12 +64,12 @@ class Screen:
             )
 
     def _eval(self, n: dict[str, Any]) -> None:
-        what = {"success_before": "untrained", "success_warm": "after the warm start", "success_after": "at the end"}
+        what = {"success_before": "untrained", "success_sft": "after the SFT warm start", "success_after": "at the end"}
         self._print(f"success {what[n['name']]}: {n['success']:.1%} of {n['tasks']} {n['split']} tasks{_apart(n['faults'])}")
 
-    def _warm(self, n: dict[str, Any]) -> None:
+    def _sft(self, n: dict[str, Any]) -> None:
         lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
-        self._print(f"warm {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
+        self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
 
     def _step(self, n: dict[str, Any]) -> None:
         self._print(one_line(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))

@@ -1,75 +1,75 @@
-"""The contract: what every world promises, as laws that can be checked on any world."""
+"""The contract: what every environment promises, as checks that run on any environment."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, cast
 
 from agentgym import registry
 from agentgym.contract.causes import told
-from agentgym.contract.laws import LAWS, RESTS_ON
+from agentgym.contract.checks import CHECKS, RESTS_ON
+from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked, Report, Result
-from agentgym.contract.subject import Subject
 from agentgym.core.env import TextEnv
 from agentgym.errors import unknown
 
 SMALL = {"count": 2, "steps": 6, "plays": 6}
-"""What is spent on a world that waits for something outside: a jail, a browser."""
+"""What is spent on an environment that waits for something outside: a sandbox, a browser."""
 
-__all__ = ["LAWS", "Broken", "NotChecked", "Report", "Result", "Subject", "check"]
+__all__ = ["CHECKS", "Broken", "EnvUnderTest", "NotChecked", "Report", "Result", "check"]
 
 
 def check(
-    world: str | TextEnv,
+    environment: str | TextEnv,
     *,
     thorough: bool = False,
-    laws: Collection[str] = (),
+    checks: Collection[str] = (),
     progress: Callable[[Result], None] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Report:
-    """Hold a world (a registered id, `module:ns/Name-v0`, or a world already made) to the contract.
+    """Hold an environment (a registered id, `module:ns/Name-v0`, or an environment already made) to the contract.
 
-    `options` are the world's own; `laws` names the ones to look at (default: all); `thorough` spends minutes instead
+    `options` are the environment's own; `checks` names the ones to look at (default: all); `thorough` spends minutes instead
     of seconds; `progress` sees each result as it comes; `seed` draws other tasks than the fixed first ones.
     """
-    for name in laws:
-        if name not in LAWS:
-            raise unknown("law", name, LAWS)
-    subject = examine(world, thorough=thorough, seed=seed, **options)
+    for name in checks:
+        if name not in CHECKS:
+            raise unknown("check", name, CHECKS)
+    under_test = examine(environment, thorough=thorough, seed=seed, **options)
     results: list[Result] = []
-    for result in looks(subject, laws or LAWS):
+    for result in looks(under_test, checks or CHECKS):
         results.append(result)
         if progress:
             progress(result)
-    return Report(subject.id, results)
+    return Report(under_test.id, results)
 
 
-def examine(world: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: Any) -> Subject:
-    """Return the subject of a check."""
-    env = registry.make(world, **options) if isinstance(world, str) else world
+def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: Any) -> EnvUnderTest:
+    """Return the environment under test, made and with the budget of a check."""
+    env = registry.make(environment, **options) if isinstance(environment, str) else environment
     given = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}
     id = env.spec.id if env.spec else type(env).__name__
     budget = (
         {"count": 20, "steps": 60, "plays": 200} if thorough else SMALL if cast("TextEnv", env.unwrapped).blocking else {}
     )
-    return Subject(id, type(env.unwrapped), given, seed=seed, **budget)  # type: ignore[arg-type]
+    return EnvUnderTest(id, type(env.unwrapped), given, seed=seed, **budget)  # type: ignore[arg-type]
 
 
 def _options_of(env: TextEnv) -> dict[str, Any]:
-    """Return the options that make another world like this one."""
+    """Return the options that make another environment like this one."""
     values = {name: getattr(env, name) for name in env.option_names()}
     return {name: dict(value) if name in ("shaping", "backend_options") else value for name, value in values.items()}
 
 
-def looks(subject: Subject, names: Collection[str]) -> Iterator[Result]:
+def looks(under_test: EnvUnderTest, names: Collection[str]) -> Iterator[Result]:
     """Yield what becomes of each check; one defect is reported once, by the first check that it breaks."""
     broken: dict[str, Result] = {}
     for name in names:
         below = next((one for one in RESTS_ON.get(name, ()) if one in broken), None)
         if below:
-            yield Result(name, LAWS[name][0], "skipped", f"rests on {below!r}, which is broken")
+            yield Result(name, CHECKS[name][0], "skipped", f"rests on {below!r}, which is broken")
             continue
-        result = look(subject, name)
-        same = next((one.law for one in broken.values() if result.cause and one.cause == result.cause), None)
+        result = look(under_test, name)
+        same = next((one.check for one in broken.values() if result.cause and one.cause == result.cause), None)
         if result.status == "broken" and same:
             result = Result(name, result.promise, "skipped", f"broken by what breaks {same!r}", cause=result.cause)
         if result.status == "broken":
@@ -77,15 +77,15 @@ def looks(subject: Subject, names: Collection[str]) -> Iterator[Result]:
         yield result
 
 
-def look(subject: Subject, name: str) -> Result:
+def look(under_test: EnvUnderTest, name: str) -> Result:
     """Return what becomes of one check."""
-    promise, law = LAWS[name]
+    promise, check_name = CHECKS[name]
     try:
-        return Result(name, promise, "holds", law(subject))
+        return Result(name, promise, "holds", check_name(under_test))
     except NotChecked as reason:
         return Result(name, promise, "skipped", str(reason))
     except Broken as found:
         return Result(name, promise, "broken", str(found), found.task, found.seed, found.actions, found.cause)
     except Exception as error:  # whatever an environment raises where a check did not expect it breaks that check
-        text, cause = told(error, subject.kind)
+        text, cause = told(error, under_test.kind)
         return Result(name, promise, "broken", f"raised {text}", cause=cause)

@@ -1,16 +1,15 @@
-"""Laws of actions, info, state keys, rewards and ends."""
+"""Checks of actions, info, state keys, rewards and ends."""
 
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agentgym.contract.report import Broken, NotChecked, show
-from agentgym.contract.subject import (
+from agentgym.contract.env_under_test import (
     ENDLESS,
     HOSTILE,
+    EnvUnderTest,
     Step,
-    Subject,
     any_action,
     argument,
     difference,
@@ -20,6 +19,7 @@ from agentgym.contract.subject import (
     play,
     steps,
 )
+from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.core.actions import spell
 from agentgym.core.env import INFO_KEYS, Snapshot
 from agentgym.core.seeding import generator
@@ -28,13 +28,13 @@ from agentgym.episodes.episode import FAULTS
 from agentgym.errors import EpisodeOver
 
 
-def nasty_actions(subject: Subject) -> str:
+def nasty_actions(under_test: EnvUnderTest) -> str:
     """No action raises; each costs one turn, and what is no action at all is invalid and explained."""
-    task = subject.tasks[0]
-    nasty = [*HOSTILE, *(call for tool in subject.env.tools.values() for call in hostile_calls(tool))]
+    task = under_test.tasks[0]
+    nasty = [*HOSTILE, *(call for tool in under_test.env.tools.values() for call in hostile_calls(tool))]
 
     def breaks(actions: Sequence[Any]) -> str | None:
-        env = subject.env
+        env = under_test.env
         env.reset(seed=0, options={"task": task, "horizon": ENDLESS})
         for turn, step in enumerate(steps(env, actions), 1):
             if env.turn != turn:
@@ -43,21 +43,21 @@ def nasty_actions(subject: Subject) -> str:
                 return "an action that says nothing is valid"
         return None
 
-    alone = nasty if subject.count > 1 else nasty[::8]  # with the smallest budget a sample: each takes a reset
+    alone = nasty if under_test.count > 1 else nasty[::8]  # with the smallest budget a sample: each takes a reset
     for action in alone:
-        subject.hold(task, 0, [action], breaks)
-    subject.hold(task, 0, nasty, breaks)
+        under_test.hold(task, 0, [action], breaks)
+    under_test.hold(task, 0, nasty, breaks)
     return f"{len(nasty)} actions in a row, {len(alone)} alone"
 
 
-def spellings(subject: Subject) -> str:
+def spellings(under_test: EnvUnderTest) -> str:
     """The three spellings of a call are one call; a call inside other text, or of an unknown tool, is invalid."""
-    env, task, rng = subject.env, subject.tasks[0], generator("spellings")
+    env, task, rng = under_test.env, under_test.tasks[0], generator("spellings")
     if not env.tools:
         raise NotChecked("its actions are free text")
     observation, _ = env.reset(seed=0, options={"task": task})
     words = observation.split() or ["word"]
-    tools = list(env.tools.items())[:: 1 if subject.count > 1 else 3]  # with the smallest budget a sample
+    tools = list(env.tools.items())[:: 1 if under_test.count > 1 else 3]  # with the smallest budget a sample
     for name, tool in tools:
         arguments = {one: argument(tool.properties[one], words, rng) for one in tool.required}
         written = json.dumps({"name": name, "arguments": arguments})
@@ -77,19 +77,19 @@ def spellings(subject: Subject) -> str:
     return f"{len(tools)} tools"
 
 
-def info_schema(subject: Subject) -> str:
+def info_schema(under_test: EnvUnderTest) -> str:
     """Info has the same keys and types at every step, and rewards sum to the reward."""
-    for seed, task in enumerate(subject.tasks):
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            env = subject.env
+            env = under_test.env
             observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             responses: list[Step] = [(observation, 0.0, False, False, info), *steps(env, actions)]
             found = (wrong_with(response, task) for response in responses)
             return next((text for text in found if text), None)
 
-        subject.hold(task, seed, subject.wander(task, seed), breaks)
-    return f"{len(subject.tasks)} plays"
+        under_test.hold(task, seed, under_test.wander(task, seed), breaks)
+    return f"{len(under_test.tasks)} plays"
 
 
 def wrong_with(step: Step, task: Task) -> str | None:
@@ -121,15 +121,15 @@ def wrong_with(step: Step, task: Task) -> str | None:
     return next((text for text, holds in checks.items() if not holds), None)
 
 
-def admissible_is_valid(subject: Subject) -> str:
+def admissible_is_valid(under_test: EnvUnderTest) -> str:
     """Every command that is said to be admissible is accepted."""
-    if subject.env.reset(seed=0, options={"task": subject.tasks[0]})[1]["admissible"] is None:
+    if under_test.env.reset(seed=0, options={"task": under_test.tasks[0]})[1]["admissible"] is None:
         raise NotChecked("its commands are not a finite list")
     tried = 0
-    for seed, task in enumerate(subject.tasks):
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            env = subject.env
+            env = under_test.env
             commands = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})[1]["admissible"]
             for action, step in zip(actions, steps(env, actions), strict=False):
                 if action in commands and not step[4]["valid"]:
@@ -137,12 +137,12 @@ def admissible_is_valid(subject: Subject) -> str:
                 commands = step[4]["admissible"]
             return None
 
-        commands = subject.env.reset(seed=seed, options={"task": task})[1]["admissible"]
+        commands = under_test.env.reset(seed=seed, options={"task": task})[1]["admissible"]
         for command in commands:
-            subject.hold(task, seed, [command], breaks)
-        subject.hold(task, seed, subject.wander(task, seed), breaks)
+            under_test.hold(task, seed, [command], breaks)
+        under_test.hold(task, seed, under_test.wander(task, seed), breaks)
         tried += len(commands)
-    return f"{tried} commands, {len(subject.tasks)} plays"
+    return f"{tried} commands, {len(under_test.tasks)} plays"
 
 
 class _Again:
@@ -155,43 +155,43 @@ class _Again:
 AGAIN = _Again()
 
 
-def equal_keys(subject: Subject) -> str:
+def equal_keys(under_test: EnvUnderTest) -> str:
     """Where two moments have one state key, in one play or in two of the same task, equal actions bring equal responses."""
-    subject.repeatable()
+    under_test.repeatable()
     pairs = 0
-    for seed, task in enumerate(subject.tasks):
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
             nonlocal pairs
             seen: dict[str, tuple[int, Snapshot]] = {}
             later: dict[int, tuple[list[Any], list[str]]] = {}  # what followed each earlier moment
-            for turn, (key, state) in enumerate(list(_moments(subject, task, seed, actions))):
+            for turn, (key, state) in enumerate(list(_moments(under_test, task, seed, actions))):
                 earlier, old = seen.setdefault(key, (turn, state))
                 if earlier == turn:
                     continue
                 pairs += 1
                 if earlier not in later:
-                    onward = _onward(subject, old)
-                    later[earlier] = onward, go_on(subject.env, old, onward)
+                    onward = _onward(under_test, old)
+                    later[earlier] = onward, go_on(under_test.env, old, onward)
                 onward, responses = later[earlier]
                 same_chance = dataclasses.replace(state, random_state=old.random_state, seed=old.seed)
-                found = difference(responses, go_on(subject.env, same_chance, onward))
+                found = difference(responses, go_on(under_test.env, same_chance, onward))
                 if found:
                     return (
                         f"after {earlier} and after {turn} actions the key is {key}, but then {show(onward)} brings {found}"
                     )
             return None
 
-        one, two = subject.wander(task, seed), subject.wander(task, seed, variant=1)
-        subject.hold(task, seed, [*(a for action in one for a in (action, "no such action")), AGAIN, *two], breaks)
+        one, two = under_test.wander(task, seed), under_test.wander(task, seed, variant=1)
+        under_test.hold(task, seed, [*(a for action in one for a in (action, "no such action")), AGAIN, *two], breaks)
     if not pairs:
         raise NotChecked("no two moments had the same key")
     return f"{pairs} pairs of moments"
 
 
-def _moments(subject: Subject, task: Task, seed: int, actions: Sequence[Any]) -> Iterator[tuple[str, Snapshot]]:
+def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[Any]) -> Iterator[tuple[str, Snapshot]]:
     """Yield key and snapshot before each action and after the last, the turn counter set to 0."""
-    env, over = subject.env, True
+    env, over = under_test.env, True
     for action in (AGAIN, *actions):
         if isinstance(action, _Again):
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
@@ -204,9 +204,9 @@ def _moments(subject: Subject, task: Task, seed: int, actions: Sequence[Any]) ->
             yield key, dataclasses.replace(env.snapshot(), turn=0, horizon=ENDLESS)
 
 
-def _onward(subject: Subject, state: Snapshot) -> list[Any]:
+def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[Any]:
     """Return a few actions to play from a state, the oracle's among them."""
-    env, rng, actions = subject.make().restore(state), generator("onward", state.turn), list[Any]()
+    env, rng, actions = under_test.make().restore(state), generator("onward", state.turn), list[Any]()
     info, observation = env.info(), env.observation
     for turn in range(4):
         action = (first(env.oracle) if turn == 1 else None) or any_action(env, observation, info, rng)
@@ -217,43 +217,43 @@ def _onward(subject: Subject, state: Snapshot) -> list[Any]:
     return actions
 
 
-def outcome_alone(subject: Subject) -> str:
+def outcome_alone(under_test: EnvUnderTest) -> str:
     """By default the reward is 1 at success and 0 everywhere else."""
-    for seed, task in enumerate(subject.tasks):
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            subject.env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-            for _, reward, terminated, _, info in steps(subject.env, actions):
+            under_test.env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+            for _, reward, terminated, _, info in steps(under_test.env, actions):
                 if reward != float(terminated and info["success"] is True):
                     return f"reward {reward} with success {info['success']}"
             return None
 
-        for actions in (subject.wander(task, seed), solution(subject, task, seed)):
-            subject.hold(task, seed, actions, breaks)
-    return f"{len(subject.tasks)} plays, {len(subject.tasks)} solutions"
+        for actions in (under_test.wander(task, seed), solution(under_test, task, seed)):
+            under_test.hold(task, seed, actions, breaks)
+    return f"{len(under_test.tasks)} plays, {len(under_test.tasks)} solutions"
 
 
-def failure_never_wins(subject: Subject) -> str:
+def failure_never_wins(under_test: EnvUnderTest) -> str:
     """With every measure paid, no failing episode has more than a successful one of the same task."""
-    env = subject.env
+    env = under_test.env
     names: set[str] = set()
-    for seed, task in enumerate(subject.tasks):
-        actions = subject.wander(task, seed)
+    for seed, task in enumerate(under_test.tasks):
+        actions = under_test.wander(task, seed)
         env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         for step in steps(env, actions):
             names |= set(step[4]["metrics"])
     if not names:
         raise NotChecked("it has no measures to pay")
-    paid = subject.make(shaping=dict.fromkeys(sorted(names), 0.99 / len(names)))
-    for seed, task in enumerate(subject.tasks):
-        best = _total(paid, task, seed, solution(subject, task, seed))[0]
+    paid = under_test.make(shaping=dict.fromkeys(sorted(names), 0.99 / len(names)))
+    for seed, task in enumerate(under_test.tasks):
+        best = _total(paid, task, seed, solution(under_test, task, seed))[0]
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed, best: float = best) -> str | None:
             total, success = _total(paid, task, seed, actions)
             return f"fails with {total:.3f} in all; a solution has {best:.3f}" if not success and total > best else None
 
-        subject.hold(task, seed, subject.wander(task, seed), breaks)
-        subject.hold(task, seed, solution(subject, task, seed)[:-1] * 3, breaks)
+        under_test.hold(task, seed, under_test.wander(task, seed), breaks)
+        under_test.hold(task, seed, solution(under_test, task, seed)[:-1] * 3, breaks)
     return f"measures {', '.join(sorted(names))}"
 
 
@@ -263,12 +263,12 @@ def _total(env: Any, task: Task, seed: int, actions: Sequence[Any]) -> tuple[flo
     return sum(step[1] for step in done), bool(done and done[-1][4]["success"])
 
 
-def solution(subject: Subject, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
+def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | None = ENDLESS) -> list[str]:
     """Return the actions of the oracle from the start, asked again each turn; [] where there is none.
 
     None for the horizon is the environment's own.
     """
-    env, actions = subject.env, list[str]()
+    env, actions = under_test.env, list[str]()
     env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))
     for _ in range(2000):
         action = first(env.oracle)
@@ -281,13 +281,13 @@ def solution(subject: Subject, task: Task, seed: int, horizon: int | None = ENDL
     return actions
 
 
-def horizons(subject: Subject) -> str:
+def horizons(under_test: EnvUnderTest) -> str:
     """The horizon, by keyword and by reset option, truncates at its turn and no other; then step raises EpisodeOver."""
-    task = subject.tasks[0]
+    task = under_test.tasks[0]
     for limit in (1, 3):
-        by_keyword = subject.make(horizon=limit)
+        by_keyword = under_test.make(horizon=limit)
         by_keyword.reset(seed=0, options={"task": task})
-        by_option = subject.make()
+        by_option = under_test.make()
         by_option.reset(seed=0, options={"task": task, "horizon": limit})
         for env, where in ((by_keyword, "keyword"), (by_option, "reset option")):
             done = list(steps(env, ["no such action"] * (limit + 1)))
@@ -297,7 +297,7 @@ def horizons(subject: Subject) -> str:
                 text = f"horizon {limit} by {where}: (turns, terminated, truncated, success, reason) is {ended}"
                 raise Broken(text, task=task.id, seed=0, actions=["no such action"] * limit)
             _over(env, "after the end")
-    _over(subject.make(), "before the first reset")
+    _over(under_test.make(), "before the first reset")
     return "1 and 3 turns"
 
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from agentgym.contract.env_under_test import EnvUnderTest, go_on, play
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.contract.subject import Subject, go_on, play
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.seeding import derive
 from agentgym.registry import load
@@ -21,22 +21,22 @@ Play = tuple[str, int, Sequence[Any]]
 """Task id, seed and actions."""
 
 
-def play_elsewhere(subject: Subject, plays: Sequence[Play]) -> list[list[str]]:
+def play_elsewhere(under_test: EnvUnderTest, plays: Sequence[Play]) -> list[list[str]]:
     """Return the responses that another process gives, the task itself first."""
-    return _ask(subject, "plays", list(plays))
+    return _ask(under_test, "plays", list(plays))
 
 
-def go_on_elsewhere(subject: Subject, branches: Sequence[tuple[Snapshot, Sequence[Any]]]) -> list[list[str]]:
+def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[Any]]]) -> list[list[str]]:
     """Return the responses from snapshots that another process restores."""
-    return _ask(subject, "branches", list(branches))
+    return _ask(under_test, "branches", list(branches))
 
 
-def _ask(subject: Subject, what: str, items: list[Any]) -> list[list[str]]:
-    if subject.kind.__module__ == "__main__" or "<locals>" in subject.kind.__qualname__:
-        raise NotChecked(f"{subject.kind.__qualname__} cannot be imported by another process; define it in a module")
-    reference = f"{subject.kind.__module__}:{subject.kind.__qualname__}"
+def _ask(under_test: EnvUnderTest, what: str, items: list[Any]) -> list[list[str]]:
+    if under_test.kind.__module__ == "__main__" or "<locals>" in under_test.kind.__qualname__:
+        raise NotChecked(f"{under_test.kind.__qualname__} cannot be imported by another process; define it in a module")
+    reference = f"{under_test.kind.__module__}:{under_test.kind.__qualname__}"
     try:
-        request = pickle.dumps((reference, subject.options, what, items))
+        request = pickle.dumps((reference, under_test.options, what, items))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise Broken(f"cannot be sent to another process: {error}") from error
     hash_seed = str(derive("hash", os.environ.get("PYTHONHASHSEED", "")) % 2**32)
@@ -52,8 +52,8 @@ def _ask(subject: Subject, what: str, items: list[Any]) -> list[list[str]]:
 def answer() -> None:
     """Be the other process: read what to play from standard input, write the responses to standard output."""
     reference, options, what, items = pickle.loads(sys.stdin.buffer.read())
-    kind: type[TextEnv] = load(reference, "world", {})
-    with contextlib.redirect_stdout(sys.stderr):  # what a world prints must not mix with the answer
+    kind: type[TextEnv] = load(reference, "env", {})
+    with contextlib.redirect_stdout(sys.stderr):  # what an environment prints must not mix with the answer
         responses = _play_all(kind(**options), what, items)
     sys.stdout.buffer.write(pickle.dumps(responses))
 

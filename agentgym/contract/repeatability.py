@@ -1,42 +1,45 @@
-"""Laws of determinism and snapshots: the same again, elsewhere, and from the middle."""
+"""Checks of determinism and snapshots: the same again, elsewhere, and from the middle."""
 
 import pickle
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
+from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, difference, first, go_on, line, play, steps
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.contract.subject import ENDLESS, Subject, difference, first, go_on, line, play, steps
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
 
 
-def same_again(subject: Subject) -> str:
-    """Two worlds of one process, interleaved and reset in between, answer the same actions alike."""
-    subject.repeatable()
-    other = subject.make()
-    for seed, task in enumerate(subject.tasks):
+def same_again(under_test: EnvUnderTest) -> str:
+    """Two environments of one process, interleaved and reset in between, answer the same actions alike."""
+    under_test.repeatable()
+    other = under_test.make()
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            once = play(subject.env, task, seed, actions)
-            for stranger in subject.tasks[:2]:
+            once = play(under_test.env, task, seed, actions)
+            for stranger in under_test.tasks[:2]:
                 play(other, stranger, seed + 1, actions[:3])
             return difference(once, play(other, task, seed, actions)) or difference(once, play(other, task, seed, actions))
 
-        actions = subject.wander(task, seed)
+        actions = under_test.wander(task, seed)
         try:
-            if repr(subject.env.find(task.id)) != repr(task):
+            if repr(under_test.env.find(task.id)) != repr(task):
                 raise Broken(f"the task {task.id} is another when it is made again", task=task.id, seed=seed)
-            subject.hold(task, seed, actions, breaks)
+            under_test.hold(task, seed, actions, breaks)
         except Broken as found:
-            raise _explained(found, own_chance(subject.kind, lambda: _from_start(subject, task, seed, actions))) from found  # noqa: B023
-    return f"{len(subject.tasks)} plays, three times each"
+            raise _explained(
+                found, own_chance(under_test.kind, partial(_from_start, under_test, task, seed, actions))
+            ) from found
+    return f"{len(under_test.tasks)} plays, three times each"
 
 
-def _from_start(subject: Subject, task: Task, seed: int, actions: Sequence[Any]) -> None:
+def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[Any]) -> None:
     """Make an environment and a task, and play it."""
-    env = subject.make()
+    env = under_test.make()
     play(env, env.find(task.id), seed, actions)
 
 
@@ -46,61 +49,63 @@ def _explained(found: Broken, why: str) -> Broken:
     return Broken(text, task=found.task, seed=found.seed, actions=found.actions, cause=found.cause)
 
 
-def same_elsewhere(subject: Subject) -> str:
+def same_elsewhere(under_test: EnvUnderTest) -> str:
     """Another process with another hash seed makes the same tasks and answers alike."""
-    subject.repeatable()
-    plays = [(task.id, seed, subject.wander(task, seed)) for seed, task in enumerate(subject.tasks)]
+    under_test.repeatable()
+    plays = [(task.id, seed, under_test.wander(task, seed)) for seed, task in enumerate(under_test.tasks)]
     try:
-        return _same_elsewhere(subject, plays)
+        return _same_elsewhere(under_test, plays)
     except Broken as found:
-        task = subject.env.find(plays[0][0])
-        raise _explained(found, own_chance(subject.kind, lambda: _from_start(subject, task, 0, plays[0][2]))) from found
+        task = under_test.env.find(plays[0][0])
+        raise _explained(
+            found, own_chance(under_test.kind, lambda: _from_start(under_test, task, 0, plays[0][2]))
+        ) from found
 
 
-def _same_elsewhere(subject: Subject, plays: list[tuple[str, int, list[Any]]]) -> str:
-    for (task_id, seed, actions), there in zip(plays, play_elsewhere(subject, plays), strict=True):
-        task = subject.env.find(task_id)
+def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[Any]]]) -> str:
+    for (task_id, seed, actions), there in zip(plays, play_elsewhere(under_test, plays), strict=True):
+        task = under_test.env.find(task_id)
         if repr(task) != there[0]:
             raise Broken(f"another process makes another task: {difference([repr(task)], there[:1])}", task=task_id)
-        where = difference(play(subject.env, task, seed, actions), there[1:])
+        where = difference(play(under_test.env, task, seed, actions), there[1:])
         if where:
             turn = int(where.split()[1].rstrip(":")) if where.startswith("turn") else len(actions)
             raise Broken(f"another process answers otherwise, {where}", task=task_id, seed=seed, actions=actions[:turn])
     return f"{len(plays)} plays in another process"
 
 
-def snapshots_here(subject: Subject) -> str:
-    """A restored snapshot goes on as if nothing had happened, in the same world and in another, twice."""
-    subject.repeatable()
-    other = subject.make()
-    for seed, task in enumerate(subject.tasks):
+def snapshots_here(under_test: EnvUnderTest) -> str:
+    """A restored snapshot goes on as if nothing had happened, in the same environment and in another, twice."""
+    under_test.repeatable()
+    other = under_test.make()
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            env = subject.make()
+            env = under_test.make()
             for middle in range(len(actions) + 1):
                 play(env, task, seed, actions[:middle])
                 state = env.snapshot()
                 straight = [f"{env.info()}", *go_on(env, state, actions[middle:])]
                 play(env, task, seed + 1, actions[::-1])
-                for world, where in ((env, "the same"), (other, "another"), (other, "another")):
-                    world.restore(state)
-                    again = [f"{world.info()}", *go_on(world, state, actions[middle:])]
+                for environment, where in ((env, "the same"), (other, "another"), (other, "another")):
+                    environment.restore(state)
+                    again = [f"{environment.info()}", *go_on(environment, state, actions[middle:])]
                     if difference(straight, again):
-                        return f"restored after {middle} turns in {where} world: {difference(straight, again)}"
+                        return f"restored after {middle} turns in {where} environment: {difference(straight, again)}"
             return None
 
-        subject.hold(task, seed, subject.wander(task, seed, min(subject.steps, 8)), breaks)
-    return f"{len(subject.tasks)} plays, a snapshot at each turn"
+        under_test.hold(task, seed, under_test.wander(task, seed, min(under_test.steps, 8)), breaks)
+    return f"{len(under_test.tasks)} plays, a snapshot at each turn"
 
 
-def snapshots_elsewhere(subject: Subject) -> str:
+def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
     """A snapshot goes to another process and goes on there."""
-    if subject.make().snapshot_kind == "fork":
+    if under_test.make().snapshot_kind == "fork":
         raise NotChecked("its snapshots belong to one machine and process")
-    subject.repeatable()
-    env, branches, here = subject.make(), list[tuple[Any, list[Any]]](), list[list[str]]()
-    for seed, task in enumerate(subject.tasks):
-        actions = subject.wander(task, seed)
+    under_test.repeatable()
+    env, branches, here = under_test.make(), list[tuple[Any, list[Any]]](), list[list[str]]()
+    for seed, task in enumerate(under_test.tasks):
+        actions = under_test.wander(task, seed)
         play(env, task, seed, actions[: len(actions) // 2])
         state, rest = env.snapshot(), actions[len(actions) // 2 :]
         try:
@@ -110,7 +115,7 @@ def snapshots_elsewhere(subject: Subject) -> str:
             raise Broken(f"the snapshot cannot be written{what}: {error}", task=task.id, seed=seed) from error
         branches.append((state, rest))
         here.append(go_on(env, state, rest))
-    for (state, rest), one, two in zip(branches, here, go_on_elsewhere(subject, branches), strict=True):
+    for (state, rest), one, two in zip(branches, here, go_on_elsewhere(under_test, branches), strict=True):
         where = difference(one, two)
         if where:
             raise Broken(f"restored in another process: {where}", task=state.task.id, seed=state.seed, actions=rest)
@@ -128,10 +133,10 @@ def _unwritten(payload: Any) -> str:
     return ""
 
 
-def chance_afresh(subject: Subject) -> str:
+def chance_afresh(under_test: EnvUnderTest) -> str:
     """`restore(state, seed=k)` draws later chance afresh: alike for the same k, otherwise for another, but not the past."""
-    env, task = subject.make(), subject.tasks[0]
-    play(env, task, 0, subject.wander(task, 0, 3)[:2])
+    env, task = under_test.make(), under_test.tasks[0]
+    play(env, task, 0, under_test.wander(task, 0, 3)[:2])
     state = env.snapshot()
 
     def draw(seed: int | None) -> float:
@@ -145,13 +150,13 @@ def chance_afresh(subject: Subject) -> str:
     return "four draws"
 
 
-def looking_changes_nothing(subject: Subject) -> str:
+def looking_changes_nothing(under_test: EnvUnderTest) -> str:
     """Asking for state, key, measures, commands, snapshot, oracle or expert changes no later response."""
-    subject.repeatable()
-    for seed, task in enumerate(subject.tasks):
+    under_test.repeatable()
+    for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            blind, env = play(subject.env, task, seed, actions), subject.make()
+            blind, env = play(under_test.env, task, seed, actions), under_test.make()
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             seen = blind[:1]
             _look(env)
@@ -161,8 +166,8 @@ def looking_changes_nothing(subject: Subject) -> str:
                     _look(env)
             return difference(blind, seen)
 
-        subject.hold(task, seed, subject.wander(task, seed), breaks)
-    return f"{len(subject.tasks)} plays, looked at after every turn"
+        under_test.hold(task, seed, under_test.wander(task, seed), breaks)
+    return f"{len(under_test.tasks)} plays, looked at after every turn"
 
 
 def _look(env: TextEnv) -> None:

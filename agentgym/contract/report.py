@@ -1,4 +1,4 @@
-"""What a check found: which laws hold, which are broken, and by what."""
+"""What a check found: which checks pass, which are broken, and by what."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ SHOWN = 60  # characters of an action in a report
 
 
 class Broken(Exception):
-    """A law does not hold; `actions` is the shortest sequence found that shows it, `cause` the same for one defect."""
+    """A check does not hold; `actions` is the shortest sequence found that shows it, `cause` the same for one defect."""
 
     def __init__(
         self, message: str, *, task: str = "", seed: int | None = None, actions: Sequence[object] = (), cause: str = ""
@@ -17,16 +17,16 @@ class Broken(Exception):
 
 
 class NotChecked(Exception):
-    """A law says nothing about this world; the message says why."""
+    """A check says nothing about this environment; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one law."""
+    """What became of one check."""
 
-    law: str
+    check: str
     promise: int
-    """The number of the promise in the design that the law belongs to."""
+    """The number of the promise in the design that the check belongs to."""
     status: str
     """`holds`, `broken` or `skipped`."""
     note: str = ""
@@ -34,12 +34,12 @@ class Result:
     task: str = ""
     seed: int | None = None
     actions: list[object] = field(default_factory=list[object])
-    """The shortest sequence of actions found that breaks the law, from the reset of `task` with `seed`."""
+    """The shortest sequence of actions found that breaks the check, from the reset of `task` with `seed`."""
     cause: str = ""
-    """What was raised and where: equal for two laws that one defect breaks. Empty where nothing was raised."""
+    """What was raised and where: equal for two checks that one defect breaks. Empty where nothing was raised."""
 
     def __str__(self) -> str:
-        text = f"{self.status:<8}{self.law:<28}{self.note}"
+        text = f"{self.status:<8}{self.check:<28}{self.note}"
         if self.task:
             text += f"\n        task {self.task}, seed {self.seed}, actions: {show(self.actions)}"
         return text
@@ -47,25 +47,25 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All laws of one world."""
+    """All checks of one environment."""
 
     id: str
     results: list[Result]
 
     @property
     def ok(self) -> bool:
-        """Whether no law is broken."""
+        """Whether no check is broken."""
         return not self.broken
 
     @property
     def broken(self) -> list[Result]:
-        """The laws that do not hold."""
+        """The checks that do not hold."""
         return [result for result in self.results if result.status == "broken"]
 
     def __str__(self) -> str:
         count = sum(result.status == "holds" for result in self.results)
         lines = [str(result) for result in self.results]
-        return "\n".join([*lines, f"{self.id}: {count} laws hold, {len(self.broken)} broken"])
+        return "\n".join([*lines, f"{self.id}: {count} checks pass, {len(self.broken)} broken"])
 
 
 def show(actions: Sequence[object]) -> str:

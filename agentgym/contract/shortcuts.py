@@ -9,7 +9,7 @@ from agentgym.core.actions import Tool, spell
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 
-Player = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
+Policy = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
 """From the environment, all observations so far and the last info to an action; None gives up."""
 FINISHING = frozenset(("answer", "buy", "done", "finish", "submit"))
 NAVIGATION = frozenset(("back", "home", "next", "prev", "previous", "search"))
@@ -94,7 +94,7 @@ def _takes_text(tool: Tool) -> bool:
 
 CHANCY = frozenset({"word overlap"})
 """Those that are random play where the instruction has no word in common with any command: they may do as well as it."""
-GENERIC: dict[str, Player] = {
+GENERIC: dict[str, Policy] = {
     "first admissible": lambda _, __, info: (info["admissible"] or ["look"])[0],
     "last admissible": lambda _, __, info: (info["admissible"] or ["look"])[-1],
     "word overlap": WordOverlap(),

@@ -1,4 +1,4 @@
-"""Laws of oracle, expert, cheaters and chance."""
+"""Checks of oracle, expert, shortcut policies and chance."""
 
 import dataclasses
 import itertools
@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentgym.contract.behaviour import solution
+from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, random_action, steps
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.contract.shortcuts import CHANCY, GENERIC, Player
-from agentgym.contract.subject import ENDLESS, Subject, first, has, random_action, steps
+from agentgym.contract.shortcuts import CHANCY, GENERIC, Policy
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 
 
-def oracle_solves(subject: Subject) -> str:
+def oracle_solves(under_test: EnvUnderTest) -> str:
     """The oracle solves every task within the environment's own horizon, as one iterator and asked again each turn."""
-    if not has(subject.env, "oracle"):
+    if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
     notes: list[str] = []
-    for level in subject.levels:
+    for level in under_test.levels:
         turns = [_solved(level, task, seed) for seed, task in enumerate(level.many)]
         notes.append(f"{len(turns)} tasks of difficulty {level.env.difficulty} in {sum(turns) / len(turns):.1f} turns")
     return ", ".join(notes)
 
 
-def _solved(subject: Subject, task: Task, seed: int) -> int:
+def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
     """Return the turns that the oracle takes; Broken where it does not solve the task."""
-    env, actions = subject.env, solution(subject, task, seed, horizon=None)
+    env, actions = under_test.env, solution(under_test, task, seed, horizon=None)
     limit = f"in the {env.limit} turns of difficulty {env.difficulty}"
     if env.success is not True:
         text = f"asked again each turn, the oracle does not solve the task {limit}"
@@ -45,12 +45,12 @@ def _solved(subject: Subject, task: Task, seed: int) -> int:
     return len(actions)
 
 
-def oracle_recovers(subject: Subject) -> str:
+def oracle_recovers(under_test: EnvUnderTest) -> str:
     """From wherever random play left an unfinished episode, the oracle still solves it."""
-    if not has(subject.env, "oracle"):
+    if not has(under_test.env, "oracle"):
         raise NotChecked("it defines no oracle")
-    env, count = subject.env, 0
-    for seed, task in enumerate(subject.many):
+    env, count = under_test.env, 0
+    for seed, task in enumerate(under_test.many):
 
         def breaks(actions: Sequence[Any], task: Any = task, seed: int = seed) -> str | None:
             nonlocal count
@@ -58,21 +58,21 @@ def oracle_recovers(subject: Subject) -> str:
             if any(step[2] or step[3] for step in steps(env, actions)):
                 return None
             count += 1
-            finish(env, lambda world, _, __: first(world.oracle), env.info())
+            finish(env, lambda environment, _, __: first(environment.oracle), env.info())
             return None if env.success else "after these actions the oracle does not solve the task"
 
-        actions = subject.wander(task, seed, 2 + seed % 10)
+        actions = under_test.wander(task, seed, 2 + seed % 10)
         for stop in {len(actions), len(actions) - 1}:
-            subject.hold(task, seed, actions[:stop], breaks)
+            under_test.hold(task, seed, actions[:stop], breaks)
     return f"{count} states"
 
 
-def expert_is_fair(subject: Subject) -> str:
+def expert_is_fair(under_test: EnvUnderTest) -> str:
     """Equal histories bring equal expert actions: of the same task, and of any two tasks that look alike so far."""
-    if not has(subject.env, "expert"):
+    if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
-    one, two, compared = subject.make(), subject.make(), 0
-    tasks = subject.many if subject.plays > 1 else dataclasses.replace(subject, plays=2).many
+    one, two, compared = under_test.make(), under_test.make(), 0
+    tasks = under_test.many if under_test.plays > 1 else dataclasses.replace(under_test, plays=2).many
     for seed, (task, other) in enumerate([*itertools.pairwise(tasks), *((task, task) for task in tasks[:3])]):
         seen = one.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         also = two.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
@@ -97,12 +97,12 @@ def _shown(response: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
     return response[0], response[1]["admissible"], response[1]["valid"]
 
 
-def expert_is_good(subject: Subject) -> str:
-    """The expert's success is at least what the world declares in `expert_bound`."""
-    if not has(subject.env, "expert"):
+def expert_is_good(under_test: EnvUnderTest) -> str:
+    """The expert's success is at least what the environment declares in `expert_bound`."""
+    if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
-    notes, bound = list[str](), subject.env.expert_bound
-    for level in subject.levels:
+    notes, bound = list[str](), under_test.env.expert_bound
+    for level in under_test.levels:
         rate, count = success_rate(level, lambda env, _, __: first(env.expert)), len(level.many)
         if rate < bound - _slack(bound, count):
             text = f"success {rate:.2f} over {count} tasks of difficulty {level.env.difficulty}"
@@ -111,27 +111,27 @@ def expert_is_good(subject: Subject) -> str:
     return f"success {', '.join(notes)}"
 
 
-def cheaters_fail(subject: Subject) -> str:
-    """The generic cheaters and the world's own have success 0, or at most what `ceilings` declares."""
+def shortcuts_fail(under_test: EnvUnderTest) -> str:
+    """The generic shortcut policies and the environment's own have success 0, or at most what `ceilings` declares."""
     names = dict[str, float]()
-    players = {**GENERIC, **{name: from_text(cheat) for name, cheat in subject.env.cheaters().items()}}
-    for name, player in players.items():
-        least = subject.env.random_bound if name in CHANCY else 0.0
-        rate, ceiling = success_rate(subject, player), max(subject.env.ceilings.get(name, 0.0), least)
-        if rate > ceiling + _slack(ceiling, len(subject.many)):
-            raise Broken(f"the cheater {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
+    policies = {**GENERIC, **{name: from_text(shortcut) for name, shortcut in under_test.env.shortcuts().items()}}
+    for name, policy in policies.items():
+        least = under_test.env.random_bound if name in CHANCY else 0.0
+        rate, ceiling = success_rate(under_test, policy), max(under_test.env.ceilings.get(name, 0.0), least)
+        if rate > ceiling + _slack(ceiling, len(under_test.many)):
+            raise Broken(f"the shortcut policy {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
         names[name] = rate
-    unknown = set(subject.env.ceilings) - set(players)
+    unknown = set(under_test.env.ceilings) - set(policies)
     if unknown:
-        raise Broken(f"ceilings names {sorted(unknown)}, which are no cheaters; there are {sorted(players)}")
+        raise Broken(f"ceilings names {sorted(unknown)}, which are no shortcut policies; there are {sorted(policies)}")
     return ", ".join(f"{name} {rate:.2f}" for name, rate in names.items())
 
 
-def chance_is_poor(subject: Subject) -> str:
-    """Random play has at most the success the world declares in `random_bound`."""
-    rate, bound = success_rate(subject, random_player), subject.env.random_bound
-    if rate > bound + _slack(bound, len(subject.many)):
-        raise Broken(f"success {rate:.2f} by random play; the world declares random_bound {bound}")
+def chance_is_poor(under_test: EnvUnderTest) -> str:
+    """Random play has at most the success the environment declares in `random_bound`."""
+    rate, bound = success_rate(under_test, random_policy), under_test.env.random_bound
+    if rate > bound + _slack(bound, len(under_test.many)):
+        raise Broken(f"success {rate:.2f} by random play; the environment declares random_bound {bound}")
     return f"success {rate:.2f}, bound {bound}"
 
 
@@ -140,31 +140,31 @@ def _slack(share: float, n: int) -> float:
     return 3 * (share * (1 - share) / n) ** 0.5
 
 
-def from_text(cheat: Callable[[list[str]], str]) -> Player:
-    """Return the player that one of a world's own cheaters is."""
-    return lambda _, observations, __: cheat(observations)
+def from_text(shortcut: Callable[[list[str]], str]) -> Policy:
+    """Return the policy that one of an environment's own shortcut policies is."""
+    return lambda _, observations, __: shortcut(observations)
 
 
-def random_player(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
+def random_policy(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
     """Play at random, the same way for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
 
 
-def success_rate(subject: Subject, player: Player, env: TextEnv | None = None) -> float:
-    """Return the share of tasks that a player solves within the world's own horizon."""
-    env, solved = env or subject.env, 0
-    for seed, task in enumerate(subject.many):
+def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None = None) -> float:
+    """Return the share of tasks that a policy solves within the environment's own horizon."""
+    env, solved = env or under_test.env, 0
+    for seed, task in enumerate(under_test.many):
         _, info = env.reset(seed=seed, options={"task": task})
-        finish(env, player, info)
+        finish(env, policy, info)
         solved += env.success is True
-    return solved / len(subject.many)
+    return solved / len(under_test.many)
 
 
-def finish(env: TextEnv, player: Player, info: dict[str, Any], most: int = 2000) -> int:
+def finish(env: TextEnv, policy: Policy, info: dict[str, Any], most: int = 2000) -> int:
     """Play to the end of the episode and return the number of turns."""
     observations = [env.observation]
     for turn in range(1, most + 1):
-        action = player(env, observations, info)
+        action = policy(env, observations, info)
         if action is None:
             return turn - 1
         observation, _, terminated, truncated, info = env.step(action)

@@ -1,4 +1,4 @@
-"""Laws of tasks and splits, of faults, and of the way a world is made."""
+"""Checks of tasks and splits, of faults, and of the way an environment is made."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,26 +6,26 @@ from typing import Any, cast
 
 import gymnasium
 
+from agentgym.contract.env_under_test import EnvUnderTest, steps
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.contract.subject import Subject, steps
 from agentgym.core.env import TextEnv
 from agentgym.core.wrapper import TextWrapper
 from agentgym.errors import BadConfig, Fault
 from agentgym.tasks.library import ALL
 
 
-def splits_are_disjoint(subject: Subject) -> str:
+def splits_are_disjoint(under_test: EnvUnderTest) -> str:
     """Each split has tasks of its own; what decides a split is the content of a task, never a seed."""
     owner: dict[str, tuple[str, str]] = {}
     counts: dict[str, int] = {}
-    for split in subject.env.splits:
-        if split == ALL and not subject.env.splits[split]:  # the whole of a file: the other splits once more
+    for split in under_test.env.splits:
+        if split == ALL and not under_test.env.splits[split]:  # the whole of a file: the other splits once more
             continue
-        env = subject.make(split=split)
+        env = under_test.make(split=split)
         try:
             tasks = [
-                *_some(env, max(subject.plays // 3, 10)),
-                *(_drawn(env, subject.seed + n) for n in range(subject.count)),
+                *_some(env, max(under_test.plays // 3, 10)),
+                *(_drawn(env, under_test.seed + n) for n in range(under_test.count)),
             ]
         except BadConfig:  # refused, which is right where the space is too small
             counts[split] = 0
@@ -57,23 +57,24 @@ def _drawn(env: TextEnv, seed: int) -> Any:
     return env.task
 
 
-def answers_stay_hidden(subject: Subject) -> str:
-    """What the world names in `answers` is not in the first observation, the instruction, info or a tool's description."""
-    names, shown = subject.env.answers, 0
+def answers_stay_hidden(under_test: EnvUnderTest) -> str:
+    """What the environment names in `answers` is not in the first observation, the instruction, info or a tool's
+    description."""
+    names, shown = under_test.env.answers, 0
     if not names:
         raise NotChecked("it names no answers")
     last = ""
-    for seed, task in enumerate(subject.many):
-        observation, info = subject.env.reset(seed=seed, options={"task": task})
+    for seed, task in enumerate(under_test.many):
+        observation, info = under_test.env.reset(seed=seed, options={"task": task})
         text = "\n".join(
-            [observation, task.instruction, repr(info), *(tool.description for tool in subject.env.tools.values())]
+            [observation, task.instruction, repr(info), *(tool.description for tool in under_test.env.tools.values())]
         )
         answers = [text for name in names for text in _texts(task.data[name])]
         if any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) for answer in answers):
             shown, last = shown + 1, task.id
-    if shown > len(subject.many) / 2:  # now and then an answer is in the question by accident
-        raise Broken(f"the answer is shown at the start of {shown} of {len(subject.many)} tasks", task=last, seed=0)
-    return f"{len(subject.many)} tasks, {shown} by accident"
+    if shown > len(under_test.many) / 2:  # now and then an answer is in the question by accident
+        raise Broken(f"the answer is shown at the start of {shown} of {len(under_test.many)} tasks", task=last, seed=0)
+    return f"{len(under_test.many)} tasks, {shown} by accident"
 
 
 def _texts(value: object) -> list[str]:
@@ -85,8 +86,8 @@ def _texts(value: object) -> list[str]:
     return [str(value)]
 
 
-def bad_options_are_refused(subject: Subject) -> str:
-    """An unknown option, split, preset or reset option is refused when the world is made or reset, not later."""
+def bad_options_are_refused(under_test: EnvUnderTest) -> str:
+    """An unknown option, split, preset or reset option is refused when the environment is made or reset, not later."""
     for options in (
         {"no_such_option": 1},
         {"split": "no such split"},
@@ -95,29 +96,29 @@ def bad_options_are_refused(subject: Subject) -> str:
         {"horizon": 0},
     ):
         try:
-            subject.make(**options)
+            under_test.make(**options)
         except (BadConfig, LookupError):
             continue
         raise Broken(f"made with {options} without a word")
     for given in ({"no_such": 1}, {"horizon": 0}, {"task": 3.5}, {"task": "no such task"}):
         try:
-            subject.make().reset(seed=0, options=given)
+            under_test.make().reset(seed=0, options=given)
         except (BadConfig, LookupError):
             continue
         raise Broken(f"reset with {given} without a word")
     return "nine mistakes"
 
 
-def faults_end_one_episode(subject: Subject) -> str:
-    """When what the world leans on fails, that episode ends as a fault, and the next begins as if nothing had been."""
+def faults_end_one_episode(under_test: EnvUnderTest) -> str:
+    """When what the environment leans on fails, that episode ends as a fault, and the next begins as if nothing had been."""
 
     def fail(self: TextEnv, *_: object, **__: object) -> str:
         raise Fault("the check pulled the plug", reason="timeout")
 
-    kind = subject.kind
-    actions = dict.fromkeys(subject.env.tools, fail) or {"act": fail}
-    broken = type(f"Broken{kind.__name__}", (kind,), {**actions, "__module__": kind.__module__})(**subject.options)
-    task = subject.tasks[0]
+    kind = under_test.kind
+    actions = dict.fromkeys(under_test.env.tools, fail) or {"act": fail}
+    broken = type(f"Broken{kind.__name__}", (kind,), {**actions, "__module__": kind.__module__})(**under_test.options)
+    task = under_test.tasks[0]
     broken.reset(seed=0, options={"task": task})
     tool = next(iter(broken.tools.values()), None)
     action = "look" if tool is None else _call(broken)
@@ -125,32 +126,32 @@ def faults_end_one_episode(subject: Subject) -> str:
     ended = (step[1], step[2], step[3], step[4]["success"], step[4]["reason"])
     if ended != (0.0, False, True, None, "timeout"):
         raise Broken(f"after a fault (reward, terminated, truncated, success, reason) is {ended}", actions=[action])
-    if broken.reset(seed=0, options={"task": task})[0] != subject.env.reset(seed=0, options={"task": task})[0]:
+    if broken.reset(seed=0, options={"task": task})[0] != under_test.env.reset(seed=0, options={"task": task})[0]:
         raise Broken("the episode after a fault begins otherwise than one without")
     return "a fault in the first turn"
 
 
 def _call(env: TextEnv) -> str:
-    from agentgym.contract.subject import argument, call
+    from agentgym.contract.env_under_test import argument, call
     from agentgym.core.seeding import generator
 
     tool = next(iter(env.tools.values()))
     return call(tool, {name: argument(tool.properties[name], ["word"], generator("call")) for name in tool.required})
 
 
-def made_bare(subject: Subject) -> str:
-    """`gym.make` returns the world itself, and TextWrapper forwards what is beyond Gymnasium."""
-    if subject.id in gymnasium.registry:
-        made = gymnasium.make(subject.id, **subject.options)
-        if type(made) is not subject.kind:
+def made_bare(under_test: EnvUnderTest) -> str:
+    """`gym.make` returns the environment itself, and TextWrapper forwards what is beyond Gymnasium."""
+    if under_test.id in gymnasium.registry:
+        made = gymnasium.make(under_test.id, **under_test.options)
+        if type(made) is not under_test.kind:
             raise Broken(f"gym.make returns a {type(made).__name__} around the world")
-    task = subject.tasks[0]
-    wrapped = TextWrapper(gymnasium.Wrapper(subject.make()))  # one of ours around one of Gymnasium's
-    plain = subject.make()
+    task = under_test.tasks[0]
+    wrapped = TextWrapper(gymnasium.Wrapper(under_test.make()))  # one of ours around one of Gymnasium's
+    plain = under_test.make()
     for env in (wrapped, plain):
         env.reset(seed=0, options={"task": task})
     state = wrapped.snapshot()
-    list(steps(wrapped.unwrapped, subject.wander(task, 0, 3)))  # type: ignore[arg-type]
+    list(steps(wrapped.unwrapped, under_test.wander(task, 0, 3)))  # type: ignore[arg-type]
     if wrapped.restore(state) is not wrapped or wrapped.state_key() != plain.state_key() or wrapped.tools != plain.tools:
         raise Broken("TextWrapper does not forward snapshot, restore, state_key or tools")
     return "bare and wrapped"

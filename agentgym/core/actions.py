@@ -1,4 +1,4 @@
-"""Tools: what a world offers to be called, and the three spellings in which a call may be written."""
+"""Tools: what an environment offers to be called, and the three spellings in which a call may be written."""
 
 import inspect
 import json
@@ -75,7 +75,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def tool(method: _Method) -> _Method:
-    """Mark a method of a world as a tool; its name, first docstring paragraph and annotations become the schema."""
+    """Mark a method of an environment as a tool; its name, first docstring paragraph and annotations become the schema."""
     where = f"tool {method.__qualname__} ({method.__code__.co_filename}:{method.__code__.co_firstlineno})"
     try:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}

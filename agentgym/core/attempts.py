@@ -9,7 +9,7 @@ from agentgym.errors import BadConfig
 
 
 class Attempts(TextEnv):
-    """A world that judges answers, and lets an agent try again where the caller says so (`attempts=k`).
+    """An environment that judges answers, and lets an agent try again where the caller says so (`attempts=k`).
 
     A wrong answer is told to be wrong, and what is right stays hidden; the k-th wrong one ends the episode (unary
     feedback: "A Simple 'Try Again' Can Elicit Multi-Turn LLM Reasoning", 2025). A solution pays 1 whenever it comes;

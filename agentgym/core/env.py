@@ -1,4 +1,4 @@
-"""The world of text that every environment is: what it defines, and what comes with it."""
+"""The text environment that every environment is: what it defines, and what comes with it."""
 
 import copy
 import hashlib
@@ -17,14 +17,14 @@ from agentgym.core.tasks import Task, TaskSpace
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
 
 INFO_KEYS = ("task_id", "state_key", "valid", "error", "admissible", "rewards", "metrics", "success", "reason")
-OURS = ("task", "seed", "turn", "limit", "success", "totals", "tools")  # attributes that no world may use for its own
-MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the world
+OURS = ("task", "seed", "turn", "limit", "success", "totals", "tools")  # attributes that no environment may use for its own
+MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the environment
 
 
 class TextEnv(TaskSpace, gymnasium.Env[str, str]):
-    """A world of text: one task per episode, text in, text out.
+    """A text environment: one task per episode, text in, text out.
 
-    A world defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and
+    An environment defines `begin(task) -> observation`, then either `act(action)` or methods marked `@tool`, and
     `state()`, `oracle()`, `expert()`, `generate(rng, difficulty)`. Everything else (splits, seeds, the info
     schema, horizon, snapshots, shaping) comes from here. `reset` and `step` are Gymnasium's.
     """
@@ -40,14 +40,14 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     shaping: Mapping[str, float] = MappingProxyType({})
     """Weights of measures that are to be paid; by default the outcome alone is."""
     feedback: str = "helpful"
-    """What an invalid action is answered: `helpful`, or `genuine` (a genuine twin's words)."""
+    """What an invalid action is answered: `helpful`, or `genuine` (the reference implementation's words)."""
     blocking: bool = False
-    """Whether a step may wait for something outside; such worlds run in worker processes."""
+    """Whether a step may wait for something outside; such environments run in worker processes."""
     step_seconds: float = 0.0
     """What a step may take at least, whatever a rollout allows: for an environment that bounds its steps itself."""
     snapshot_kind: str = "exact"
     nondeterministic: str = ""
-    """Why the world cannot be repeated, where it cannot."""
+    """Why the environment cannot be repeated, where it cannot."""
     shared: tuple[str, ...] = ()
     """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
     roles: tuple[str, ...] = ("agent",)
@@ -58,7 +58,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     answers: ClassVar[tuple[str, ...]] = ()
     """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
     ceilings: ClassVar[Mapping[str, float]] = {}
-    """Declared success of cheaters that is not 0, by name, explained in the class docstring."""
+    """Declared success of shortcut policies that is not 0, by name, explained in the class docstring."""
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
         kind = type(self).__name__
@@ -126,14 +126,14 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
     def setup(self) -> None:
         """Prepare what all episodes share (indexes, data files); called once, after the options are set."""
 
-    # What a world defines
+    # What an environment defines
 
     def begin(self, task: Task) -> str:
         """Set the attributes that make up the state and return the first observation."""
         raise NotImplementedError(f"{type(self).__name__} must define begin(task)")
 
     def act(self, action: str) -> "str | Outcome":
-        """Carry out an action of a world without tools; the string arrives untouched."""
+        """Carry out an action of an environment without tools; the string arrives untouched."""
         raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
 
     def state(self) -> Any:
@@ -165,8 +165,8 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         A rollout asks after a step has faulted, in a fresh episode of the same task: by default nothing needs a check.
         """
 
-    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
-        """Return the world's own shortcuts by name: from all observations so far to an action.
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        """Return the environment's own shortcuts by name: from all observations so far to an action.
 
         Each must have success 0, or at most what `ceilings` declares for its name.
         """
@@ -182,11 +182,11 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         return self.roles[0]
 
     def role_rewards(self) -> dict[str, float] | None:
-        """Return the outcome by role once an episode of a world with several players is over, else None."""
+        """Return the outcome by role once an episode of an environment with several players is over, else None."""
         return None
 
     def state_key(self) -> str | None:
-        """Return the hash of `state()`; a world with a large state overrides it with something incremental."""
+        """Return the hash of `state()`; an environment with a large state overrides it with something incremental."""
         state = self.state()
         if state is None:
             return None
@@ -204,7 +204,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         self.__dict__.update(copy.deepcopy(mine))
         self.__dict__.update(shared)
 
-    # What a world returns from `act`
+    # What an environment returns from `act`
 
     def win(self, text: str) -> Outcome:
         """The task is solved: the episode ends with reward 1."""
@@ -215,12 +215,13 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         return Outcome(text, success=False)
 
     def invalid(self, text: str, error: str | None = None) -> Outcome:
-        """The action means nothing here. `error` explains it where `text` is a genuine twin's own words."""
+        """The action means nothing here. `error` explains it where `text` is the reference implementation's own words."""
         helpful = error is not None and self.feedback == "helpful"
         return Outcome(cast("str", error) if helpful else text, valid=False, error=error or text)
 
     def malformed(self, error: str) -> Outcome:
-        """The action is no text or no call at all; a world with a genuine twin answers in the twin's words here."""
+        """The action is no text or no call at all; an environment with a reference implementation answers in its words
+        here."""
         return self.invalid(error)
 
     def reward(self, text: str, **levels: float) -> Outcome:
@@ -308,7 +309,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         return outcome.text, reward, terminated, truncated, info
 
     def _break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """End the episode undecided; the world is not asked again, for what it leans on has failed."""
+        """End the episode undecided; the environment is not asked again, for what it leans on has failed."""
         self._running, self.success, self.observation = False, None, ""
         info = dict.fromkeys(INFO_KEYS)
         info |= {"task_id": self.task.id, "valid": True, "error": str(fault), "rewards": {}, "metrics": {}}
@@ -347,7 +348,7 @@ class TextEnv(TaskSpace, gymnasium.Env[str, str]):
         return rewards
 
     def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, Any]:
-        """Return the step's info; the keys are the same at every step of every world."""
+        """Return the step's info; the keys are the same at every step of every environment."""
         levels = {**self._levels, **self.measures()}
         return {
             "task_id": self.task.id,

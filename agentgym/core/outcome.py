@@ -11,7 +11,7 @@ from agentgym.core.tasks import Task
 
 @dataclass(slots=True)
 class Outcome:
-    """What one action brought. Worlds make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
+    """What one action brought. Environments make it through `win`, `lose`, `invalid` and `reward`, or return plain text."""
 
     text: str
     valid: bool = True

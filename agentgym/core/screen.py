@@ -1,4 +1,4 @@
-"""What may be written to a terminal: text of worlds, models and files is hostile until it went through here."""
+"""What may be written to a terminal: text of environments, models and files is hostile until it went through here."""
 
 
 def printable(text: str) -> str:

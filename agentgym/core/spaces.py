@@ -1,4 +1,4 @@
-"""A Gymnasium space of Unicode text: what worlds print and what agents say."""
+"""A Gymnasium space of Unicode text: what environments print and what agents say."""
 
 import multiprocessing
 from collections.abc import Sequence

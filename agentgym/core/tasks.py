@@ -15,7 +15,7 @@ DRAWS = 5000  # a split that so many draws do not meet is taken to be empty
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to do. `data` holds what the world needs, answers included; it never reaches an observation."""
+    """One thing to do. `data` holds what the environment needs, answers included; it never reaches an observation."""
 
     instruction: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -26,11 +26,11 @@ class Task:
 
 
 def _no_generator(rng: np.random.Generator, difficulty: int) -> Task:
-    raise NotImplementedError("this world has no tasks of its own: define generate(rng, difficulty)")
+    raise NotImplementedError("this environment has no tasks of its own: define generate(rng, difficulty)")
 
 
 class TaskSpace:
-    """All the tasks of a world: each has a number, and its content decides its split."""
+    """All the tasks of an environment: each has a number, and its content decides its split."""
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
     """Names of the splits and their shares of the space of tasks."""

@@ -1,4 +1,4 @@
-"""A wrapper that loses nothing of a text world."""
+"""A wrapper that loses nothing of a text environment."""
 
 from typing import Any, Self
 
@@ -16,6 +16,6 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
         return self.env.get_wrapper_attr(name)
 
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
-        """Restore the world inside and return the wrapper, so that wrapping survives a branch."""
+        """Restore the environment inside and return the wrapper, so that wrapping survives a branch."""
         self.env.get_wrapper_attr("restore")(state, seed=seed)
         return self

@@ -1,1 +1,1 @@
-"""Worlds: one file or folder each; siblings never import one another."""
+"""Environments: one file or folder each; siblings never import one another."""

@@ -1,4 +1,4 @@
-"""A world with chance inside: ice on which one does not always go where one wants."""
+"""An environment with chance inside: ice on which one does not always go where one wants."""
 
 import copy
 from collections import deque

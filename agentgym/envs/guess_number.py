@@ -1,4 +1,4 @@
-"""A world whose state is what has been found out."""
+"""An environment whose state is what has been found out."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from agentgym.core.tasks import Task
 
 
 class GuessNumber(TextEnv):
-    """Find a hidden number; the world says higher or lower."""
+    """Find a hidden number; the environment says higher or lower."""
 
     horizon = 12
     answers = ("secret",)

@@ -179,7 +179,7 @@ class TextCraft(TextEnv):
     def expert(self) -> Iterator[str]:
         return self.oracle()  # every recipe is shown
 
-    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         return {"everything": lambda seen: everything(seen, None), "twenty of everything": lambda seen: everything(seen, 20)}
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:

@@ -1,4 +1,4 @@
-"""A world of two players: noughts and crosses, from openings that one side can win by force."""
+"""An environment of two players: noughts and crosses, from openings that one side can win by force."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ class TicTacToe(TextEnv):
     until the board decides; `success` then says whether the side that could force the win did win, the reward of a
     turn belongs to the role that moved, `role_rewards()` holds the outcome by role (a draw is 0 for both), and the
     oracle plays perfectly for whoever moves, so it succeeds as long as the win was not given away before; declared
-    bounds of cheaters and chance hold against `minimax`, for in self-play a weak player meets itself.
+    bounds of shortcut policies and chance hold against `minimax`, for in self-play a weak player meets itself.
     No opening is won at once, or by naming the first or the last free square.
     """
 

@@ -98,7 +98,7 @@ class TwentyQuestions(TextEnv):
             )
             yield spell("ask", f"{key} {value}")
 
-    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         def listed(seen: list[str]) -> list[str]:
             return [line.partition(":")[0] for line in seen[0].split("\n")[1:-1]]
 

@@ -20,12 +20,12 @@ MOST_FAULTS = 0.01
 
 @dataclass(slots=True)
 class Turn:
-    """One action in the world: what the agent acted on, what it did, and what that brought."""
+    """One action in the environment: what the agent acted on, what it did, and what that brought."""
 
     observation: str
     """The text the agent acted on."""
     state_key: str | None = None
-    """The world's state before the action; None where it cannot be read."""
+    """The environment's state before the action; None where it cannot be read."""
     admissible: int | None = None
     """How many commands were admissible before the action."""
     prompt_ids: Sequence[int] = field(default_factory=list[int])
@@ -39,7 +39,7 @@ class Turn:
     text: str = ""
     """The reply as text."""
     action: str = ""
-    """What was sent to the world."""
+    """What was sent to the environment."""
     parsed: bool = True
     """Whether an action was found in the reply."""
     finish: str = "stop"
@@ -52,19 +52,19 @@ class Turn:
     rewards: dict[str, float] = field(default_factory=dict[str, float])
     """The named parts of the reward."""
     valid: bool = True
-    """Whether the world accepted the action."""
+    """Whether the environment accepted the action."""
     error: str | None = None
     """What was wrong with it otherwise."""
     role: str = "agent"
-    """Who acted, where a world has several players."""
+    """Who acted, where an environment has several players."""
     images: list[Any] = field(default_factory=list[Any])
-    """Reserved for worlds that show pictures."""
+    """Reserved for environments that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
     """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
     seconds: float = 0.0
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
-    """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the world."""
+    """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the environment."""
 
     @property
     def calls(self) -> list["Turn"]:
@@ -82,7 +82,7 @@ class Episode:
     """One attempt at one task."""
 
     env: str
-    """The registered id of the world."""
+    """The registered id of the environment."""
     task_id: str
     group_id: str
     """Attempts that are compared with one another share it."""

@@ -2,8 +2,8 @@
 
 As Agarwal et al., 2021 ("Deep reinforcement learning at the edge of the statistical precipice", arXiv:2108.13264)
 define them and their package `rliable` computes them. A score belongs to a run R and a column C (`scores_R_C`): here a
-run is an attempt, a column is a task type of a world, or the world where it has none, and the score is the share of the
-column's tasks that the attempt solved.
+run is an attempt, a column is a task type of an environment, or the environment where it has none, and the score is the
+share of the column's tasks that the attempt solved.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What an evaluation is to play: worlds, splits, difficulties, and which tasks of them."""
+"""What an evaluation is to play: environments, splits, difficulties, and which tasks of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ MOST = 1_000_000
 """Of tasks, and of attempts: more is a slip, and would not end."""
 UNCOUNTED = 100
 """Tasks of a split that nobody has counted, where the plan names no number."""
-OF_WORLDS = ("split", "tasks", "attempts", "difficulties")
+OF_ENVS = ("split", "tasks", "attempts", "difficulties")
 
 
 class CannotPlay(BadConfig):
@@ -24,33 +24,33 @@ class CannotPlay(BadConfig):
 class Plan:
     """What is to be played."""
 
-    worlds: tuple[str, ...]
+    envs: tuple[str, ...]
     split: str | None = None
-    """None: the last of each world's splits, which is its test split."""
+    """None: the last of each environment's splits, which is its test split."""
     tasks: int | None = None
-    """Tasks of each world (and difficulty); of a split with fewer, all. None: all where they are counted, else 100."""
+    """Tasks of each environment (and difficulty); of a split with fewer, all. None: all where they are counted, else 100."""
     attempts: int = 1
     seed: int = 0
     difficulties: tuple[int, ...] | None = None
-    """Difficulties of which tasks are played; None: that of the world."""
+    """Difficulties of which tasks are played; None: that of the environment."""
     env_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Options of each world, by its id."""
+    """Options of each environment, by its id."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """By world, its own `split`, `tasks`, `attempts` and `difficulties`, where they differ from the plan's."""
+    """By environment, its own `split`, `tasks`, `attempts` and `difficulties`, where they differ from the plan's."""
 
-    def options(self, world: str) -> dict[str, Any]:
-        """Return the options of one world."""
-        return dict(self.env_options.get(world, {}))
+    def options(self, environment: str) -> dict[str, Any]:
+        """Return the options of one environment."""
+        return dict(self.env_options.get(environment, {}))
 
-    def of(self, world: str) -> "Plan":
-        """Return the plan of one world."""
-        own = self.own.get(world, {})
-        if odd := set(own) - {*OF_WORLDS}:
-            raise bad_option(f"part of the plan of {world}", min(odd), OF_WORLDS)
-        return replace(self, worlds=(world,), own={}, **own)
+    def of(self, environment: str) -> "Plan":
+        """Return the plan of one environment."""
+        own = self.own.get(environment, {})
+        if odd := set(own) - {*OF_ENVS}:
+            raise bad_option(f"part of the plan of {environment}", min(odd), OF_ENVS)
+        return replace(self, envs=(environment,), own={}, **own)
 
 
-def choose(world: str, plan: Plan, plays: str = "") -> list[Task]:
+def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
     """Return the tasks to play: the first of the split's fixed list, or all of a split that has fewer.
 
     Of several difficulties, as many of each. `plays` names the method of the environment that is to play it (`oracle`,
@@ -59,37 +59,40 @@ def choose(world: str, plan: Plan, plays: str = "") -> list[Task]:
     for name, value in (("tasks", plan.tasks), ("attempts", plan.attempts)):
         if value is not None and not 1 <= value <= MOST:
             raise BadConfig(f"{name} is {value}; expected from 1 to {MOST:,}")
-    options = plan.options(world)
+    options = plan.options(environment)
     if plan.difficulties is None:
-        return _chosen(world, plan, options, plays)
+        return _chosen(environment, plan, options, plays)
     if "difficulty" in options or not plan.difficulties or len({*plan.difficulties}) < len(plan.difficulties):
         raise BadConfig(
-            f"difficulties of {world} are {list(plan.difficulties)} with the options {options}; expected at least one, each "
+            f"difficulties of {environment} are {list(plan.difficulties)} with the options {options}; expected at least "
+            f"one, each "
             "once, and no option `difficulty` beside them"
         )
-    tasks = [task for level in plan.difficulties for task in _chosen(world, plan, {**options, "difficulty": level}, plays)]
+    tasks = [
+        task for level in plan.difficulties for task in _chosen(environment, plan, {**options, "difficulty": level}, plays)
+    ]
     if len({task.id for task in tasks}) < len(tasks):
-        raise BadConfig(f"{world} has the same tasks at difficulties {list(plan.difficulties)}: leave them out")
+        raise BadConfig(f"{environment} has the same tasks at difficulties {list(plan.difficulties)}: leave them out")
     return tasks
 
 
-def parts(world: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, Any], list[Task]]]:
-    """Return the tasks by the options of the world they are played in: one part for each difficulty asked for."""
-    options = plan.options(world)
+def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, Any], list[Task]]]:
+    """Return the tasks by the options of the environment they are played in: one part for each difficulty asked for."""
+    options = plan.options(environment)
     if plan.difficulties is None:
         return [(options, tasks)]
     return [({**options, "difficulty": n}, [task for task in tasks if task.difficulty == n]) for n in plan.difficulties]
 
 
-def _chosen(world: str, plan: Plan, options: Mapping[str, Any], plays: str) -> list[Task]:
-    env: TextEnv = make(world, **options)
+def _chosen(environment: str, plan: Plan, options: Mapping[str, Any], plays: str) -> list[Task]:
+    env: TextEnv = make(environment, **options)
     if plays and getattr(type(env.unwrapped), plays) is getattr(TextEnv, plays):
-        raise CannotPlay(f"{world} has no {plays} that could play it")
+        raise CannotPlay(f"{environment} has no {plays} that could play it")
     split = plan.split or list(env.splits)[-1]
     if split not in env.splits:
-        raise unknown(f"split of {world}", split, env.splits)
+        raise unknown(f"split of {environment}", split, env.splits)
     wanted = plan.tasks or env.size(split) or UNCOUNTED
-    env.tasks(1, split)  # what is wrong with the world itself is raised here
+    env.tasks(1, split)  # what is wrong with the environment itself is raised here
     found = listed(env, wanted, split)
     env.close()
     return found

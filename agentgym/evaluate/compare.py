@@ -30,7 +30,7 @@ class Comparison:
     difference: Interval
     """Mean of B - A over tasks, with the interval of `paired_difference`."""
     gained: tuple[str, ...]
-    """Tasks, as `WORLD TASK`, that B solved in more than half of its attempts and A did not."""
+    """Tasks, as `ENV TASK`, that B solved in more than half of its attempts and A did not."""
     lost: tuple[str, ...]
     """Tasks that A solved in more than half of its attempts and B did not."""
     p_value: float
@@ -46,7 +46,7 @@ def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
 
     `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
     finished, and those left out since their instructions differ; `faults` counts episodes, and
-    `not_comparable` says on which side they are too many to call the rates comparable; `all` and each of `worlds`
+    `not_comparable` says on which side they are too many to call the rates comparable; `all` and each of `envs`
     and their `by_type` and `by_difficulty` is a `Comparison`. Raises BadConfig where a folder holds no evaluation or
     nothing pairs.
     """
@@ -79,16 +79,16 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
             f"{name.upper()}: {said}" for name, side in zip("ab", sides, strict=True) if (said := too_many_faults(side[1]))
         ],
         "all": _json(compare(left, right, paired)),
-        "worlds": {
-            world: _world(left, right, {name: place[name] for name in paired if place[name].env == world})
-            for world in dict.fromkeys(place[name].env for name in paired)
+        "envs": {
+            env: _env(left, right, {name: place[name] for name in paired if place[name].env == env})
+            for env in dict.fromkeys(place[name].env for name in paired)
         },
     }
     return found, [episodes for _, episodes in sides]
 
 
-def _world(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, Any]:
-    """Return the comparison over the tasks of a world, and over those that share a label."""
+def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, Any]:
+    """Return the comparison over the tasks of an environment, and over those that share a label."""
     found = _json(compare(a, b, tasks))
     for label, order in (("type", None), ("difficulty", level)):
         names = sorted({episode.labels[label] for episode in tasks.values() if label in episode.labels}, key=order)
@@ -173,7 +173,7 @@ def _nothing(a: Path, b: Path, left: Outcomes, right: Outcomes, common: Sequence
     if common:
         return f"nothing to pair: {len(common)} tasks of {a} and {b} have the same ids, but other instructions"
     what = [f"{folder} has {_some(side)}" for folder, side in ((a, left), (b, right))]
-    return f"nothing to pair: {'; '.join(what)}. Evaluate both on the same worlds, split and number of tasks"
+    return f"nothing to pair: {'; '.join(what)}. Evaluate both on the same environments, split and number of tasks"
 
 
 def _some(side: Outcomes) -> str:

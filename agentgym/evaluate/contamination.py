@@ -23,10 +23,10 @@ MOST = 1_000
 """Tasks whose first observation is read."""
 NAMED = 5
 Part = tuple[Mapping[str, Any], Sequence[Task]]
-"""Options of a world, and the tasks that are played with them."""
+"""Options of an environment, and the tasks that are played with them."""
 
 
-def contamination(world: str, parts: Iterable[Part]) -> dict[str, Any]:
+def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
     """Return what both checks found, by name (`split_overlap`, `answer_in_prompt`), as JSON.
 
     Each has `checked` and `found` (numbers of tasks), `examples` (ids of some found), `how` (against what was checked) and
@@ -36,7 +36,7 @@ def contamination(world: str, parts: Iterable[Part]) -> dict[str, Any]:
     for options, tasks in parts:
         for name, check in (("split_overlap", _overlap), ("answer_in_prompt", _answers)):
             split = {"split": tasks[0].split} if tasks[0].split else {}
-            found.setdefault(name, []).append(_run(check, make(world, **{**options, **split}), tasks))
+            found.setdefault(name, []).append(_run(check, make(env, **{**options, **split}), tasks))
     return {name: _joined(results) for name, results in found.items()}
 
 
@@ -48,9 +48,9 @@ def _run(check: Callable[[TextEnv, Sequence[Task]], dict[str, Any]], env: TextEn
 
 
 def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Look for evaluated tasks that the world also gives out for training."""
+    """Look for evaluated tasks that the environment also gives out for training."""
     if TRAIN not in env.splits:
-        return _unchecked(f"the world has no split {TRAIN!r} to compare with (its splits: {', '.join(env.splits)})")
+        return _unchecked(f"the environment has no split {TRAIN!r} to compare with (its splits: {', '.join(env.splits)})")
     if all(task.split == TRAIN for task in tasks):
         return _result(tasks, tasks, "they are of the training split")
     try:
@@ -70,9 +70,9 @@ def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
 def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
     """Look for the hidden answers of tasks in what is shown first."""
     if not env.answers:
-        return _unchecked("the world names no hidden answers")
+        return _unchecked("the environment names no hidden answers")
     if env.blocking:
-        return _unchecked("the world leans on something outside, and would have to be started for every task")
+        return _unchecked("the environment leans on something outside, and would have to be started for every task")
     looked, shown, short, broken = list[Task](), list[Task](), 0, 0
     for task in tasks[:MOST]:
         answers = [text for name in env.answers for text in _texts(task.data.get(name))]
@@ -89,7 +89,7 @@ def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
             shown.append(task)
     left = {
         f"below {SHORTEST} characters, or one of {', '.join(COMMON)}": short,
-        "of worlds that break at the start": broken,
+        "of environments that break at the start": broken,
         f"beyond the first {MOST}": len(tasks[MOST:]),
     }
     why = [f"not looked at: {count} {what}" for what, count in left.items() if count]
@@ -128,7 +128,7 @@ def _unchecked(why: str) -> dict[str, Any]:
 
 
 def _joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the results of several parts of a world as one."""
+    """Return the results of several parts of an environment as one."""
     return {
         "checked": sum(one["checked"] for one in results),
         "found": sum(one["found"] for one in results),

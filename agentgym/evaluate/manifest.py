@@ -42,7 +42,7 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
         raise BadConfig(f"{folder} holds an evaluation with other options ({what}): repeat those, or choose another --out")
     for name, value in wanted.items():
         before[name] = {**before[name], **value} if isinstance(value, dict) else value
-    found["skipped"] = sorted(apart - {*before.get("worlds", ())})
+    found["skipped"] = sorted(apart - {*before.get("envs", ())})
     found["sessions"].append(session())
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, found)

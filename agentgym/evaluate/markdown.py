@@ -13,7 +13,7 @@ SAID = (
     "suite",
     "model",
     "weights",
-    "player",
+    "policy",
     "agent",
     "prompt",
     "prompt_hash",
@@ -40,13 +40,13 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     lines += [f"**{plain(summary['comparable'])}**", "", *_table(summary), ""]
     if summary["iqm"] is not None and summary["iqm"]["runs"] * summary["iqm"]["columns"] > 1:
         found = summary["iqm"]
-        size = f"{found['runs']} attempts x {found['columns']} worlds or task types"
+        size = f"{found['runs']} attempts x {found['columns']} environments or task types"
         lines += [f"Interquartile mean: {_rate({**found, 'mean': found['value']})} of {size}.", ""]
     skipped: Row = summary.get("skipped", {})
-    lines += [f"- {plain(world)} was skipped: {plain(reason)}" for world, reason in skipped.items()] + [""] * bool(skipped)
+    lines += [f"- {plain(env)} was skipped: {plain(reason)}" for env, reason in skipped.items()] + [""] * bool(skipped)
     lines += ["## Contamination", ""]
-    for world, checks in summary["contamination"].items():
-        lines += [f"- {plain(world)}, {plain(name.replace('_', ' '))}: {_check(one)}" for name, one in checks.items()]
+    for env, checks in summary["contamination"].items():
+        lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(one)}" for name, one in checks.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -73,9 +73,9 @@ def _table(summary: Row) -> list[str]:
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
     columns |= {name: _number(name) for name in ("reward", "turns", "tokens", "seconds")}
     columns |= {name: _share(name) for name in ("invalid", "unparsed")}
-    lines = [_line(["world", *columns]), _line([":--", *("--:" for _ in columns)])]
-    for world, row in summary["worlds"].items():
-        lines.append(_line([f"**{plain(world)}**", *(cell(row) for cell in columns.values())]))
+    lines = [_line(["env", *columns]), _line([":--", *("--:" for _ in columns)])]
+    for env, row in summary["envs"].items():
+        lines.append(_line([f"**{plain(env)}**", *(cell(row) for cell in columns.values())]))
         lines += [_line([plain(name), *(cell(part) for cell in columns.values())]) for name, part in divided(row)]
     return [*lines, _line(["**all**", *(cell(summary) for cell in columns.values())])]
 

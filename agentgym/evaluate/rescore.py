@@ -53,23 +53,23 @@ def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episod
 
 
 class Tasks:
-    """Finds the tasks of recorded episodes in their worlds, made with the options of the evaluation's manifest."""
+    """Finds the tasks of recorded episodes in their environments, made with the options of the evaluation's manifest."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.names = {name.rpartition(":")[2]: name for name in options.get("worlds", {})}
-        self.options = {name: table.get("options", {}) for name, table in options.get("worlds", {}).items()}
-        self.worlds: dict[str, TextEnv] = {}
+        self.names = {name.rpartition(":")[2]: name for name in options.get("envs", {})}
+        self.options = {name: table.get("options", {}) for name, table in options.get("envs", {}).items()}
+        self.envs: dict[str, TextEnv] = {}
 
     def __call__(self, episode: Episode) -> Task:
         """Return an episode's task; raises BadData where its instruction is not the one that was recorded."""
         name = self.names.get(episode.env, episode.env)
-        if name not in self.worlds:
-            self.worlds[name] = make(name, **self.options.get(name, {}))
-        task = self.worlds[name].find(episode.task_id)
+        if name not in self.envs:
+            self.envs[name] = make(name, **self.options.get(name, {}))
+        task = self.envs[name].find(episode.task_id)
         if task.instruction != episode.instruction:
             raise BadData(
                 f"{episode.env} {episode.task_id} is {task.instruction!r} now, and was {episode.instruction!r} when it was "
-                "played: the world has changed, evaluate again"
+                "played: the environment has changed, evaluate again"
             )
         return task
 

@@ -41,10 +41,10 @@ def evaluate(
     expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id.
     """
     folder = Path(folder)
-    for world in (*plan.env_options, *plan.own):
-        if world not in plan.worlds:
-            raise bad_option("world of the plan's options", world, plan.worlds)
-    plans = {world: plan.of(world) for world in plan.worlds}
+    for env in (*plan.env_options, *plan.own):
+        if env not in plan.envs:
+            raise bad_option("environment of the plan's options", env, plan.envs)
+    plans = {env: plan.of(env) for env in plan.envs}
     chosen, skipped = _chosen(plans, agent)  # every name is checked before anything is written
     described = {**_described(plan, plans, chosen), **(options or {})}
     with alone(folder, "evaluation"):
@@ -55,21 +55,21 @@ def evaluate(
         path = folder / "episodes.jsonl"
         kept = _kept(path, drop_faults=retry_faults)
         if started:
-            started(len(kept), sum(len(tasks) * plans[world].attempts for world, tasks in chosen.items()))
+            started(len(kept), sum(len(tasks) * plans[env].attempts for env, tasks in chosen.items()))
         try:
-            for world, tasks in chosen.items():
-                for env_options, part in parts(world, plans[world], tasks):
+            for env, tasks in chosen.items():
+                for env_options, part in parts(env, plans[env], tasks):
                     collect(
                         agent,
-                        world,
+                        env,
                         split=tasks[0].split or None,
                         tasks=part,
-                        attempts=plans[world].attempts,
+                        attempts=plans[env].attempts,
                         seed=plan.seed,
                         concurrency=concurrency,
                         out=path,
                         env_options=env_options,
-                        skip={(e.task_id, e.attempt) for e in kept if e.env == world.rpartition(":")[2]},
+                        skip={(e.task_id, e.attempt) for e in kept if e.env == env.rpartition(":")[2]},
                         progress=note.add,
                     )
         finally:
@@ -85,13 +85,13 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
     chosen: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
     plays: str = getattr(agent, "plays", "")
-    for world, plan in plans.items():
+    for env, plan in plans.items():
         try:
-            chosen[world] = choose(world, plan, plays)
+            chosen[env] = choose(env, plan, plays)
         except (MissingExtra, CannotPlay) as error:
             if len(plans) == 1:
                 raise
-            skipped[world] = str(error)
+            skipped[env] = str(error)
     if not chosen:
         raise BadConfig(f"none of the environments can be played here: {'; '.join(f'{k}: {v}' for k, v in skipped.items())}")
     return chosen, skipped
@@ -129,24 +129,24 @@ class _Met:
 
 
 def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
-    """Return the plan as the manifest tells it; attempts of a world only where they are its own."""
-    worlds: dict[str, dict[str, Any]] = {}
-    for world, tasks in chosen.items():
-        worlds[world] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(world)}
-        if difficulties := plans[world].difficulties:
-            worlds[world]["difficulties"] = list(difficulties)
-        if plans[world].attempts != plan.attempts:
-            worlds[world]["attempts"] = plans[world].attempts
-    return {"worlds": worlds, "attempts": plan.attempts, "seed": plan.seed}
+    """Return the plan as the manifest tells it; attempts of an environment only where they are its own."""
+    envs: dict[str, dict[str, Any]] = {}
+    for env, tasks in chosen.items():
+        envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
+        if difficulties := plans[env].difficulties:
+            envs[env]["difficulties"] = list(difficulties)
+        if plans[env].attempts != plan.attempts:
+            envs[env]["attempts"] = plans[env].attempts
+    return {"envs": envs, "attempts": plan.attempts, "seed": plan.seed}
 
 
 def _contamination(folder: Path, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
     """Return what an environment's first sitting found of contamination; it looks before anything is played."""
     path = folder / "contamination.json"
     looked = manifest.read_object(path) if path.exists() else {}
-    new = {world: tasks for world, tasks in chosen.items() if world not in looked}
+    new = {env: tasks for env, tasks in chosen.items() if env not in looked}
     if new:
-        looked |= {world: contamination(world, parts(world, plans[world], tasks)) for world, tasks in new.items()}
+        looked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
         manifest.write_json(path, looked)
     return looked
 

@@ -60,7 +60,7 @@ class Success:
 
 
 def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
-    """Return the outcomes (1 or 0) of faultless episodes by world and task."""
+    """Return the outcomes (1 or 0) of faultless episodes by environment and task."""
     found: dict[str, list[float]] = {}
     for episode in episodes:
         if episode.success is not None:

@@ -1,4 +1,5 @@
-"""What is evaluated together: worlds by name, or a suite, which is a TOML file that may fix everything but the model."""
+"""What is evaluated together: environments by name, or a suite, which is a TOML file that may fix everything but the
+model."""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,10 +13,10 @@ from agentgym.errors import BadConfig, BadData, bad_option, unknown
 from agentgym.evaluate.protocol import Protocol, read_protocol
 from agentgym.registry import DESCRIPTIONS, short_names
 
-OF_WORLDS: Mapping[str, type] = {"split": str, "tasks": int, "attempts": int, "horizon": int, "difficulties": tuple}
+OF_ENVS: Mapping[str, type] = {"split": str, "tasks": int, "attempts": int, "horizon": int, "difficulties": tuple}
 OF_SUITES: Mapping[str, type] = {
     "description": str,
-    **OF_WORLDS,
+    **OF_ENVS,
     "seed": int,
     "temperature": float,
     "turn_tokens": int,
@@ -36,12 +37,12 @@ LEAST = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Worlds, and what a suite says about them; None where it leaves a choice to others."""
+    """Environments, and what a suite says about them; None where it leaves a choice to others."""
 
-    worlds: tuple[str, ...]
+    envs: tuple[str, ...]
     """Ids, or `module:id`."""
     name: str | None = None
-    """None for a plain list of worlds."""
+    """None for a plain list of environments."""
     description: str = ""
     split: str | None = None
     tasks: int | None = None
@@ -60,11 +61,11 @@ class Suite:
     protocol: Protocol | None = None
     """What makes the suite a protocol, of which no flag may change anything."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """By world, its own `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its constructor."""
+    """By environment, its own `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its constructor."""
 
-    def env_options(self, world: str) -> dict[str, Any]:
-        """Return the options of a world's constructor."""
-        own = self.own.get(world, {})
+    def env_options(self, env: str) -> dict[str, Any]:
+        """Return the options of an environment's constructor."""
+        own = self.own.get(env, {})
         horizon = own.get("horizon", self.horizon)
         return {**({} if horizon is None else {"horizon": horizon}), **own.get("options", {})}
 
@@ -76,7 +77,7 @@ def suites() -> dict[str, Path]:
 
 
 def resolve(names: str) -> Suite:
-    """Return the suite of that name or in that TOML file, else the worlds of a comma-separated list.
+    """Return the suite of that name or in that TOML file, else the environments of a comma-separated list.
 
     Raises UnknownName with the closest name, BadConfig and BadData for a file that is no suite.
     """
@@ -84,13 +85,13 @@ def resolve(names: str) -> Suite:
     known = suites()
     named = [part for part in parts if part in known or part.endswith(".toml")]
     if not named:
-        return Suite(worlds(names))
+        return Suite(envs(names))
     if len(parts) > 1:
         raise BadConfig(f"{named[0]} is a suite and is evaluated alone, not with {', '.join(parts)}: or write one of both")
     return read_suite(known.get(named[0], Path(named[0])))
 
 
-def worlds(names: str) -> tuple[str, ...]:
+def envs(names: str) -> tuple[str, ...]:
     """Return the ids that a comma-separated list stands for: ids, `module:id`, short names (`household`).
 
     Raises UnknownName with the closest name.
@@ -121,23 +122,23 @@ def read_suite(path: Path) -> Suite:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadData(f"{path}: not TOML ({error})") from error
-    listed: object = raw.pop("worlds", None)
+    listed: object = raw.pop("envs", None)
     fixed: object = raw.pop("protocol", None)
-    values = _values(path.name, raw, OF_SUITES, ("worlds", "protocol"))
+    values = _values(path.name, raw, OF_SUITES, ("envs", "protocol"))
     if "prompt" in values and (path.parent / values["prompt"]).is_file():
         values["prompt"] = str(path.parent / values["prompt"])
     if fixed is not None:
         values["protocol"] = read_protocol(path.name, fixed, values)
     if isinstance(listed, list) and listed and all(isinstance(name, str) for name in cast("list[object]", listed)):
-        return Suite(worlds(",".join(cast("list[str]", listed))), path.stem, **values)
+        return Suite(envs(",".join(cast("list[str]", listed))), path.stem, **values)
     if not isinstance(listed, dict) or not listed:
-        raise BadConfig(f'{path.name}: worlds is {listed!r}; expected a list such as ["household"], or a table for each')
+        raise BadConfig(f'{path.name}: envs is {listed!r}; expected a list such as ["household"], or a table for each')
     own: dict[str, dict[str, Any]] = {}
     for name, table in cast("dict[str, Any]", listed).items():
-        world, *more = worlds(name)
-        if more or world in own:
-            raise BadConfig(f"{path.name}: {name!r} in worlds; expected one world, and each only once")
-        own[world] = _own(f"{path.name}: {name}", table)
+        env, *more = envs(name)
+        if more or env in own:
+            raise BadConfig(f"{path.name}: {name!r} in envs; expected one environment, and each only once")
+        own[env] = _own(f"{path.name}: {name}", table)
     if "protocol" in values and any("shaping" in table.get("options", {}) for table in own.values()):
         raise BadConfig(f"{path.name}: [protocol] reward is 'outcome', and shaping would pay for more: leave it out")
     return Suite(tuple(own), path.stem, **values, own=own)
@@ -150,7 +151,7 @@ def _own(where: str, table: object) -> dict[str, Any]:
     options: object = raw.pop("options", {})
     if not isinstance(options, dict):
         raise BadConfig(f"{where}: options is {options!r}; expected a table, for example {{ difficulty = 1 }}")
-    return {**_values(where, raw, OF_WORLDS, ("options",)), **({"options": options} if options else {})}
+    return {**_values(where, raw, OF_ENVS, ("options",)), **({"options": options} if options else {})}
 
 
 def _values(where: str, raw: Mapping[str, Any], known: Mapping[str, type], others: tuple[str, ...]) -> dict[str, Any]:

@@ -21,23 +21,23 @@ MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 
 
 def summarize(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return the results of all episodes, by world, and within each world by task type and difficulty.
+    """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
     and `seconds` (of turns), means over episodes; `invalid` and `unparsed` (shares of turns); `avg_at`, `pass_at` and
     `pass_hat` (by k, where every task had that many attempts), `reasons` (counts) and `metrics` (means). The rows of
-    all episodes and of worlds have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
+    all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only.
     """
-    worlds: dict[str, Any] = {}
-    for world in dict.fromkeys(episode.env for episode in episodes):
-        mine = [episode for episode in episodes if episode.env == world]
+    envs: dict[str, Any] = {}
+    for env in dict.fromkeys(episode.env for episode in episodes):
+        mine = [episode for episode in episodes if episode.env == env]
         types = sorted({episode.labels["type"] for episode in mine if "type" in episode.labels})
         by_type = {name: _row([e for e in mine if e.labels.get("type") == name]) for name in types}
         levels = sorted({episode.labels["difficulty"] for episode in mine if "difficulty" in episode.labels}, key=level)
         by_difficulty = {name: _row([e for e in mine if e.labels.get("difficulty") == name]) for name in levels}
-        worlds[world] = {**_row(mine), **_aggregated(mine), "by_type": by_type, "by_difficulty": by_difficulty}
-    return {**_row(episodes), **_aggregated(episodes), "worlds": worlds}
+        envs[env] = {**_row(mine), **_aggregated(mine), "by_type": by_type, "by_difficulty": by_difficulty}
+    return {**_row(episodes), **_aggregated(episodes), "envs": envs}
 
 
 def level(difficulty: str) -> tuple[int, str]:
@@ -46,7 +46,7 @@ def level(difficulty: str) -> tuple[int, str]:
 
 
 def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of a world's task types, and of its difficulties where there are several."""
+    """Return the rows of an environment's task types, and of its difficulties where there are several."""
     levels: Mapping[str, Mapping[str, Any]] = row["by_difficulty"] if len(row["by_difficulty"]) > 1 else {}
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 

@@ -45,7 +45,7 @@ def write_comparison(
         "episodes": episodes,
         "flips": flips,
         "flipped": len(flipped),
-        "worlds": list(found["worlds"]),
+        "envs": list(found["envs"]),
     }
     title = f"{runs['a'].name} against {runs['b'].name}"
     write_whole(Path(path), page(title, data, body="compare.html", scripts=SCRIPTS))

@@ -1,6 +1,6 @@
 """One self-contained page for a run: curves, results by task type, episodes turn by turn.
 
-What worlds and models wrote is hostile. It reaches the page only as JSON in a script element that no browser runs,
+What environments and models wrote is hostile. It reaches the page only as JSON in a script element that no browser runs,
 with every `<`, `>` and `&` escaped, and the page's own script puts it on the screen by `textContent` alone. A content
 security policy, which names that script by its hash, forbids everything else, the network included.
 """
@@ -43,7 +43,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
         "manifest": run.manifest,
         "summary": run.summary,
         "metrics": run.metrics,
-        "worlds": list(dict.fromkeys(row.env for row in rows)),
+        "envs": list(dict.fromkeys(row.env for row in rows)),
         "types": _by_type(rows, 2_000 if run.config else 10_000),
         "counts": {name: [_count(shown, name), _count(rows, name)] for name in ("failed", "succeeded", "fault")},
         "episodes": episodes,
@@ -186,7 +186,7 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, Any]]:
 
 
 def _divided(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Return the rows of a world by task type, and by difficulty where there are several."""
+    """Return the rows of an environment by task type, and by difficulty where there are several."""
     types = sorted({row.type for row in rows if row.type})
     levels = sorted({row.difficulty for row in rows if row.difficulty}, key=level)
     parts = [(name, [row for row in rows if row.type == name]) for name in types]

@@ -18,7 +18,7 @@ def learning_curve(run_dir: str | Path) -> Path:
     """Draw success by step from `metrics.jsonl` and return the path of `learning_curve.png` in the run folder.
 
     Training success is shown as it was and as a running mean; held-out success as dots; success before and after the
-    warm start, and at the end, as level lines where `summary.json` has them. Raises MissingExtra without matplotlib.
+    SFT warm start, and at the end, as level lines where `summary.json` has them. Raises MissingExtra without matplotlib.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -65,7 +65,7 @@ def _curves(axes: Any, run: RunFolder) -> None:
 
 
 def _levels(axes: Any, summary: dict[str, Any]) -> None:
-    names = {"success_before": "before", "success_warm": "after warm start", "success_after": "after training"}
+    names = {"success_before": "before", "success_sft": "after SFT warm start", "success_after": "after training"}
     found = [(summary.get(key), name) for key, name in names.items()]
     free = -1.0  # names of levels close to one another are stacked upwards from here
     for value, name in sorted((float(v), n) for v, n in found if isinstance(v, (int, float)) and v == v):
@@ -77,7 +77,7 @@ def _levels(axes: Any, summary: dict[str, Any]) -> None:
 
 
 def _series(run: RunFolder, key: str) -> list[tuple[float, float]]:
-    rows = [(row["step"], row.get(key)) for row in run.metrics if row.get("phase") != "warm"]
+    rows = [(row["step"], row.get(key)) for row in run.metrics if row.get("phase") != "sft"]
     return [(step, value) for step, value in rows if isinstance(value, (int, float)) and value == value]
 
 

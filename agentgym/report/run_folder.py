@@ -97,7 +97,7 @@ def open_run(path: str | Path) -> RunFolder:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a `metrics.jsonl` in order of phase and step; of a step written twice, the last row holds.
 
-    Each row gets `x`: reinforcement learning counts from its own first step, the warm start lies left of it.
+    Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
     """
     rows: dict[tuple[str, float], dict[str, Any]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
@@ -109,10 +109,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if line.endswith("\n"):
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
-    warm = {step: row for (phase, step), row in rows.items() if phase == "warm"}
-    rest = {step: row for (phase, step), row in rows.items() if phase != "warm"}
-    shift = max(warm) - min(rest) + 1 if warm and rest and min(rest) <= max(warm) else 0.0
-    placed = [{**row, "x": step - shift} for step, row in sorted(warm.items())]
+    sft = {step: row for (phase, step), row in rows.items() if phase == "sft"}
+    rest = {step: row for (phase, step), row in rows.items() if phase != "sft"}
+    shift = max(sft) - min(rest) + 1 if sft and rest and min(rest) <= max(sft) else 0.0
+    placed = [{**row, "x": step - shift} for step, row in sorted(sft.items())]
     return placed + [{**row, "x": step} for step, row in sorted(rest.items())]
 
 
@@ -140,7 +140,7 @@ def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
 MEASURED = {
     # first word of the group ids of a training run's test evaluations: how the page calls them
     "success_before": "before training",
-    "success_warm": "after the warm start",
+    "success_sft": "after the SFT warm start",
     "success_after": "after training",
 }
 

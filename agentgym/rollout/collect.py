@@ -16,7 +16,7 @@ from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Job, blank, play
 from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
-from agentgym.rollout.workers import LocalWorld
+from agentgym.rollout.workers import LocalEnv
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
     job = Job(env.task, 0, seed, env.task.id, env.spec.id if env.spec else type(env).__name__)
     episode = blank(job, env.limit)
     talks = {} if conversation is None else {env.role: conversation}
-    finished(play(LocalWorld(env), agent, talks, job, episode, (env.observation, env.info()), 60.0, None))
+    finished(play(LocalEnv(env), agent, talks, job, episode, (env.observation, env.info()), 60.0, None))
     return episode
 
 

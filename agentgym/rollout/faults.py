@@ -18,7 +18,7 @@ from agentgym.core.actions import Tool
 from agentgym.core.env import INFO_KEYS, Snapshot
 from agentgym.episodes.episode import FAULTS, Turn
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.rollout.workers import StepResult, World
+from agentgym.rollout.workers import HostedEnv, StepResult
 
 HARMLESS = ""
 """An action that is invalid in every environment."""
@@ -28,28 +28,28 @@ REPLY = 16
 """Tokens of the reply that shows whether an engine works."""
 
 
-Begin = Callable[[World], Awaitable[tuple[str, dict[str, Any]]]]
+Begin = Callable[[HostedEnv], Awaitable[tuple[str, dict[str, Any]]]]
 """Starts an episode in an environment."""
 
 
-async def _not_begun(world: World) -> tuple[str, dict[str, Any]]:
+async def _not_begun(hosted: HostedEnv) -> tuple[str, dict[str, Any]]:
     raise RuntimeError("step() before reset()")
 
 
 class Repeating:
     """An environment of a rollout whose faulting steps are repeated, so that no policy can choose a fault.
 
-    `make` gives an environment like the others, `alone` one that takes nobody along; `world` is the first one, if there
+    `make` gives an environment like the others, `alone` one that takes nobody along; `hosted` is the first one, if there
     is one. A step whose fault is the agent's doing ends the episode: success False, reason `failure`, and the error.
     """
 
     def __init__(
         self,
-        make: Callable[[], World],
-        alone: Callable[[], AbstractAsyncContextManager[World]],
-        world: World | None = None,
+        make: Callable[[], HostedEnv],
+        alone: Callable[[], AbstractAsyncContextManager[HostedEnv]],
+        hosted: HostedEnv | None = None,
     ) -> None:
-        self._make, self._alone, self.world = make, alone, world
+        self._make, self._alone, self.hosted = make, alone, hosted
         self._begin: Begin = _not_begun
         self._task = ""
         self._actions: list[str] = []
@@ -62,7 +62,7 @@ class Repeating:
     @property
     def env(self) -> Any:
         """The environment itself, where it is in this process."""
-        return self.world.env if self.world else None
+        return self.hosted.env if self.hosted else None
 
     @property
     def usable(self) -> bool:
@@ -71,32 +71,32 @@ class Repeating:
 
     async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode, in a fresh environment where the last one is broken."""
-        return await self._begun(lambda world: world.reset(seed, options, seconds))
+        return await self._begun(lambda hosted: hosted.reset(seed, options, seconds))
 
     async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
         """Go on from a snapshot, in a fresh environment where the last one is broken."""
-        return await self._begun(lambda world: world.restore(state, seed, seconds))
+        return await self._begun(lambda hosted: hosted.restore(state, seed, seconds))
 
     async def _begun(self, begin: "Begin") -> tuple[str, dict[str, Any]]:
-        if self.world and not self.world.usable:
+        if self.hosted and not self.hosted.usable:
             self.close()
-        self.world = self.world or self._make()
+        self.hosted = self.hosted or self._make()
         self._begin, self._actions, self._repeated = begin, [], 0
-        result = await begin(self.world)
+        result = await begin(self.hosted)
         self._task = result[1]["task_id"]
-        self._take_over(self.world, result[1])
+        self._take_over(self.hosted, result[1])
         return result
 
     async def snapshot(self, seconds: float) -> Snapshot:
         """Return everything `restore` needs to go on from here."""
-        assert self.world is not None
-        return await self.world.snapshot(seconds)
+        assert self.hosted is not None
+        return await self.hosted.snapshot(seconds)
 
     async def step(self, action: str, seconds: float) -> StepResult:
         """Carry out one action; what it brings about, time and memory included, is the agent's."""
-        assert self.world is not None
+        assert self.hosted is not None
         self._actions.append(action)
-        result, fault = await _tried(self.world.step(action, seconds))
+        result, fault = await _tried(self.hosted.step(action, seconds))
         while fault is not None:
             self.close()
             if self._repeated == MOST or await self._control(seconds):
@@ -105,44 +105,44 @@ class Repeating:
             if again is not None:
                 return self._failed(again)
             self._repeated += 1
-            self.world = self._make()
-            result, fault = await self._repeated_in(self.world, seconds)
+            self.hosted = self._make()
+            result, fault = await self._repeated_in(self.hosted, seconds)
         assert result is not None
-        self._take_over(self.world, result[4])
+        self._take_over(self.hosted, result[4])
         return result
 
     async def _control(self, seconds: float) -> bool:
         """Return whether it faults with nothing of the agent's in it."""
-        async with self._alone() as world:
+        async with self._alone() as hosted:
             try:
-                _, fault = await _tried(self._replay(world, [HARMLESS] * len(self._actions), seconds))
+                _, fault = await _tried(self._replay(hosted, [HARMLESS] * len(self._actions), seconds))
                 if fault is None:
-                    _, fault = await _tried(world.check(seconds))
+                    _, fault = await _tried(hosted.check(seconds))
             finally:
-                world.close()
+                hosted.close()
         return fault is not None
 
     async def _repetition(self, seconds: float) -> Exception | None:
         """Return the fault that the agent's actions lead to, if they do so again."""
-        async with self._alone() as world:
+        async with self._alone() as hosted:
             try:
-                return (await self._repeated_in(world, seconds))[1]
+                return (await self._repeated_in(hosted, seconds))[1]
             finally:
-                world.close()
+                hosted.close()
 
-    async def _repeated_in(self, world: World, seconds: float) -> tuple[StepResult | None, Exception | None]:
+    async def _repeated_in(self, hosted: HostedEnv, seconds: float) -> tuple[StepResult | None, Exception | None]:
         """Return what the agent's actions lead to; another course is its programs' doing, for all else repeats itself."""
-        result, fault = await _tried(self._replay(world, self._actions, seconds))
+        result, fault = await _tried(self._replay(hosted, self._actions, seconds))
         if result is None and fault is None:
             fault = Fault("the episode was over earlier when the same actions were repeated")
         return result, fault
 
-    async def _replay(self, world: World, actions: list[str], seconds: float) -> StepResult | None:
+    async def _replay(self, hosted: HostedEnv, actions: list[str], seconds: float) -> StepResult | None:
         """Play actions from the start; None where the episode is over before the last of them."""
-        await self._begin(world)
+        await self._begin(hosted)
         result = None
         for place, action in enumerate(actions):
-            result = await world.step(action, seconds)
+            result = await hosted.step(action, seconds)
             if result[4]["reason"] in FAULTS:
                 break
             if (result[2] or result[3]) and place + 1 < len(actions):
@@ -157,20 +157,20 @@ class Repeating:
         info |= {"task_id": self._task, "valid": False, "error": error, "rewards": {}}
         return "", 0.0, True, False, info | {"metrics": self._metrics, "success": False, "reason": "failure"}
 
-    def _take_over(self, world: World, info: Mapping[str, Any]) -> None:
-        self.limit, self.role, self.totals, self.tools = world.limit, world.role, dict(world.totals), world.tools
+    def _take_over(self, hosted: HostedEnv, info: Mapping[str, Any]) -> None:
+        self.limit, self.role, self.totals, self.tools = hosted.limit, hosted.role, dict(hosted.totals), hosted.tools
         self._metrics = info["metrics"]
 
     async def check(self, seconds: float) -> None:
         """Check what the environment leans on."""
-        assert self.world is not None
-        await self.world.check(seconds)
+        assert self.hosted is not None
+        await self.hosted.check(seconds)
 
     def close(self) -> None:
         """Free what is held."""
-        world, self.world = self.world, None
-        if world:
-            world.close()
+        hosted, self.hosted = self.hosted, None
+        if hosted:
+            hosted.close()
 
 
 async def _tried(work: Awaitable[StepResult | None]) -> tuple[StepResult | None, Exception | None]:

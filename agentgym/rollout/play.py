@@ -15,7 +15,7 @@ from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.faults import Asked, taken
-from agentgym.rollout.workers import World
+from agentgym.rollout.workers import HostedEnv
 
 ENDS = {"context": "context", "silent": "failure", "refused": "failure"}
 """Why generation ended, and the reason that is of an episode which cannot go on after it."""
@@ -88,7 +88,7 @@ class Lockstep:
                     future.set_result(None)
 
 
-async def attempt(world: World, agent: Agent, job: Job, step_seconds: float, lockstep: Lockstep | None) -> Episode:
+async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float, lockstep: Lockstep | None) -> Episode:
     """Play one episode; whatever fails on the way becomes its reason."""
     agent = sampled(agent, job.sampling) if job.sampling else agent
     episode = blank(job, job.horizon or 0)
@@ -96,12 +96,12 @@ async def attempt(world: World, agent: Agent, job: Job, step_seconds: float, loc
     try:
         if job.start is None:
             options: dict[str, Any] = {"task": job.task} | ({"horizon": job.horizon} if job.horizon else {})
-            observation, info = await world.reset(job.env_seed, options, step_seconds)
+            observation, info = await hosted.reset(job.env_seed, options, step_seconds)
         else:
-            observation, info = await world.restore(job.start.snapshot, job.env_seed, step_seconds)
+            observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
             talks = {role: talk.fork() for role, talk in job.start.conversations.items()}
-        episode.horizon = world.limit
-        await play(world, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
+        episode.horizon = hosted.limit
+        await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
     except (BadConfig, EngineDead):  # not this episode's: no other would fare better
         raise
     except Fault as fault:
@@ -116,7 +116,7 @@ async def attempt(world: World, agent: Agent, job: Job, step_seconds: float, loc
 
 
 async def play(
-    world: World,
+    hosted: HostedEnv,
     agent: Agent,
     talks: dict[str, Conversation],
     job: Job,
@@ -127,13 +127,13 @@ async def play(
 ) -> None:
     """Play an episode from what is seen to its end; the turns go into `episode` as they are played."""
     observation, info = seen
-    over, opening = False, partial(_opening, agent, job.task, world.tools, observation, info)
+    over, opening = False, partial(_opening, agent, job.task, hosted.tools, observation, info)
     while not over:
         started = time.perf_counter()
-        role = world.role
-        talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, world.tools))
+        role = hosted.role
+        talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, hosted.tools))
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
-        asked = Asked(observation, info, world.env, seed, session)
+        asked = Asked(observation, info, hosted.env, seed, session)
         turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
@@ -142,7 +142,7 @@ async def play(
             await lockstep.wait()
         turn.observation, turn.state_key, turn.role = observation, info["state_key"], role
         turn.admissible = None if info["admissible"] is None else len(info["admissible"])
-        observation, turn.reward, terminated, truncated, info = await world.step(turn.action, step_seconds)
+        observation, turn.reward, terminated, truncated, info = await hosted.step(turn.action, step_seconds)
         turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
         turn.seconds = time.perf_counter() - started
         episode.add(turn)
@@ -154,7 +154,7 @@ async def play(
             await lockstep.wait()
     episode.final_observation, episode.final_state_key = observation, info["state_key"]
     episode.metrics = info["metrics"]
-    episode.final_rewards = dict(world.totals)
+    episode.final_rewards = dict(hosted.totals)
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 

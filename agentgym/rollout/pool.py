@@ -13,7 +13,7 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.rollout.faults import Repeating
 from agentgym.rollout.play import Job, Lockstep, attempt
-from agentgym.rollout.workers import LocalWorld, Workers, World
+from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
 
 Factory = Callable[[], TextEnv]
 
@@ -41,13 +41,13 @@ class _Source:
     step_seconds: float
     waiting: list[Repeating]
 
-    def fresh(self) -> World:
+    def fresh(self) -> HostedEnv:
         """Return a new environment: in this process, or in one of the workers."""
-        return self.workers.world() if self.workers else LocalWorld(self.make(), self.timings)
+        return self.workers.hosted() if self.workers else LocalEnv(self.make(), self.timings)
 
-    def alone(self) -> AbstractAsyncContextManager[World]:
+    def alone(self) -> AbstractAsyncContextManager[HostedEnv]:
         """Give an environment to judge a fault in, out of reach of all others."""
-        return self.workers.alone() if self.workers else nullcontext(LocalWorld(self.make(), self.timings))
+        return self.workers.alone() if self.workers else nullcontext(LocalEnv(self.make(), self.timings))
 
     def take(self) -> Repeating:
         """Return an environment for the next episode: one that waits, or a new one."""
@@ -98,7 +98,7 @@ class RolloutPool:
     @property
     def seconds(self) -> float:
         """Seconds spent in environments of this process."""
-        return self._timings.get("world", 0.0)
+        return self._timings.get("env", 0.0)
 
     async def collect(
         self,
@@ -114,8 +114,8 @@ class RolloutPool:
         `agents`: one for all, or one for each environment by name. Each finished episode is written to `file` at once. A
         fault is retried once; BadConfig and EngineDead, which no episode would escape, end the collection.
         """
-        players = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
-        shared = _Round(players, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress)
+        policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
+        shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self.config.concurrency, len(jobs))):
@@ -142,7 +142,7 @@ class RolloutPool:
             workers = Workers(make, self.config.workers) if probe.blocking else None
             source = _Source(make, probe, self._timings, workers, max(self.config.step_seconds, probe.step_seconds), [])
             if not workers:
-                source.waiting.append(Repeating(source.fresh, source.alone, LocalWorld(probe, self._timings)))
+                source.waiting.append(Repeating(source.fresh, source.alone, LocalEnv(probe, self._timings)))
             self._sources[name] = source
         return self._sources[name]
 

@@ -1,4 +1,4 @@
-"""Where worlds live during a rollout: in this process, or, if they may block, in worker processes."""
+"""Where environments live during a rollout: in this process, or, if they may block, in worker processes."""
 
 import asyncio
 import multiprocessing
@@ -20,8 +20,8 @@ StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
 
 
-class World(Protocol):
-    """What a rollout needs of a world, wherever it runs."""
+class HostedEnv(Protocol):
+    """What a rollout needs of an environment, wherever it runs."""
 
     @property
     def env(self) -> Any:
@@ -72,11 +72,11 @@ class World(Protocol):
         """Check what the environment leans on (`TextEnv.health_check`); a Fault where it fails."""
 
     def close(self) -> None:
-        """Free what the world holds."""
+        """Free what the environment holds."""
 
 
-class LocalWorld:
-    """A world in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
+class LocalEnv:
+    """An environment in this process; a step that runs too long is interrupted (in the main thread, on POSIX)."""
 
     usable = True
 
@@ -91,7 +91,7 @@ class LocalWorld:
         started = time.perf_counter()
         with time_limit(seconds, "reset"):
             result = self.env.reset(seed=seed, options=options)
-        self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
+        self.timings["hosted"] = self.timings.get("hosted", 0.0) + time.perf_counter() - started
         self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
         return result
 
@@ -100,7 +100,7 @@ class LocalWorld:
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = self.env.step(action)
-        self.timings["world"] = self.timings.get("world", 0.0) + time.perf_counter() - started
+        self.timings["hosted"] = self.timings.get("hosted", 0.0) + time.perf_counter() - started
         self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
         return result
 
@@ -122,7 +122,7 @@ class LocalWorld:
             self.env.health_check()
 
     def close(self) -> None:
-        """Free what the world holds."""
+        """Free what the environment holds."""
         self.env.close()
 
 
@@ -134,7 +134,7 @@ def time_limit(seconds: float, what: str) -> Generator[None]:
         return
 
     def ring(*_: Any) -> None:
-        raise Fault(f"the world's {what} took longer than {seconds:g} s", reason="timeout")
+        raise Fault(f"the environment's {what} took longer than {seconds:g} s", reason="timeout")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -146,7 +146,7 @@ def time_limit(seconds: float, what: str) -> Generator[None]:
 
 
 class Workers:
-    """Long-lived spawned processes, many worlds in each, one thread a world."""
+    """Long-lived spawned processes, many environments in each, one thread an environment."""
 
     def __init__(self, make: Callable[[], TextEnv], count: int) -> None:
         self.make = make
@@ -155,23 +155,23 @@ class Workers:
         self.retries, self.trials = asyncio.Semaphore(self.count), asyncio.Semaphore(self.count)
         """How many processes of their own there may be: for episodes played again, and to judge faults."""
 
-    def world(self) -> "RemoteWorld":
-        """Return a fresh world in the process that holds the fewest."""
+    def hosted(self) -> "RemoteEnv":
+        """Return a fresh environment in the process that holds the fewest."""
         self.processes = [p for p in self.processes if p.usable()]
         if len(self.processes) < self.count:
             self.processes.append(_Process(self.make))
-        process = min(self.processes, key=lambda p: p.worlds)
-        return RemoteWorld(process)
+        process = min(self.processes, key=lambda p: p.hosted_envs)
+        return RemoteEnv(process)
 
-    def single(self) -> "RemoteWorld":
-        """Return a world in a process of its own, which ends with the world."""
+    def single(self) -> "RemoteEnv":
+        """Return an environment in a process of its own, which ends with the environment."""
         process = _Process(self.make)
         process.condemned = True
-        return RemoteWorld(process)
+        return RemoteEnv(process)
 
     @asynccontextmanager
-    async def alone(self) -> AsyncGenerator["RemoteWorld"]:
-        """Give a world in a process of its own to judge a fault in, `count` of them at a time."""
+    async def alone(self) -> AsyncGenerator["RemoteEnv"]:
+        """Give an environment in a process of its own to judge a fault in, `count` of them at a time."""
         async with self.trials:
             yield self.single()
 
@@ -191,30 +191,30 @@ class _Process:
         self.process = context.Process(target=_work, args=(theirs, make), daemon=True)
         self.process.start()
         theirs.close()
-        self.worlds = self.next_world = 0
+        self.hosted_envs = self.next_number = 0
         self.condemned = False
         self.pending: dict[int, asyncio.Future[Any]] = {}
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.connection.fileno(), self._read)
 
     def usable(self) -> bool:
-        """Whether new worlds may be put here."""
+        """Whether new environments may be put here."""
         return not self.condemned and self.process.is_alive()
 
-    async def ask(self, world: int, request: tuple[Any, ...], seconds: float) -> Any:
-        """Send a request to one world and wait for its reply; a hang or a dead process is a Fault."""
+    async def ask(self, hosted: int, request: tuple[Any, ...], seconds: float) -> Any:
+        """Send a request to one environment and wait for its reply; a hang or a dead process is a Fault."""
         future = self.loop.create_future()
-        self.pending[world] = future
+        self.pending[hosted] = future
         try:
-            self.connection.send((world, *request))
+            self.connection.send((hosted, *request))
             ok, value = await asyncio.wait_for(future, seconds)
         except TimeoutError:
             self.condemned = True  # its thread cannot be stopped: the process ends with its last episode
-            raise Fault(f"the world's {request[0]} took longer than {seconds:g} s", reason="timeout") from None
+            raise Fault(f"the environment's {request[0]} took longer than {seconds:g} s", reason="timeout") from None
         except OSError as error:
             raise Fault(f"the worker process is gone: {error}") from error
         finally:
-            self.pending.pop(world, None)
+            self.pending.pop(hosted, None)
         if not ok:
             raise value if isinstance(value, Fault) else Fault(value, reason="crash")
         return value
@@ -222,8 +222,8 @@ class _Process:
     def _read(self) -> None:
         try:
             while self.connection.poll():
-                world, ok, value = self.connection.recv()
-                future = self.pending.get(world)
+                hosted, ok, value = self.connection.recv()
+                future = self.pending.get(hosted)
                 if future and not future.done():
                     future.set_result((ok, value))
         except (EOFError, OSError):
@@ -233,14 +233,14 @@ class _Process:
                 if not future.done():
                     future.set_result((False, "the worker process died"))
 
-    def release(self, world: int) -> None:
-        """Forget a world; a condemned process ends with its last one."""
-        self.worlds -= 1
-        if self.condemned and self.worlds == 0:
+    def release(self, hosted: int) -> None:
+        """Forget an environment; a condemned process ends with its last one."""
+        self.hosted_envs -= 1
+        if self.condemned and self.hosted_envs == 0:
             self.kill()
         elif not self.condemned:
             try:
-                self.connection.send((world, "close"))
+                self.connection.send((hosted, "close"))
             except OSError:  # it died, and the news is still on its way
                 self.condemned = True
 
@@ -254,16 +254,16 @@ class _Process:
         self.process.join()
 
 
-class RemoteWorld:
-    """A world in a worker process."""
+class RemoteEnv:
+    """An environment in a worker process."""
 
     def __init__(self, process: _Process) -> None:
         self.process = process
         self.env = self
         self.seconds = 60.0
-        self.number = process.next_world
-        process.next_world += 1
-        process.worlds += 1
+        self.number = process.next_number
+        process.next_number += 1
+        process.hosted_envs += 1
         self.limit, self.role = 0, "agent"
         self.totals: Mapping[str, float] = {}
         self.tools: Mapping[str, Tool] = {}
@@ -306,29 +306,29 @@ class RemoteWorld:
         await self.process.ask(self.number, ("check",), seconds)
 
     def close(self) -> None:
-        """Free the world."""
+        """Free the environment."""
         self.process.release(self.number)
 
 
 def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
-    """Serve requests in a worker process: one thread per world, replies in any order."""
+    """Serve requests in a worker process: one thread per environment, replies in any order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     inboxes: dict[int, Any] = {}
     lock = threading.Lock()
     while True:
         try:
-            world, *request = connection.recv()
+            hosted, *request = connection.recv()
         except (EOFError, OSError):
             return
-        if world not in inboxes:
-            inboxes[world] = queue.SimpleQueue()
-            threading.Thread(target=_serve, args=(world, inboxes[world], connection, lock, make), daemon=True).start()
-        inboxes[world].put(request)
+        if hosted not in inboxes:
+            inboxes[hosted] = queue.SimpleQueue()
+            threading.Thread(target=_serve, args=(hosted, inboxes[hosted], connection, lock, make), daemon=True).start()
+        inboxes[hosted].put(request)
         if request[0] == "close":
-            del inboxes[world]
+            del inboxes[hosted]
 
 
-def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Callable[[], TextEnv]) -> None:
+def _serve(hosted: int, inbox: Any, connection: Connection, lock: Any, make: Callable[[], TextEnv]) -> None:
     env: TextEnv | None = None
     while True:
         request = inbox.get()
@@ -344,7 +344,7 @@ def _serve(world: int, inbox: Any, connection: Connection, lock: Any, make: Call
         except Exception:  # the rollout boundary, seen from the other side
             reply = (False, traceback.format_exc(limit=8))
         with lock:
-            connection.send((world, *reply))
+            connection.send((hosted, *reply))
 
 
 def _answer(env: TextEnv, request: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Jails for code that a model wrote: one protocol, several backends."""
+"""Sandboxes for code that a model wrote: one protocol, several backends."""
 
 from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, sandbox
 

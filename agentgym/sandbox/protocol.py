@@ -1,4 +1,4 @@
-"""What every jail promises, and how to get one."""
+"""What every sandbox promises, and how to get one."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ MEGABYTE = 1 << 20
 
 
 class SandboxFault(Fault):
-    """The jail itself failed, not the program in it: the episode ends as a fault."""
+    """The sandbox itself failed, not the program in it: the episode ends as a fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reason="crash")
@@ -49,13 +49,13 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             if not 0 < getattr(self, field.name) < float("inf"):
-                raise BadConfig(f"limit {field.name} of a jail is {getattr(self, field.name)}; expected a number above 0")
+                raise BadConfig(f"limit {field.name} of a sandbox is {getattr(self, field.name)}; expected a number above 0")
 
     def seconds(self, timeout: float | None) -> float:
         """Return the wall clock of one execution: what was asked for, else the limit; BadConfig where that is none."""
         if timeout is not None and not 0 < timeout < float("inf"):
             raise BadConfig(
-                f"timeout is {timeout}; expected seconds above 0, or None for the jail's limit of {self.timeout}"
+                f"timeout is {timeout}; expected seconds above 0, or None for the sandbox's limit of {self.timeout}"
             )
         return self.timeout if timeout is None else timeout
 
@@ -102,10 +102,10 @@ class Kernel(Protocol):
 
 
 class Sandbox(Protocol):
-    """A jail with a working folder that stays from run to run; nothing that a run started outlives it.
+    """A sandbox with a working folder that stays from run to run; nothing that a run started outlives it.
 
     No network, read-only system, nothing of the caller's environment. What a program does wrong is a `Result`; what the
-    jail itself does wrong raises `SandboxFault`. Paths are relative to the working folder.
+    sandbox itself does wrong raises `SandboxFault`. Paths are relative to the working folder.
     """
 
     limits: Limits
@@ -118,11 +118,11 @@ class Sandbox(Protocol):
         timeout: float | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> Result:
-        """Run a program (a string goes to a shell in the jail), after writing files."""
+        """Run a program (a string goes to a shell in the sandbox), after writing files."""
         ...
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        """Run Python code as a program of its own, with the imports that the jail has ready."""
+        """Run Python code as a program of its own, with the imports that the sandbox has ready."""
         ...
 
     def kernel(self) -> Kernel:
@@ -169,7 +169,7 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, An
 
 
 def sandbox(backend: str = "bubblewrap", **options: Any) -> Sandbox:
-    """Make a jail of a backend; BadConfig with what to install where this machine has not what it takes."""
+    """Make a sandbox of a backend; BadConfig with what to install where this machine has not what it takes."""
     if backend not in BACKENDS:
         raise unknown("sandbox", backend, BACKENDS)
     module, _, name = BACKENDS[backend].partition(":")

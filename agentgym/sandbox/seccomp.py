@@ -1,4 +1,4 @@
-"""The filter of system calls that every program in a jail runs under."""
+"""The filter of system calls that every program in a sandbox runs under."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ DENIED = (
     *("personality", "iopl", "ioperm", "vhangup", "sethostname", "setdomainname", "fanotify_init", "vmsplice"),
     *("memfd_create", "memfd_secret", "shmget", "msgget"),  # memory that no process and no file system is charged for
 )
-"""Calls that nothing a model has to run needs, and that most ways out of a jail begin with."""
+"""Calls that nothing a model has to run needs, and that most ways out of a sandbox begin with."""
 NEW_USER = 0x10000000
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 """Kinds of sockets that a network namespace confines; others (vsock) reach what is around the machine."""

@@ -1,4 +1,5 @@
-"""Files of a working folder, reached by code (`files.py`, `archive.py`) that runs in the jail as the program's own user."""
+"""Files of a working folder, reached by code (`files.py`, `archive.py`) that runs in the sandbox as the program's own
+user."""
 
 import errno
 import os
@@ -10,7 +11,7 @@ from agentgym.errors import BadData
 from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
 
 Run = Callable[[str, bytes, int], Result]
-"""Run our code in the jail with an input and at most so many bytes of output."""
+"""Run our code in the sandbox with an input and at most so many bytes of output."""
 MESSAGES = 65536
 LONGEST = 4096
 """Bytes from which on no call of the system takes a path."""
@@ -82,9 +83,9 @@ def _done(run: Run, work: str, *about: str | int, given: bytes = b"", cap: int =
     said = result.stderr.decode("utf-8", "backslashreplace").strip()
     if result.reason == "output":
         raise OSError(errno.EFBIG, f"holds more than the {cap} bytes that may be read at once", name)
-    if result.reason in ("memory", "killed"):  # by what else runs in the jail
-        raise OSError(errno.ENOMEM, "could not be reached: the programs in the jail take all memory or processes", name)
+    if result.reason in ("memory", "killed"):  # by what else runs in the sandbox
+        raise OSError(errno.ENOMEM, "could not be reached: the programs in the sandbox take all memory or processes", name)
     number, _, words = said.rpartition("\n")[2].partition(" ")
     if result.reason == "exit" and result.exit_code == 3 and number.isdigit():
         raise OSError(int(number), words, name)
-    raise SandboxFault(f"{name} could not be reached in the jail ({result.reason}, {result.exit_code}): {said[-500:]}")
+    raise SandboxFault(f"{name} could not be reached in the sandbox ({result.reason}, {result.exit_code}): {said[-500:]}")

@@ -28,12 +28,12 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "threads": (0, 4096),
     "lora_rank": (0, 65_536),
     "lora_alpha": (1, 1_000_000),
-    "warm_episodes": (0, MANY),
-    "warm_batch": (1, MANY),
-    "warm_lr": (0, 1),
-    "warm_noise": (0, 1),
-    "warm_invalid": (0, 1),
-    "warm_forget": (0, 1),
+    "sft_episodes": (0, MANY),
+    "sft_batch": (1, MANY),
+    "sft_lr": (0, 1),
+    "sft_noise": (0, 1),
+    "sft_invalid": (0, 1),
+    "sft_forget": (0, 1),
     "steps": (0, MANY),
     "tasks_per_step": (1, 1_000_000),
     "group_size": (1, 1_000_000),
@@ -47,10 +47,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "context_tokens": (0, 100_000_000),
     "horizon": (1, 1_000_000),
     "horizon_steps": (1, MANY),
-    "negative": (0, 1000),
+    "negative_advantage_weight": (0, 1000),
     "lr": (0, 1),
     "lr_warmup": (0, MANY),
-    "lr_decay": (0, 1),
+    "min_lr_ratio": (0, 1),
     "weight_decay": (0, 10),
     "minibatches": (1, 1_000_000),
     "epochs": (1, 10_000),
@@ -58,7 +58,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "clip_high": (0, 1000),
     "constant": (0, 100_000_000),
     "kl": (0, 1000),
-    "mismatch_cap": (1, 1_000_000),
+    "tis_cap": (1, 1_000_000),
     "grad_clip": (0, 1_000_000_000),
     "batch_tokens": (1, 100_000_000),
     "eval_every": (0, MANY),
@@ -69,7 +69,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "keep_episodes": (0, MANY),
 }
 """The least and the most of every number; of a field with several, of each."""
-POSITIVE = ("lr", "warm_lr", "temperature", "grad_clip")
+POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
 """Numbers that must be above their least."""
 FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "select", "loss", "learner")
 """Texts that must say something."""
@@ -81,12 +81,12 @@ def check(config: "TrainConfig") -> None:
         _check_value(field.name, getattr(config, field.name), types(type(config))[field.name])
     if config.group_size < 2 and config.steps:
         raise BadConfig("group_size is 1; credit compares the episodes of a group and needs at least 2")
-    for name in ("tasks_per_step", "warm_batch"):
+    for name in ("tasks_per_step", "sft_batch"):
         if getattr(config, name) % config.processes:
             raise BadConfig(f"{name} is {getattr(config, name)}; expected a multiple of processes, {config.processes}")
-    noise = config.warm_noise + config.warm_invalid + config.warm_forget
+    noise = config.sft_noise + config.sft_invalid + config.sft_forget
     if noise > 1:
-        raise BadConfig(f"warm_noise, warm_invalid and warm_forget are shares of the expert's turns and sum to {noise:g}")
+        raise BadConfig(f"sft_noise, sft_invalid and sft_forget are shares of the expert's turns and sum to {noise:g}")
     _check_envs(config)
     _check_loss(config)
     _check_attention(config)
@@ -145,10 +145,12 @@ def _check_envs(config: "TrainConfig") -> None:
 
 
 def _check_loss(config: "TrainConfig") -> None:
-    if config.weighing == "constant" and not config.constant:
-        raise BadConfig("constant is 0; weighing 'constant' divides by it: give the fixed length, for example 512")
-    if config.constant and config.weighing != "constant":
-        raise BadConfig(f"constant is {config.constant} and does nothing with weighing {config.weighing!r}: leave it out")
+    if config.loss_aggregation == "constant" and not config.constant:
+        raise BadConfig("constant is 0; loss_aggregation 'constant' divides by it: give the fixed length, for example 512")
+    if config.constant and config.loss_aggregation != "constant":
+        raise BadConfig(
+            f"constant is {config.constant} and does nothing with loss_aggregation {config.loss_aggregation!r}: leave it out"
+        )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "
@@ -158,7 +160,7 @@ def _check_loss(config: "TrainConfig") -> None:
 
 def _check_attention(config: "TrainConfig") -> None:
     if config.attention == "small":
-        for name, value in (("precision", "bf16"), ("checkpointing", True), ("compile", True)):
+        for name, value in (("precision", "bf16"), ("gradient_checkpointing", True), ("compile", True)):
             if getattr(config, name) == value:
                 raise BadConfig(
                     f"attention 'small' with {name} = {value!r}: its pass is for small models in fp32 on a CPU; "
@@ -176,26 +178,30 @@ def _check_attention(config: "TrainConfig") -> None:
 def _check_engine(config: "TrainConfig") -> None:
     if config.engine not in ENGINES and not config.served:
         raise unknown("value of engine", config.engine, (*ENGINES, "openai:URL"))
-    if config.served and (config.steps or config.warm_episodes):
+    if config.served and (config.steps or config.sft_episodes):
         raise BadConfig(
-            f"engine {config.engine!r} with {config.steps} steps and {config.warm_episodes} warm_episodes: new weights "
+            f"engine {config.engine!r} with {config.steps} steps and {config.sft_episodes} sft_episodes: new weights "
             "cannot be sent to a server yet, so it would go on sampling from the old ones after the first update. Train "
-            "with hf or vllm; or set steps = 0 and warm_episodes = 0 to measure the model on that server"
+            "with hf or vllm; or set steps = 0 and sft_episodes = 0 to measure the model on that server"
         )
-    if config.engine != "vllm" and config.weights != "auto":
-        raise BadConfig(f"weights is {config.weights!r}, but only engine 'vllm' is sent any, not {config.engine!r}")
+    if config.engine != "vllm" and config.weight_transport != "auto":
+        raise BadConfig(
+            f"weight_transport is {config.weight_transport!r}, but only engine 'vllm' is sent any, not {config.engine!r}"
+        )
     fixed = {"context", "tokenizer", "weights", "lora_rank", *IDLE.get(config.engine, ())}
     for name in sorted(fixed & set(config.engine_options)):
-        raise BadConfig(f"engine.{name} is no option of a run: see --context-tokens, --weights, --lora-rank and --model")
+        raise BadConfig(
+            f"engine.{name} is no option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
+        )
     if config.engine != "hf" and config.model == "init":
         raise BadConfig(f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.env}`")
 
 
 def _check_agent(config: "TrainConfig") -> None:
     default = type(config)
-    if config.agent == "summary" and config.warm_episodes:
+    if config.agent == "summary" and config.sft_episodes:
         raise BadConfig(
-            "warm_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
+            "sft_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
         )
     if config.agent in AGENTS:
         _ = config.spec  # checks its values
@@ -205,7 +211,7 @@ def _check_agent(config: "TrainConfig") -> None:
     if ":" not in config.agent:
         raise unknown("value of agent", config.agent, (*AGENTS, "MODULE:NAME"))
     own = ("prompt", "tools", "history", "window_turns", "observation_tokens", "horizon", "workers", "step_seconds")
-    for name in ("warm_episodes", *own):
+    for name in ("sft_episodes", *own):
         if getattr(config, name) not in (getattr(default, name), "bare"):  # `bare` is every small recipe's prompt
             has = f"{name.replace('_', ' ')} of its own" if name in own else "no expert"
             raise BadConfig(f"{name} does nothing with agent {config.agent!r}, which has {has}: leave it out")

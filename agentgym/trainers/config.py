@@ -97,9 +97,9 @@ class TrainConfig(
         return self.minibatches * self.epochs
 
     @property
-    def warm_steps(self) -> int:
-        """Updates of the warm start."""
-        return -(-self.warm_episodes // self.warm_batch)
+    def sft_steps(self) -> int:
+        """Updates of the SFT warm start."""
+        return -(-self.sft_episodes // self.sft_batch)
 
     def horizon_at(self, step: int, stages: tuple[int, ...]) -> int | None:
         """Return the horizon of a step (counted from 0): a pure function of the step, so resuming skips no stage."""
@@ -108,7 +108,7 @@ class TrainConfig(
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step (counted from 0)."""
         warm = min(1.0, (step + 1) / self.lr_warmup) if self.lr_warmup else 1.0
-        return self.lr * warm * (1.0 + (self.lr_decay - 1.0) * step / max(1, self.steps - 1))
+        return self.lr * warm * (1.0 + (self.min_lr_ratio - 1.0) * step / max(1, self.steps - 1))
 
 
 def homemade(model: str) -> bool:

@@ -40,7 +40,11 @@ class LocalLearner:
         try:
             self.weights = None if config.served else sync.weight_sync(self.model, self.engine)
             scorer = Scorer(
-                self.model, config.temperature, config.attention, checkpointing=config.checkpointing, compiled=config.compile
+                self.model,
+                config.temperature,
+                config.attention,
+                gradient_checkpointing=config.gradient_checkpointing,
+                compiled=config.compile,
             )
             self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
             self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
@@ -65,7 +69,7 @@ class LocalLearner:
         """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
         config, updated = self.config, self.trained.masters or self.model
         if phase == "sft":
-            made = optimizers(updated, config.warm_lr, muon=config.warm_muon, kind=config.optimizer)
+            made = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
         else:
             decay = config.weight_decay
             made = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)

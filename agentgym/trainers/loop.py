@@ -20,7 +20,7 @@ from accelerate import Accelerator
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.collect import runner
-from agentgym.trainers import preflight, warm
+from agentgym.trainers import preflight, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.measure import Measures
@@ -36,7 +36,7 @@ from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
 
 Show = Callable[[str, dict[str, Any]], None]
-"""Called with `start`, `progress`, `warm`, `step`, `eval` or `end`, and the numbers to show."""
+"""Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
 
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Loop:
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
         self.interrupted = False
-        self.run.learner.begin("sft" if self.tally.position < config.warm_steps else "rl", record.folder)
+        self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
         if state is not None:
             self.run.learner.load_state_dict(state["learner"])
 
@@ -106,10 +106,10 @@ class Loop:
                 self.show("start", self._about())
                 self.await_(self.run.learner.publish(tally.position))
                 self.measures.once("success_before")
-                while tally.position < config.warm_steps:
-                    self._timed(self._warm_step, every=20 * config.checkpoint_every)
-                self.measures.once("success_warm")
-                while tally.position < config.warm_steps + config.steps:
+                while tally.position < config.sft_steps:
+                    self._timed(self._sft_step, every=20 * config.checkpoint_every)
+                self.measures.once("success_sft")
+                while tally.position < config.sft_steps + config.steps:
                     self._timed(self._step, every=config.checkpoint_every)
                 self.end = self.end if "success_after" in self.measures.results else self.record.offsets()
                 self.measures.once("success_after")
@@ -134,7 +134,7 @@ class Loop:
     def _step(self) -> None:
         """Play groups of episodes, pay and select them, credit their turns, update the policy."""
         config, run, tally = self.config, self.run, self.tally
-        step, started = tally.position - config.warm_steps, time.perf_counter()
+        step, started = tally.position - config.sft_steps, time.perf_counter()
         in_envs = run.rollouts.seconds
         chosen, episodes, seen = self.await_(self._groups(step))
         self.await_(needs.compute(chosen, (*run.credit.needs, *run.loss.attributes["needs"]), run))
@@ -181,25 +181,25 @@ class Loop:
             seen += run.seen(draws, fresh, step)
         return chosen, episodes, seen
 
-    def _warm_step(self) -> None:
+    def _sft_step(self) -> None:
         """Imitate one batch of fresh demonstrations."""
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
-        self.show("progress", {"what": "SFT warm start, update", "done": tally.position + 1, "total": config.warm_steps})
+        self.show("progress", {"what": "SFT warm start, update", "done": tally.position + 1, "total": config.sft_steps})
         draws = run.share(run.demonstration_draws(tally.position))
         episodes = self.await_(run.rollouts.demonstrate(draws, tally.position))
         with uninterrupted():
-            episodes = warm.faultless(episodes, tally, config, run.gathered)
-            metrics = run.learner.imitate(episodes, config.warm_lr * warm.schedule(tally.position, config.warm_steps))
+            episodes = sft.faultless(episodes, tally, config, run.gathered)
+            metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))
             tally.position += 1
             tally.played += sum(run.gathered([len(episodes)]))
-            if tally.position % 20 == 0 or tally.position == config.warm_steps:
-                row: dict[str, Any] = {"step": tally.position, "phase": "warm", **metrics}
+            if tally.position % 20 == 0 or tally.position == config.sft_steps:
+                row: dict[str, Any] = {"step": tally.position, "phase": "sft", **metrics}
                 row["demonstrations_lost"] = tally.lost
                 row["seconds"] = time.perf_counter() - started
-                row["eta_seconds"] = tally.seconds / tally.position * (config.warm_steps - tally.position)
+                row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)
                 self.record.log(row)
-                self.show("warm", row)
-            if tally.position == config.warm_steps:
+                self.show("sft", row)
+            if tally.position == config.sft_steps:
                 run.learner.begin("rl", self.record.folder)
                 self.await_(run.learner.publish(tally.position))
 
@@ -210,9 +210,9 @@ class Loop:
         tally.seconds += time.perf_counter() - started
         if any(self.run.gathered([self.interrupted])):
             raise KeyboardInterrupt
-        warm_steps = self.config.warm_steps
-        done = tally.position - (warm_steps if tally.position > warm_steps else 0)
-        if done % every == 0 or tally.position == warm_steps:
+        sft_steps = self.config.sft_steps
+        done = tally.position - (sft_steps if tally.position > sft_steps else 0)
+        if done % every == 0 or tally.position == sft_steps:
             self._checkpoint()
 
     def _interrupt(self, *_: Any) -> None:
@@ -226,8 +226,8 @@ class Loop:
 
     def _about(self) -> dict[str, Any]:
         config = self.config
-        correction = config.mismatch_cap if config.differs and config.steps else None
-        where = {"position": self.tally.position, "warm_steps": config.warm_steps, "steps": config.steps}
+        correction = config.tis_cap if config.differs and config.steps else None
+        where = {"position": self.tally.position, "sft_steps": config.sft_steps, "steps": config.steps}
         return {**where, **self.run.learner.about(), "correction": correction}
 
     def _checkpoint(self) -> None:

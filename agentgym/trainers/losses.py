@@ -62,14 +62,14 @@ def clip(
     *,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    ratio: Literal["token", "turn", "sequence"] = "token",
+    importance_sampling_level: Literal["token", "turn", "sequence"] = "token",
     dual_clip: Annotated[float, Within(0)] = 0.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """PPO's clipped loss (arXiv 1707.06347, eq. 7) with DAPO's widths, at the level of tokens, turns or rows (GSPO).
 
     `dual_clip` above 0 bounds the loss of tokens with negative advantage (arXiv 1912.09729).
     """
-    log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, ratio)
+    log_ratio = level_log_ratio(tokens.logprobs, tokens.behaviour, tokens.batch, importance_sampling_level)
     losses, clipped = clipped_losses(log_ratio.exp(), tokens.advantages, clip_low, clip_high, dual_clip or None)
     return losses, {"clip_fraction": clipped.float()}
 

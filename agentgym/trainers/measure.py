@@ -73,7 +73,7 @@ class Measures:
         config, results = self.config, self.results
         share = tally.faults / max(tally.rollouts, 1)
         shares = [share, *(value for name, value in results.items() if name.endswith("_faults"))]
-        names = ("success_before", "success_warm", "success_after")
+        names = ("success_before", "success_sft", "success_after")
         return {
             **{name: results[name] for name in names},
             **{name: value for name, value in results.items() if "/" in name},

@@ -36,13 +36,13 @@ def played(episodes: list[Episode]) -> dict[str, Any]:
     }
 
 
-def shares(episodes: list[Episode], world: float, rollout: float, update: float) -> dict[str, float]:
+def shares(episodes: list[Episode], env: float, rollout: float, update: float) -> dict[str, float]:
     """Return throughput and where the time of a step went."""
     whole = rollout + update
     return {
         "tokens_per_second": sum(t.sampled for e in episodes for t in e.turns) / whole,
-        "share_env": world / whole,
-        "share_rollout": (rollout - world) / whole,
+        "share_env": env / whole,
+        "share_rollout": (rollout - env) / whole,
         "share_train": update / whole,
     }
 

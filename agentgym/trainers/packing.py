@@ -11,7 +11,7 @@ from torch import Tensor
 from agentgym.errors import BadConfig
 from agentgym.trainers.segments import Segment
 
-WEIGHINGS = ("token", "turn", "episode", "episode-sum", "constant")
+LOSS_AGGREGATIONS = ("token", "turn", "episode", "episode-sum", "constant")
 
 
 @dataclass(slots=True)
@@ -124,22 +124,24 @@ def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequenc
     return found
 
 
-def count(segments: Sequence[Segment], weighing: str) -> int:
+def count(segments: Sequence[Segment], loss_aggregation: str) -> int:
     """Return what the losses of these rows are divided by; add it up over processes before `token_weights`.
 
     Trained tokens (`token`), turns with any (`turn`), or episodes with any (the rest).
     """
-    if weighing not in WEIGHINGS:
-        raise BadConfig(f"weighing is {weighing!r}; expected one of {', '.join(map(repr, WEIGHINGS))}")
-    if weighing == "token":
+    if loss_aggregation not in LOSS_AGGREGATIONS:
+        raise BadConfig(
+            f"loss_aggregation is {loss_aggregation!r}; expected one of {', '.join(map(repr, LOSS_AGGREGATIONS))}"
+        )
+    if loss_aggregation == "token":
         return sum(segment.trained for segment in segments)
-    if weighing == "turn":
+    if loss_aggregation == "turn":
         return sum(len(np.unique(segment.turns[segment.mask])) for segment in segments)
     return len({segment.episode for segment in segments if segment.trained})
 
 
 def token_weights(
-    segments: Sequence[Segment], weighing: str = "token", *, total: int | None = None, constant: float | None = None
+    segments: Sequence[Segment], loss_aggregation: str = "token", *, total: int | None = None, constant: float | None = None
 ) -> list[npt.NDArray[np.float32]]:
     """Return per row what each token's loss is multiplied by, so that a plain sum is the mean that was asked for.
 
@@ -149,10 +151,11 @@ def token_weights(
     episode. All are over one whole optimizer step (`total`: `count` over all processes), so they depend neither on
     micro-batches nor on how turns were merged into rows. Pass all rows of an episode together.
     """
-    total = count(segments, weighing) if total is None else total
-    if (constant is not None) != (weighing == "constant") or (constant is not None and constant <= 0):
+    total = count(segments, loss_aggregation) if total is None else total
+    if (constant is not None) != (loss_aggregation == "constant") or (constant is not None and constant <= 0):
         raise BadConfig(
-            f"weighing {weighing!r} with constant {constant}; 'constant' needs a length above 0, and no other takes one"
+            f"loss_aggregation {loss_aggregation!r} with constant {constant}; 'constant' needs a length above 0, and no "
+            f"other takes one"
         )
     per_episode: dict[int, int] = {}
     for segment in segments:
@@ -160,10 +163,10 @@ def token_weights(
     found: list[npt.NDArray[np.float32]] = []
     for segment in segments:
         weights = segment.mask / np.float64(max(total, 1))
-        if weighing == "turn":
+        if loss_aggregation == "turn":
             lengths = np.bincount(segment.turns[segment.mask])
             weights[segment.mask] /= lengths[segment.turns[segment.mask]]
-        elif weighing == "episode":
+        elif loss_aggregation == "episode":
             weights /= max(per_episode[segment.episode], 1)
         elif constant is not None:
             weights /= constant

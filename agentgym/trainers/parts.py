@@ -24,7 +24,7 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
     folder = run / "init"
     with accelerator.main_process_first():
         if accelerator.is_main_process:
-            size = PolicySize(vocabulary=config.vocabulary, pieces=config.pieces)
+            size = PolicySize(vocabulary=config.vocabulary, pre_tokenizer=config.pre_tokenizer)
             first, *others = config.mix
             beside = [(env.id, env.options) for env in others]
             init_policy(first.id, folder, env_options=first.options, size=size, seed=config.seed, beside=beside)
@@ -43,7 +43,7 @@ def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any
         asyncio.run(sync.prove(made, model, tokenizer))
         return made
     on_cpu = model.device.type == "cpu"
-    weights = ("shared_memory" if on_cpu else "ipc") if config.weights == "auto" else config.weights
+    weights = ("shared_memory" if on_cpu else "ipc") if config.weight_transport == "auto" else config.weight_transport
     kind: dict[str, Any] = {"dtype": "float32"} if on_cpu else {}  # as the trainer computes; vLLM's own choice is half of it
     kind |= config.engine_options
     if config.lora_rank:

@@ -68,9 +68,9 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> EnvSpec:
     env = registry.make(spec.id, **spec.options)
     if config.agent in AGENTS:
         settings.spec.check_tools(env.tools)
-    if config.agent in AGENTS and (config.warm_episodes or config.model == "init"):
-        asked = f"warm_episodes is {config.warm_episodes}" if config.warm_episodes else "model is 'init'"
-        check_expert(env, f"{asked}, which", "Train a model that can play already: --model FOLDER --warm-episodes 0")
+    if config.agent in AGENTS and (config.sft_episodes or config.model == "init"):
+        asked = f"sft_episodes is {config.sft_episodes}" if config.sft_episodes else "model is 'init'"
+        check_expert(env, f"{asked}, which", "Train a model that can play already: --model FOLDER --sft-episodes 0")
     return _with_splits(spec, list(env.splits))
 
 
@@ -114,7 +114,7 @@ def extended(folder: str | Path, steps: int | None) -> TrainConfig:
     if steps is None:
         return config
     newest = newest_checkpoint(folder)
-    taken = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.warm_steps, 0)
+    taken = 0 if newest is None else max(int(newest.name.removeprefix("step-")) - config.sft_steps, 0)
     if steps <= taken:
         raise BadConfig(f"steps is {steps}, and {folder} has taken {taken} already; expected more: --steps {taken + 10}")
     return replace(config, steps=steps)

@@ -71,7 +71,7 @@ class Record:
         if newest is not None:
             state = _load(newest / STATE)
             state["folder"] = str(newest)
-            if config.steps > state["tally"]["position"] - config.warm_steps and "success_after" in state["results"]:
+            if config.steps > state["tally"]["position"] - config.sft_steps and "success_after" in state["results"]:
                 del state["results"]["success_after"]  # the end that was measured is none any more
                 state["offsets"] = state.get("end") or state["offsets"]
         offsets = (0, 0) if state is None else state["offsets"]

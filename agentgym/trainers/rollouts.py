@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentgym.agents.demonstrator import Demonstrator
-from agentgym.agents.players import Noise
+from agentgym.agents.policies import Noise
 from agentgym.agents.spec import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive
@@ -85,7 +85,7 @@ class Rollouts:
     async def demonstrate(self, draws: Sequence[Draw], position: int) -> list[Episode]:
         """Play the expert, with the noise of the recipe, in the tokens the agent would see; faults are among them."""
         config = self.config
-        noise = Noise(random=config.warm_noise, invalid=config.warm_invalid, forget=config.warm_forget)
+        noise = Noise(random=config.sft_noise, invalid=config.sft_invalid, forget=config.sft_forget)
         agents = {name: Demonstrator(agent, noise) for name, agent in self.agents(config.temperature).items()}
         draws = [replace(draw, attempts=1) for draw in draws]
         return await self._played(agents, draws, derive("demonstrate", config.seed, position), "", None)

@@ -13,7 +13,7 @@ from accelerate.utils import gather_object
 
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
-from agentgym.trainers import parts, warm
+from agentgym.trainers import parts, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
@@ -90,15 +90,15 @@ class Run:
 
     def demonstration_draws(self, position: int) -> list[Draw]:
         """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
-        batch, sources = self.config.warm_batch, self.rollouts.sources()
+        batch, sources = self.config.sft_batch, self.rollouts.sources()
         if len(sources) == 1:
-            first = position * batch + (0 if sources[0].finite else warm.FIRST_TASK)
+            first = position * batch + (0 if sources[0].finite else sft.FIRST_TASK)
             return sources[0].at(range(first, first + batch), "demonstrations")
         turns = dealt({source.name: source.weight for source in sources}, (position + 1) * batch)
         draws: list[Draw] = []
         for place, name in list(enumerate(turns))[position * batch :]:
             source = next(one for one in sources if one.name == name)
-            number = turns[:place].count(name) + (0 if source.finite else warm.FIRST_TASK)
+            number = turns[:place].count(name) + (0 if source.finite else sft.FIRST_TASK)
             draws += source.at([number], "demonstrations")
         return draws
 

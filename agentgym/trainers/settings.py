@@ -54,7 +54,7 @@ class ModelConfig:
     """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
     """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where there are many names."""
-    pieces: Literal["phrases", "words"] = "phrases"
+    pre_tokenizer: Literal["phrases", "words"] = "phrases"
     """What its tokens may grow to: `phrases` of the environment, or `words`, where its phrases hardly repeat."""
     out: str = "runs/train"
     """Folder of the run."""
@@ -74,7 +74,7 @@ class EngineConfig:
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
     engine_options: Options = field(default_factory=dict[str, Any])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs)."""
-    weights: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
+    weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""
 
@@ -85,8 +85,8 @@ class AgentConfig:
 
     agent: str = "chat"
     """How turns become tokens: `chat` (full history), `completion` (the same as one reply that goes on), `window` (the last
-    turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without a warm start); or MODULE:NAME,
-    a function that plays with an agent of others by its base URL."""
+    turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without an SFT warm start); or
+    MODULE:NAME, a function that plays with an agent of others by its base URL."""
     attempt_seconds: float = 3600.0
     """Seconds that an attempt of an agent of others may take; then it is a failure or a fault, and the run goes on."""
     prompt: str = ""
@@ -125,20 +125,20 @@ class LoraConfig:
 class SFTConfig:
     """The SFT warm start: imitation of the environment's expert."""
 
-    warm_episodes: int = 0
-    """Expert episodes to imitate before reinforcement learning; 0 skips the warm start."""
-    warm_batch: int = 8
-    """Episodes per update of the warm start."""
-    warm_lr: float = 4e-3
-    """Peak learning rate of the warm start (AdamW; matrices of a small policy use Muon at five times this)."""
-    warm_muon: bool = True
-    """Use Muon for the matrices in the warm start."""
-    warm_noise: float = 0.15
+    sft_episodes: int = 0
+    """Expert episodes to imitate before reinforcement learning; 0 skips the SFT warm start."""
+    sft_batch: int = 8
+    """Episodes per update of the SFT warm start."""
+    sft_lr: float = 4e-3
+    """Peak learning rate of the SFT warm start (AdamW; matrices of a small policy use Muon at five times this)."""
+    sft_muon: bool = True
+    """Use Muon for the matrices in the SFT warm start."""
+    sft_noise: float = 0.15
     """Share of the expert's turns replaced by a random valid command (where these are not finite, a mistake of the
     environment's own), which is imitated too."""
-    warm_invalid: float = 0.08
+    sft_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
-    warm_forget: float = 0.03
+    sft_forget: float = 0.03
     """Share of the expert's turns where it leaves out a step, once an episode at most; it is imitated too."""
 
 
@@ -153,7 +153,7 @@ class SamplerConfig:
     train_split: str = ""
     """Split of the tasks to demonstrate and to train on; without it `train`, or the first of the environment's splits."""
     steps: int = 100
-    """Updates of reinforcement learning; 0 stops after the warm start."""
+    """Updates of reinforcement learning; 0 stops after the SFT warm start."""
     tasks_per_step: int = 16
     """Groups per step."""
     group_size: int = 8
@@ -193,7 +193,7 @@ class CreditConfig:
     """Credit algorithm: a name or MODULE:NAME."""
     credit_options: Options = field(default_factory=dict[str, Any])
     """Its hyper-parameters: --credit.KEY VALUE."""
-    negative: float = 1.0
+    negative_advantage_weight: float = 1.0
     """Weight of negative advantages; less than 1 spares a weak policy from unlearning more than it learns."""
 
 
@@ -209,9 +209,9 @@ class LossConfig:
     """The ratio is clipped below 1 minus this."""
     clip_high: float = 0.2
     """The ratio is clipped above 1 plus this."""
-    ratio: Literal["token", "turn", "sequence"] = "token"
+    importance_sampling_level: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
-    weighing: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
+    loss_aggregation: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
     """What counts alike in an update: every `token`, `turn` or `episode`, `episode-sum`, or `constant` (Dr.GRPO)."""
     constant: float = 0.0
     """The fixed length that `constant` divides by."""
@@ -220,7 +220,7 @@ class LossConfig:
     its adapters off); 0 needs no reference."""
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
     """How that KL is estimated from a sampled token: `k1`, `k2` or `k3` (J. Schulman, 2020)."""
-    mismatch_cap: float = 2.0
+    tis_cap: float = 2.0
     """Cap of the per-token weight trainer / engine, which corrects every engine but `hf` in fp32, its own model."""
 
 
@@ -240,7 +240,7 @@ class LearnerConfig:
     """`adamw`, or `adamw8bit` (state in 8 bits; needs torchao); with Muon, for what Muon leaves."""
     lr_warmup: int = 0
     """Steps of linear warm-up of the learning rate."""
-    lr_decay: float = 1.0
+    min_lr_ratio: float = 1.0
     """Learning rate at the last step as a share of `lr` (linear)."""
     weight_decay: float = 0.0
     """AdamW's weight decay."""
@@ -257,7 +257,7 @@ class LearnerConfig:
     (padded) or `small` (a pass of its own for small models on a CPU)."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`fp32`, `bf16` (with fp32 masters), or `auto`: bf16 where a GPU has it."""
-    checkpointing: bool = False
+    gradient_checkpointing: bool = False
     """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
@@ -302,7 +302,7 @@ TABLES: dict[type, str] = {
     EngineConfig: "engine",
     AgentConfig: "agent",
     LoraConfig: "lora",
-    SFTConfig: "warm",
+    SFTConfig: "sft",
     SamplerConfig: "sampler",
     RolloutConfig: "rollout",
     RewardConfig: "reward",

@@ -44,13 +44,13 @@ class Scorer(nn.Module):
         temperature: float,
         attention: str = "auto",
         *,
-        checkpointing: bool = False,
+        gradient_checkpointing: bool = False,
         compiled: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
         self.temperature = temperature
-        self.layers = layers.prepare(model, checkpointing=checkpointing, compiled=compiled)
+        self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
         self.method = choose(model, attention, compiled=compiled)
 
     def forward(self, batch: Batch) -> Scores:
@@ -92,14 +92,14 @@ class CannotGoOn(RuntimeError):
 
 
 def credited(
-    groups: Sequence[Group], credit: Credit, negative: float = 1.0, *, step: int = 0
+    groups: Sequence[Group], credit: Credit, negative_advantage_weight: float = 1.0, *, step: int = 0
 ) -> tuple[list[Episode], list[Any]]:
     """Return the groups' episodes with an array of advantages each, the negative ones weighted; turns note theirs."""
     episodes: list[Episode] = []
     advantages: list[Any] = []
     for group, arrays in zip(groups, credit(groups, step=step), strict=True):
         for episode, array in zip(group, arrays, strict=True):
-            values = np.where(array < 0, negative * array, array)
+            values = np.where(array < 0, negative_advantage_weight * array, array)
             episodes.append(episode)
             advantages.append(values)
             if len(values) == len(episode.turns):
@@ -125,7 +125,7 @@ def reinforce(
     mini-batch, whose scores are at hand.
     """
     loss = loss or resolve_loss(config)
-    episodes, advantages = credited(groups, credit, config.negative, step=step)
+    episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
     segments = build(episodes, advantages)
     needs.attach(episodes, segments, loss.attributes["needs"])
     before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
@@ -137,7 +137,7 @@ def reinforce(
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
         for rows in _minibatches(segments, config, step, epoch):
-            total = _everywhere(learner, count([segments[row] for row in rows], config.weighing))
+            total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if total:
                 update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
                 sums, norm, gaps = _update(learner, update, config, loss)
@@ -218,8 +218,8 @@ def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch:
 def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage) -> tuple[Sums, float, Gaps]:
     """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
     rows, before = update.segments, update.before
-    constant = config.constant if config.weighing == "constant" else None
-    weights = token_weights(rows, config.weighing, total=update.total, constant=constant)
+    constant = config.constant if config.loss_aggregation == "constant" else None
+    weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
         weights = _chosen(update, weights, loss_stage)
     parts: list[Sums] = []
@@ -248,7 +248,7 @@ def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
             old=old,
             reference=reference,
             function=loss_stage,
-            correction=config.mismatch_cap,
+            correction=config.tis_cap,
             kl=config.kl_kind,
             kl_weight=config.kl,
         )

@@ -17,7 +17,7 @@ PHASES = (  # the first whose (file, function) is on the stack
     ("summary", {("loop.py", "_summary"), ("summary.py", "summarize"), ("manifest.py", "write_json")}),
     ("weights sent", {("sync.py", "push")}),
     ("update", {("step.py", "reinforce")}),
-    ("warm start", {("loop.py", "_warm_step")}),
+    ("SFT warm start", {("loop.py", "_sft_step")}),
     ("evaluation", {("loop.py", "_evaluate"), ("run.py", "evaluate")}),
     ("rollouts", {("loop.py", "_groups")}),
 )

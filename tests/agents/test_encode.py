@@ -1,4 +1,4 @@
-"""No control token from the world, and no difference on text that spells none."""
+"""No control token from the environment, and no difference on text that spells none."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_the_kinds_really_differ() -> None:
     st.sampled_from(sorted(MADE)),
     st.lists(st.sampled_from(PARTS) | st.text(max_size=4) | st.sampled_from([" ", "\n"]), max_size=12).map("".join),
 )
-def test_world_text_becomes_no_control_token(name: str, text: str) -> None:
+def test_environment_text_becomes_no_control_token(name: str, text: str) -> None:
     template = TEMPLATES[name]
     encoder = template.encoder
     assert encoder.control_ids.isdisjoint(encoder.plain(text))

@@ -154,7 +154,7 @@ def test_a_call_is_written_as_the_template_writes_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_what_the_world_says_becomes_no_control_token(name: str) -> None:
+def test_what_the_environment_says_becomes_no_control_token(name: str) -> None:
     talk = begun(name)
     say(talk, call_text(talk, ("search", {"query": "x", "k": 1})))
     encoder = talk.template.encoder
@@ -187,7 +187,7 @@ WRONG = {
 
 
 class Shop(agentgym.TextEnv):
-    """A world with the tools of this page."""
+    """An environment with the tools of this page."""
 
     @agentgym.tool
     def search(self, query: str, k: int) -> str:
@@ -323,7 +323,7 @@ def test_thoughts_are_no_calls() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_world_of_plain_commands_offers_one_tool(name: str) -> None:
+def test_an_environment_of_plain_commands_offers_one_tool(name: str) -> None:
     talk = begun(name, {}, "A room.")
     assert ACT.description in talk.template.encoder.decode(talk.prompt_ids)
     assert say(talk, call_text(talk, ("act", {"command": "go to desk 1"}))) == "go to desk 1" and talk.parsed
@@ -336,9 +336,9 @@ def test_a_world_of_plain_commands_offers_one_tool(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("world", ["rlvr/Search-v0", "rlvr/GuessNumber-v0"])
-def test_demonstrations_are_calls(name: str, world: str) -> None:
-    episodes = agentgym.collect(Demonstrator(agent_for(name)), world, tasks=3)
+@pytest.mark.parametrize("env", ["rlvr/Search-v0", "rlvr/GuessNumber-v0"])
+def test_demonstrations_are_calls(name: str, env: str) -> None:
+    episodes = agentgym.collect(Demonstrator(agent_for(name)), env, tasks=3)
     for episode in episodes:
         assert episode.success
         for turn, after in zip(episode.turns, episode.turns[1:], strict=False):

@@ -1,4 +1,4 @@
-"""What of a reply goes to the world."""
+"""What of a reply goes to the environment."""
 
 from collections.abc import Mapping
 

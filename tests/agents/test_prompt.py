@@ -1,4 +1,4 @@
-"""Prompts in files, and fields that world text cannot break."""
+"""Prompts in files, and fields that environment text cannot break."""
 
 from pathlib import Path
 

@@ -17,10 +17,10 @@ from agentgym.trainers.stages.credit import resolve
 
 TOKENIZER = byte_level()
 ASKED = "Your memory is full"
-WORLD = "rlvr/GuessNumber-v0"
+ENV = "rlvr/GuessNumber-v0"
 
 
-def player(text: str, turn: int) -> str:
+def policy(text: str, turn: int) -> str:
     """Write notes when asked to, else guess 1, 2, 3, …: one number more than the last that is told."""
     last = text.rpartition("<|im_start|>user")[2]
     said = text.count("<action>g") + (int(text.rpartition("tried up to ")[2].split(".")[0]) if "tried up to" in text else 0)
@@ -32,11 +32,11 @@ def ids(text: str) -> list[int]:
 
 
 def agent(**options: Any) -> SummaryAgent:
-    return SummaryAgent(ScriptedEngine(player, TOKENIZER), prompt="act", **options)
+    return SummaryAgent(ScriptedEngine(policy, TOKENIZER), prompt="act", **options)
 
 
 def episode(**options: Any) -> Episode:
-    (found,) = agentgym.collect(agent(**options), WORLD, tasks=1, horizon=7)
+    (found,) = agentgym.collect(agent(**options), ENV, tasks=1, horizon=7)
     return found
 
 
@@ -69,12 +69,12 @@ def test_a_summary_comes_when_a_prompt_would_be_longer_than_the_budget() -> None
 
 def test_the_budget_is_half_of_the_context_unless_it_is_said() -> None:
     assert agent(context_tokens=900).memory_tokens == 450
-    boundless = SummaryAgent(ScriptedEngine(player, TOKENIZER, context=None), prompt="act")  # type: ignore[arg-type]
+    boundless = SummaryAgent(ScriptedEngine(policy, TOKENIZER, context=None), prompt="act")  # type: ignore[arg-type]
     assert (boundless.context_tokens, boundless.memory_tokens) == (None, 4096)
     assert agent(context_tokens=900, memory_tokens=800).memory_tokens == 800
 
 
-def test_the_world_its_counts_and_its_rewards_know_of_no_summary() -> None:
+def test_the_environment_its_counts_and_its_rewards_know_of_no_summary() -> None:
     without, found = episode(), episode(turns=1)
     assert sum(len(turn.notes) for turn in found.turns) == 6
     for name in ("observation", "state_key", "reward", "valid", "action"):
@@ -154,7 +154,7 @@ def test_the_summary_has_a_seed_and_a_length_of_its_own() -> None:
             seen.append(sampling)
             return await super().generate(prompt_ids, sampling, session)
 
-    watched = SummaryAgent(Watching(player, TOKENIZER), prompt="act", turns=1, summary_tokens=6, turn_tokens=40)
+    watched = SummaryAgent(Watching(policy, TOKENIZER), prompt="act", turns=1, summary_tokens=6, turn_tokens=40)
     talk = watched.begin(Task(), {})
     turns = [asyncio.run(talk.take("x", {}, env=None, seed=5, session="s")) for _ in range(2)]  # type: ignore[arg-type]
     assert [sampling.max_tokens for sampling in seen] == [40, 6, 40]

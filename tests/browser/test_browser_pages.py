@@ -173,7 +173,7 @@ def test_long_pages_are_cut_where_the_window_is(env):
     assert len(second) <= 3000 and "lines above are not shown" in second and "[1] button" not in second
 
 
-def test_snapshots_go_on_in_another_world(env):
+def test_snapshots_go_on_in_another_environment(env):
     env.reset(seed=1)
     press(env, "dialogs")
     state = env.snapshot()

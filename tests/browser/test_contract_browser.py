@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.browser.chromium import chromium
-from agentgym.contract import LAWS, examine
+from agentgym.contract import CHECKS, examine
 
 sys.path.append(str(Path(__file__).parents[1] / "contract"))
 from by_check import LONG, few, holds
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.skipif(chromium() is None, reason="needs a Chromium: ap
 
 
 @pytest.fixture(scope="module", params=IDS)
-def subjects(request):
+def under_tests(request):
     """The environment under examination, with few tasks and with as many as `agentgym check` takes."""
     both = {"few": few(request.param), "many": examine(request.param)}
     yield both
-    for subject in both.values():
-        subject.env.close()
+    for under_test in both.values():
+        under_test.env.close()
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_a_check_holds(subjects, name):
-    holds(subjects["few" if name in LONG else "many"], name, NOT_CHECKED)
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_holds(under_tests, name):
+    holds(under_tests["few" if name in LONG else "many"], name, NOT_CHECKED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_check_holds_on_more_tasks(subjects, name):
-    holds(subjects["many"], name, NOT_CHECKED)
+def test_a_long_check_holds_on_more_tasks(under_tests, name):
+    holds(under_tests["many"], name, NOT_CHECKED)

@@ -14,7 +14,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     found = [str(tmp_path_factory.mktemp("compare") / name) for name in ("random", "oracle")]
     for folder in found:
         who = Path(folder).name
-        assert main(["eval", "guessnumber,frozenlake", "--player", who, "--tasks", "8", "--out", folder]) == 0
+        assert main(["eval", "guessnumber,frozenlake", "--policy", who, "--tasks", "8", "--out", folder]) == 0
     return found[0], found[1]
 
 
@@ -24,7 +24,7 @@ def test_the_screen_says_what_was_compared_and_what_it_shows(
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["compare", *folders, "--tasks", "2"]) == 0
     shown = capsys.readouterr().out
-    assert 'player: "random" in A, "oracle" in B' in shown
+    assert 'policy: "random" in A, "oracle" in B' in shown
     assert "B is better; sign test p =" in shown
     assert "solved by A alone: 0" in shown
     assert "more: --tasks N or --json" in shown
@@ -37,7 +37,7 @@ def test_json_is_all_there_is(folders: tuple[str, str], capsys: pytest.CaptureFi
     assert found["tasks"]["paired"] == 16
     assert found["all"]["b"] == 1
     assert found["all"]["difference"]["low"] > 0
-    assert set(found["worlds"]) == {"rlvr/GuessNumber-v0", "rlvr/FrozenLake-v0"}
+    assert set(found["envs"]) == {"rlvr/GuessNumber-v0", "rlvr/FrozenLake-v0"}
 
 
 def test_there_is_no_verdict_where_faults_are_too_many(

@@ -27,9 +27,9 @@ from agentgym.evaluate.summary import summarize
 from agentgym.registry import DESCRIPTIONS, register
 
 
-def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_policy_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "e"
-    command = ["eval", "guessnumber,frozenlake", "--player", "oracle", "--tasks", "6", "--attempts", "2", "--out", str(out)]
+    command = ["eval", "guessnumber,frozenlake", "--policy", "oracle", "--tasks", "6", "--attempts", "2", "--out", str(out)]
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert "rlvr/GuessNumber-v0" in shown
@@ -37,7 +37,7 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
     assert "success avg@2" in shown and "pass@2" in shown and "pass^2" in shown
     assert "interquartile mean 100.0 % [100.0, 100.0] of 2 attempts x 2 environments or task types" in shown
     options = json.loads((out / "manifest.json").read_text())["options"]
-    assert options["player"] == "oracle"
+    assert options["policy"] == "oracle"
     assert main(command) == 0  # nothing is left to play
     assert len(read_episodes(out / "episodes.jsonl")) == 24
     assert main(["view", str(out)]) == 0
@@ -47,13 +47,13 @@ def test_a_player_is_measured_and_the_table_says_it(tmp_path: Path, capsys: pyte
 def test_a_suite_of_ones_own_is_played_and_flags_are_laid_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, out = tmp_path / "mine.toml", tmp_path / "e"
     path.write_text(
-        "tasks = 5\nattempts = 2\nseed = 3\n[worlds]\nguessnumber = { horizon = 4, tasks = 2 }\n"
+        "tasks = 5\nattempts = 2\nseed = 3\n[envs]\nguessnumber = { horizon = 4, tasks = 2 }\n"
         'frozenlake = { split = "train", attempts = 3, options = { difficulty = 1 } }\n'
     )
-    command = ["eval", str(path), "--player", "expert", "--out", str(out)]
+    command = ["eval", str(path), "--policy", "expert", "--out", str(out)]
     assert main(command) == 0
     options = json.loads((out / "manifest.json").read_text())["options"]
-    assert options["worlds"] == {
+    assert options["envs"] == {
         "rlvr/GuessNumber-v0": {"split": "test", "tasks": 2, "options": {"horizon": 4}},
         "rlvr/FrozenLake-v0": {"split": "train", "tasks": 5, "options": {"difficulty": 1}, "attempts": 3},
     }
@@ -61,14 +61,14 @@ def test_a_suite_of_ones_own_is_played_and_flags_are_laid_over_it(tmp_path: Path
     episodes = read_episodes(out / "episodes.jsonl")
     assert len(episodes) == 2 * 2 + 5 * 3
     assert {e.horizon for e in episodes if e.env == "rlvr/GuessNumber-v0"} == {4}
-    assert main([*command, "--tasks", "1"]) == 2  # another evaluation: tasks is laid over the world's own too
+    assert main([*command, "--tasks", "1"]) == 2  # another evaluation: tasks is laid over the environment's own too
     assert "'tasks': 1" in capsys.readouterr().err
 
 
 def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
     policy, path, out = str(tmp_path / "p"), tmp_path / "mine.toml", tmp_path / "e"
     assert main(["init-policy", "rlvr/GuessNumber-v0", "--out", policy]) == 0
-    path.write_text('worlds = ["guessnumber"]\ntasks = 1\ntemperature = 0.5\nturn_tokens = 3\nprompt = "act"\nhorizon = 2\n')
+    path.write_text('envs = ["guessnumber"]\ntasks = 1\ntemperature = 0.5\nturn_tokens = 3\nprompt = "act"\nhorizon = 2\n')
     assert main(["eval", str(path), "--model", policy, "--out", str(out), "--turn-tokens", "4", "--threads", "1"]) == 0
     options = json.loads((out / "manifest.json").read_text())["options"]
     assert (options["temperature"], options["turn_tokens"], options["prompt"]) == (0.5, 4, "act")
@@ -77,21 +77,21 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cor", "--player", "oracle"], "Did you mean 'core'"),
+        (["cor", "--policy", "oracle"], "Did you mean 'core'"),
         (
-            ["no.toml", "--player", "oracle"],
+            ["no.toml", "--policy", "oracle"],
             "no.toml: cannot be read (No such file or directory). Suites of",
         ),
-        (["core,household", "--player", "oracle"], "core is a suite and is evaluated alone"),
-        (["gessnumber", "--player", "oracle"], "Did you mean 'guessnumber'"),
-        (["rlvr/GessNumber-v0", "--player", "oracle"], "Did you mean 'rlvr/GuessNumber-v0'"),
+        (["core,household", "--policy", "oracle"], "core is a suite and is evaluated alone"),
+        (["gessnumber", "--policy", "oracle"], "Did you mean 'guessnumber'"),
+        (["rlvr/GessNumber-v0", "--policy", "oracle"], "Did you mean 'rlvr/GuessNumber-v0'"),
         (["guessnumber"], "say who plays"),
-        (["guessnumber", "--player", "oracel"], "Did you mean 'oracle'"),
-        (["guessnumber", "--player", "oracle", "--temperature", "1"], "--temperature does nothing with --player"),
-        (["guessnumber", "--player", "oracle", "--split", "tset"], "Did you mean 'test'"),
-        (["guessnumber", "--player", "oracle", "--env.difficlty", "1"], "Did you mean 'difficulty'"),
-        (["guessnumber", "--player", "oracle", "--task", "3"], "Did you mean '--tasks'"),
-        (["guessnumber", "--player", "oracle", "--threads", "2"], "--threads does nothing with --player"),
+        (["guessnumber", "--policy", "oracel"], "Did you mean 'oracle'"),
+        (["guessnumber", "--policy", "oracle", "--temperature", "1"], "--temperature does nothing with --policy"),
+        (["guessnumber", "--policy", "oracle", "--split", "tset"], "Did you mean 'test'"),
+        (["guessnumber", "--policy", "oracle", "--env.difficlty", "1"], "Did you mean 'difficulty'"),
+        (["guessnumber", "--policy", "oracle", "--task", "3"], "Did you mean '--tasks'"),
+        (["guessnumber", "--policy", "oracle", "--threads", "2"], "--threads does nothing with --policy"),
         (
             ["guessnumber", "--model", "vllm:x", "--threads", "2"],
             "--threads is 2; expected at least 1, and a model that the hf",
@@ -101,7 +101,7 @@ def test_sampling_and_prompt_of_a_suite_reach_a_model(tmp_path: Path):
             ["guessnumber", "--model", "chat:http://localhost:9#m", "--temperature", "nan"],
             "--temperature is nan; expected 0 (greedy) or more",
         ),
-        (["guessnumber", "--player", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
+        (["guessnumber", "--policy", "oracle", "--concurrency", "0"], "--concurrency is 0; expected at least 1"),
         (["guessnumber", "--model", "runs/none"], "model runs/none is not there; expected the folder of a model"),
         (["guessnumber", "--model", "hf:./none"], "no folder './none'. Expected the folder of a model"),
         (["guessnumber", "--model", "vllm:/none/x"], "no folder '/none/x'. Expected the folder of a model"),
@@ -150,13 +150,13 @@ def test_what_cannot_be_played_is_skipped_with_the_reason(
 ):
     monkeypatch.setitem(DESCRIPTIONS, "me/NoExpert-v0", "")  # taken out at the end: others are not to meet it
     register("me/NoExpert-v0", NoExpert)
-    command = ["eval", "guessnumber,me/NoExpert-v0", "--player", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
+    command = ["eval", "guessnumber,me/NoExpert-v0", "--policy", "expert", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main(command) == 1
     shown = capsys.readouterr().out
     assert "me/NoExpert-v0  skipped: me/NoExpert-v0 has no expert that could play it" in shown
     assert json.loads((tmp_path / "e" / "summary.json").read_text())["skipped"].keys() == {"me/NoExpert-v0"}
     assert "NoExpert-v0 was skipped" in (tmp_path / "e" / "summary.md").read_text()
-    assert main(["eval", "me/NoExpert-v0", "--player", "expert", "--out", str(tmp_path / "f")]) == 2
+    assert main(["eval", "me/NoExpert-v0", "--policy", "expert", "--out", str(tmp_path / "f")]) == 2
     assert "error: me/NoExpert-v0 has no expert that could play it" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
 
@@ -165,7 +165,7 @@ def test_what_was_skipped_is_played_by_the_same_command_once_it_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     out = tmp_path / "e"
-    command = ["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "2", "--out", str(out)]
+    command = ["eval", "guessnumber,terminal", "--policy", "expert", "--tasks", "2", "--out", str(out)]
     with monkeypatch.context() as bare:
         bare.setenv("PATH", str(tmp_path))  # without bubblewrap
         assert main(command) == 1
@@ -181,7 +181,7 @@ def test_what_was_skipped_is_played_by_the_same_command_once_it_can_be(
         bare.setenv("PATH", str(tmp_path))  # and what was played is kept where it cannot be any more
         assert main(command) == 1
     assert len(read_episodes(out / "episodes.jsonl")) == 4
-    assert main(["eval", "guessnumber,terminal", "--player", "expert", "--tasks", "3", "--out", str(out)]) == 2
+    assert main(["eval", "guessnumber,terminal", "--policy", "expert", "--tasks", "3", "--out", str(out)]) == 2
 
 
 class NoExpert(agentgym.TextEnv):
@@ -199,7 +199,7 @@ class NoExpert(agentgym.TextEnv):
 
 
 def test_json_is_the_summary_and_quiet_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    command = ["eval", "guessnumber", "--player", "oracle", "--tasks", "2", "--out", str(tmp_path / "e")]
+    command = ["eval", "guessnumber", "--policy", "oracle", "--tasks", "2", "--out", str(tmp_path / "e")]
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "e" / "summary.json").read_text())
     assert main([*command, "--quiet"]) == 0
@@ -241,7 +241,7 @@ def test_a_small_model_gets_one_thread(tmp_path: Path, threads: list[str], expec
 
 
 def test_a_task_type_cannot_steer_the_terminal():
-    episode = Episode("me/World-v0", "a", "a", 0, success=True, reason="success", labels={"type": "[red]x\x1b[31m\x9b"})
+    episode = Episode("me/Env-v0", "a", "a", 0, success=True, reason="success", labels={"type": "[red]x\x1b[31m\x9b"})
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=100)
     console.print(table(summarize([episode])))
     shown = console.file.getvalue()
@@ -257,7 +257,7 @@ def test_the_default_folder_is_a_plain_name():
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "e"
-    command = [sys.executable, "-m", "agentgym", "eval", "frozenlake", "--player", "expert", "--split", "train"]
+    command = [sys.executable, "-m", "agentgym", "eval", "frozenlake", "--policy", "expert", "--split", "train"]
     command += ["--tasks", "40", "--attempts", "300", "--concurrency", "4", "--out", str(out)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     path = out / "episodes.jsonl"
@@ -279,7 +279,7 @@ def test_ctrl_c_keeps_what_was_played_and_the_same_command_goes_on(tmp_path: Pat
 @pytest.mark.skipif(os.name != "posix", reason="limits the size of a file")
 def test_no_room_is_one_line_and_what_was_written_is_gone_on_with(tmp_path: Path):
     out = tmp_path / "e"
-    command = [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--player", "oracle", "--tasks", "13"]
+    command = [sys.executable, "-m", "agentgym", "eval", "guessnumber", "--policy", "oracle", "--tasks", "13"]
     command += ["--attempts", "20", "--out", str(out)]
     limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command]
     full = subprocess.run(limited, capture_output=True, text=True, check=False)
@@ -299,6 +299,6 @@ def test_an_evaluation_interrupted_before_it_counted_does_not_say_that_nothing_i
         raise KeyboardInterrupt
 
     monkeypatch.setattr("agentgym.evaluate.run.choose", interrupted)
-    command = ["eval", "guessnumber", "--player", "expert", "--out", str(tmp_path)]
+    command = ["eval", "guessnumber", "--policy", "expert", "--out", str(tmp_path)]
     assert main(command) == 130
     assert "what was on file is kept" in capsys.readouterr().out

@@ -103,9 +103,9 @@ def test_completion_is_a_script_that_the_shell_reads(run, shell, tmp_path):
 
 
 def test_short_names_stand_for_ids_everywhere(run, tmp_path):
-    assert run("play", "GuessNumber", "--player", "oracle")[1].startswith("╭─ rlvr/GuessNumber-v0 ")
+    assert run("play", "GuessNumber", "--policy", "oracle")[1].startswith("╭─ rlvr/GuessNumber-v0 ")
     assert run("envs", "guessnumber", "--tasks", "1", "--difficulties", "0")[1].startswith("rlvr/GuessNumber-v0 ")
-    assert "info schema" in run("check", "guessnumber", "--law", "info schema")[1]
+    assert "info schema" in run("check", "guessnumber", "--check", "info schema")[1]
     assert agentgym.collect(OracleAgent(), "guessnumber")[0].env == "rlvr/GuessNumber-v0"
 
 
@@ -137,7 +137,7 @@ def test_lists_for_programs(run):
         (("play", "rlvr/Search-v0", "--split", "tran"), "error: no split of Search 'tran'. Did you mean 'train'?"),
         (("play", "rlvr/FrozenLake-v0", "--env.slp", "1"), "error: no option of FrozenLake 'slp'. Did you mean 'slip'?"),
         (("play", "rlvr/FrozenLake-v0", "--env.slip"), "error: --env.slip needs a value"),
-        (("check", "rlvr/FrozenLake-v0", "--law", "same agin"), "error: no law 'same agin'. Did you mean 'same again'?"),
+        (("check", "rlvr/FrozenLake-v0", "--check", "same agin"), "error: no check 'same agin'. Did you mean 'same again'?"),
         (("check", "no_module:me/X-v0"), "error: no module 'no_module' to take the environment from."),
         (("check", "\x1b[31mred"), "error: no environment '\\x1b[31mred'."),
     ],
@@ -152,9 +152,9 @@ def test_a_value_of_the_wrong_type_is_code_2(run):
     assert code == 2 and "--seed" in err
 
 
-@pytest.mark.parametrize("player", ["oracle", "expert", "random"])
-def test_others_play(run, player):
-    code, out, _ = run("play", "rlvr/GuessNumber-v0", "--seed", "3", "--player", player)
+@pytest.mark.parametrize("policy", ["oracle", "expert", "random"])
+def test_others_play(run, policy):
+    code, out, _ = run("play", "rlvr/GuessNumber-v0", "--seed", "3", "--policy", policy)
     assert code == 0 and "> " in out and " after " in out
 
 
@@ -175,7 +175,7 @@ def test_a_backslash_sends_what_would_be_a_command(run, typed):
     assert "'?' is not a number" in run("play", "rlvr/GuessNumber-v0")[1]
 
 
-def test_a_world_cannot_steer_the_terminal(run, typed, capsys):
+def test_an_environment_cannot_steer_the_terminal(run, typed, capsys):
     typed("[bold red]x[/] \x1b[2J\x07 \u202e")
     out = run("play", "rlvr/GuessNumber-v0")[1]
     assert "[bold red]x[/]" in out and "\x1b" not in out and "\x07" not in out and "\u202e" not in out
@@ -183,10 +183,10 @@ def test_a_world_cannot_steer_the_terminal(run, typed, capsys):
 
 
 def test_check_answers_by_code_and_shows_the_sequence(run, tmp_path, monkeypatch):
-    (tmp_path / "bad_world.py").write_text(
+    (tmp_path / "bad_env.py").write_text(
         "import agentgym\n"
         "class Bad(agentgym.TextEnv):\n"
-        "    'A world that minds the word boo.'\n"
+        "    'An environment that minds the word boo.'\n"
         "    def begin(self, task): return 'Say [red]something.'\n"
         "    def act(self, action): return {}['boo'] if action == 'boo' else 'Yes.'\n"
         "    def admissible(self): return ['hello', 'boo']\n"
@@ -194,10 +194,10 @@ def test_check_answers_by_code_and_shows_the_sequence(run, tmp_path, monkeypatch
         "agentgym.register('me/Bad-v0', Bad)\n"
     )
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run("check", "bad_world:me/Bad-v0", "--law", "admissible is valid", "--law", "horizons")
-    assert code == 1 and "KeyError: 'boo'" in out and "actions: ['boo']" in out and "1 laws hold, 1 broken" in out
-    assert run("check", "bad_world:me/Bad-v0", "--law", "horizons")[0] == 0
-    assert "A world that minds the word boo." in run("envs")[1]
+    code, out, _ = run("check", "bad_env:me/Bad-v0", "--check", "admissible is valid", "--check", "horizons")
+    assert code == 1 and "KeyError: 'boo'" in out and "actions: ['boo']" in out and "1 checks pass, 1 broken" in out
+    assert run("check", "bad_env:me/Bad-v0", "--check", "horizons")[0] == 0
+    assert "An environment that minds the word boo." in run("envs")[1]
 
 
 def test_the_card_has_a_column_per_difficulty(run):
@@ -243,21 +243,21 @@ def test_a_closed_pipe_is_no_error():
     assert done.stderr == b""
 
 
-def test_options_of_a_recipe_stay_with_its_algorithm_and_its_world():
+def test_options_of_a_recipe_stay_with_its_algorithm_and_its_environment():
     from agentgym.cli.train import read
 
     own = read(["household"]).config
     assert own.credit_options and own.env_options and own.valid_split == "valid_seen"
     other = read(["household", "--credit", "my_module:last_turn", "--credit.scale", "0.5"]).config
     assert other.credit_options == {"scale": 0.5} and other.env_options == own.env_options
-    world = read(["household", "--env", "rlvr/Search-v0"]).config
-    assert (world.env_options, world.valid_split, world.test_split) == ({}, "", "")
+    env = read(["household", "--env", "rlvr/Search-v0"]).config
+    assert (env.env_options, env.valid_split, env.test_split) == ({}, "", "")
     assert read(["household", "--credit.eps", "1"]).config.credit_options == {**own.credit_options, "eps": 1}
 
 
 def test_a_name_that_is_close_to_none_is_answered_with_all(capsys: pytest.CaptureFixture[str]):
-    assert main(["check", "guessnumber", "--law", "nope"]) == 2
-    assert "error: no law 'nope'. Known: admissible is valid, answers stay hidden," in capsys.readouterr().err
+    assert main(["check", "guessnumber", "--check", "nope"]) == 2
+    assert "error: no check 'nope'. Known: admissible is valid, answers stay hidden," in capsys.readouterr().err
 
 
 def test_documents_that_are_not_there_are_not_called_damaged(capsys: pytest.CaptureFixture[str]):
@@ -265,7 +265,7 @@ def test_documents_that_are_not_there_are_not_called_damaged(capsys: pytest.Capt
     assert "error: nothing.jsonl: No such file or directory; expected a file" in capsys.readouterr().err
 
 
-def test_no_help_calls_an_environment_a_world(capsys: pytest.CaptureFixture[str]):
+def test_no_help_calls_an_environment_an_environment(capsys: pytest.CaptureFixture[str]):
     for command in sorted(COMMANDS):
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])

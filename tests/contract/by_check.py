@@ -5,24 +5,32 @@
 
 from dataclasses import replace
 
-from agentgym.contract import Subject, examine, look
+from agentgym.contract import EnvUnderTest, examine, look
 
 FEW = {"count": 1, "steps": 3, "plays": 1}
 LONG = ("equal keys", "snapshots here", "snapshots elsewhere", "oracle solves", "oracle recovers", "expert is fair")
-LONG += ("expert is good", "cheaters fail", "chance is poor", "same again", "same elsewhere", "nasty actions", "spellings")
+LONG += (
+    "expert is good",
+    "shortcut policies fail",
+    "chance is poor",
+    "same again",
+    "same elsewhere",
+    "nasty actions",
+    "spellings",
+)
 LONG += ("outcome alone", "failure never wins", "looking changes nothing", "info schema", "splits are disjoint")
 LONG += ("answers stay hidden",)
 """Checks that take 3 to 90 s of a core with the tasks of `agentgym check`."""
 
 
-def few(world, **options) -> Subject:
+def few(env, **options) -> EnvUnderTest:
     """Return the subject of a check with as few tasks as can be."""
-    return replace(examine(world, **options), **FEW)
+    return replace(examine(env, **options), **FEW)
 
 
-def holds(subject: Subject, name: str, not_checked: tuple[str, ...] = ()) -> None:
+def holds(under_test: EnvUnderTest, name: str, not_checked: tuple[str, ...] = ()) -> None:
     """Fail where a check does not hold; `not_checked` may find nothing to look at."""
-    result = look(subject, name)
+    result = look(under_test, name)
     assert result.status == "holds" or (result.status == "skipped" and name in not_checked), (
-        f"{result}\nseed {subject.seed}, options {subject.options}"
+        f"{result}\nseed {under_test.seed}, options {under_test.options}"
     )

@@ -4,73 +4,73 @@ import random
 import threading
 import time
 
-import broken_worlds
+import broken_envs
 import numpy as np
 
 import agentgym
 from agentgym import Task
 
 
-class DrawsFromRandom(broken_worlds.Stairs):
+class DrawsFromRandom(broken_envs.Stairs):
     def look(self):
         return f"{super().look()} The wind blows {random.choice(['north', 'south', 'east', 'west'])}."
 
 
-class DrawsFromNumpy(broken_worlds.Stairs):
+class DrawsFromNumpy(broken_envs.Stairs):
     def act(self, action):
         if action == "up" and np.random.rand() < 0.5:
             return "You slip."
         return super().act(action)
 
 
-class DrawsUnseeded(broken_worlds.Stairs):
+class DrawsUnseeded(broken_envs.Stairs):
     def begin(self, task):
         self.noise = int(np.random.default_rng().integers(1000))
         return f"{super().begin(task)} {self.noise}"
 
 
-class DrawsTasksFromRandom(broken_worlds.Stairs):
+class DrawsTasksFromRandom(broken_envs.Stairs):
     def generate(self, rng, difficulty):
         start = random.randrange(1000)
         return Task("climb", {"start": start, "goal": start + 2})
 
 
-class LooksAtTheClock(broken_worlds.Stairs):
+class LooksAtTheClock(broken_envs.Stairs):
     def look(self):
         return f"{super().look()} It is {time.time()}."
 
 
-class HashesNames(broken_worlds.Stairs):
+class HashesNames(broken_envs.Stairs):
     def look(self):
         return f"{super().look()} ({hash('stairs') % 1000})"
 
 
-class HoldsALock(broken_worlds.Stairs):
+class HoldsALock(broken_envs.Stairs):
     def begin(self, task):
         self.guard = threading.Lock()
         return super().begin(task)
 
 
-class HoldsAGenerator(broken_worlds.Stairs):
+class HoldsAGenerator(broken_envs.Stairs):
     def begin(self, task):
         self.numbers = (number for number in range(3))
         return super().begin(task)
 
 
-class HoldsAFunction(broken_worlds.Stairs):
+class HoldsAFunction(broken_envs.Stairs):
     def begin(self, task):
         self.rule = lambda: None
         return super().begin(task)
 
 
-class ToolForgetsToReturn(broken_worlds.Vault):
+class ToolForgetsToReturn(broken_envs.Vault):
     @agentgym.tool
     def note(self) -> str:
         """Read the note."""
         self.read = True
 
 
-class ToolReturnsANumber(broken_worlds.Vault):
+class ToolReturnsANumber(broken_envs.Vault):
     @agentgym.tool
     def note(self) -> str:
         """Read the note."""
@@ -78,22 +78,22 @@ class ToolReturnsANumber(broken_worlds.Vault):
         return 7
 
 
-class ActForgetsToReturn(broken_worlds.Stairs):
+class ActForgetsToReturn(broken_envs.Stairs):
     def act(self, action):
         super().act(action)
 
 
-class BeginForgetsToReturn(broken_worlds.Stairs):
+class BeginForgetsToReturn(broken_envs.Stairs):
     def begin(self, task):
         super().begin(task)
 
 
-class ActDividesByZero(broken_worlds.Stairs):
+class ActDividesByZero(broken_envs.Stairs):
     def act(self, action):
         return f"{1 / (len(action) - 2)}" if action == "up" else super().act(action)
 
 
-class StateLooksElsewhere(broken_worlds.Stairs):
+class StateLooksElsewhere(broken_envs.Stairs):
     def state(self):
         return self.nowhere
 

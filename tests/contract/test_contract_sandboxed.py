@@ -8,7 +8,7 @@ import os
 import pytest
 from by_check import LONG, few, holds
 
-from agentgym.contract import LAWS, examine
+from agentgym.contract import CHECKS, examine
 from agentgym.rewards import expressions
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
@@ -31,21 +31,21 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=str(missing()))
 
 
 @pytest.fixture(scope="module", params=OPTIONS)
-def subjects(request):
+def under_tests(request):
     """The environment under examination, with few tasks and with as many as `agentgym check` takes."""
     options = OPTIONS[request.param]
     both = {"few": few(request.param, seed=SEED, **options), "many": examine(request.param, seed=SEED, **options)}
     yield both
-    for subject in both.values():
-        subject.env.close()
+    for under_test in both.values():
+        under_test.env.close()
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_a_check_holds(subjects, name):
-    holds(subjects["few" if name in LONG else "many"], name, NOT_CHECKED[subjects["few"].id])
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_holds(under_tests, name):
+    holds(under_tests["few" if name in LONG else "many"], name, NOT_CHECKED[under_tests["few"].id])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_check_holds_on_more_tasks(subjects, name):
-    holds(subjects["many"], name, NOT_CHECKED[subjects["few"].id])
+def test_a_long_check_holds_on_more_tasks(under_tests, name):
+    holds(under_tests["many"], name, NOT_CHECKED[under_tests["few"].id])

@@ -4,7 +4,7 @@ import random
 import re
 import sys
 
-import broken_worlds
+import broken_envs
 import numpy as np
 import one_defect
 import pytest
@@ -12,7 +12,7 @@ import pytest
 import agentgym
 from agentgym.contract import check
 from agentgym.contract.causes import own_chance
-from agentgym.contract.laws import LAWS, RESTS_ON
+from agentgym.contract.checks import CHECKS, RESTS_ON
 
 
 @pytest.mark.parametrize("kind", one_defect.SAID)
@@ -23,15 +23,15 @@ def test_one_defect_is_one_finding_that_names_its_cause(kind):
 
 
 def test_what_was_not_looked_at_says_why():
-    report = check("defect/DrawsFromRandom-v0", laws=["same again", "snapshots here", "info schema"])
+    report = check("defect/DrawsFromRandom-v0", checks=["same again", "snapshots here", "info schema"])
     assert [result.status for result in report.results] == ["broken", "skipped", "holds"]
     assert report.results[1].note == "rests on 'same again', which is broken"
 
 
 def test_checks_rest_on_earlier_ones():
-    order = list(LAWS)
-    for law, below in RESTS_ON.items():
-        assert all(order.index(one) < order.index(law) for one in below), law
+    order = list(CHECKS)
+    for check_name, below in RESTS_ON.items():
+        assert all(order.index(one) < order.index(check_name) for one in below), check_name
 
 
 def test_two_defects_are_two_findings():
@@ -41,8 +41,8 @@ def test_two_defects_are_two_findings():
         def expert(self):
             yield "open[0]"
 
-    report = check(Both(), laws=["nasty actions", "info schema", "spellings", "expert is good"])
-    assert [result.law for result in report.broken] == ["nasty actions", "expert is good"], str(report)
+    report = check(Both(), checks=["nasty actions", "info schema", "spellings", "expert is good"])
+    assert [result.check for result in report.broken] == ["nasty actions", "expert is good"], str(report)
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_the_search_for_chance_leaves_nothing_behind():
     said = own_chance(one_defect.DrawsFromNumpy, lambda: one_defect.DrawsFromNumpy().act("up"))
     assert "numpy.random.rand" in said
     assert (np.random.rand, sys.getprofile(), random.random) == before
-    env = broken_worlds.Stairs()
-    assert own_chance(broken_worlds.Stairs, lambda: env.reset(seed=0)) == ""  # its own generator is its right
+    env = broken_envs.Stairs()
+    assert own_chance(broken_envs.Stairs, lambda: env.reset(seed=0)) == ""  # its own generator is its right

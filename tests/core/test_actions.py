@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentgym.core.actions import Call, Tool, example, parse_call, spell, tool
 
 
-class World:
+class Env:
     @tool
     def search(self, query: str) -> str:
         """Search the library.
@@ -35,7 +35,7 @@ class World:
         return ""
 
 
-TOOLS = {name: vars(World)[name].__tool__ for name in ("search", "move", "weigh", "submit")}
+TOOLS = {name: vars(Env)[name].__tool__ for name in ("search", "move", "weigh", "submit")}
 
 
 def test_the_schema_comes_from_the_method():

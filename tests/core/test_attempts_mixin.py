@@ -97,4 +97,4 @@ def test_the_contract_holds(attempts):
     report = check(Sum(), attempts=attempts)
     assert report.ok, str(report)
     wanted = "skipped" if attempts == 1 else "holds"
-    assert next(r.status for r in report.results if r.law == "failure never wins") == wanted
+    assert next(r.status for r in report.results if r.check == "failure never wins") == wanted

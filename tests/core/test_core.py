@@ -1,4 +1,4 @@
-"""What the base class does for every world."""
+"""What the base class does for every environment."""
 
 import dataclasses
 import math
@@ -96,7 +96,7 @@ def test_a_fault_is_no_failure():
     assert (info["success"], info["reason"], info["error"]) == (None, "timeout", "the rope holds nothing")
 
 
-def test_the_world_is_not_asked_again_after_a_fault():
+def test_the_environment_is_not_asked_again_after_a_fault():
     class Dead(Ladder):
         def state(self):
             if self.turn:
@@ -251,11 +251,11 @@ def test_snapshot_holds_all_and_restore_leaves_it_as_it_was():
     state = env.snapshot()
     onward = [env.step(action) for action in ("dice", "up", "dice", "up", "up")]
     other = Ladder(shaping={"height": 0.4})
-    for world in (env, other, other):
-        assert world.restore(state) is world
-        assert world.observation.startswith("a ")
-        assert [world.step(action) for action in ("dice", "up", "dice", "up", "up")] == onward
-        assert world.totals["agent"] == pytest.approx(1.4)
+    for environment in (env, other, other):
+        assert environment.restore(state) is environment
+        assert environment.observation.startswith("a ")
+        assert [environment.step(action) for action in ("dice", "up", "dice", "up", "up")] == onward
+        assert environment.totals["agent"] == pytest.approx(1.4)
 
 
 def test_restore_with_a_seed_draws_afresh():
@@ -307,7 +307,7 @@ def test_state_key_is_of_task_role_and_state():
     assert other.state_key() != start  # another task
 
 
-def test_gym_make_returns_the_world_bare_and_wrappers_forward():
+def test_gym_make_returns_the_environment_bare_and_wrappers_forward():
     env = gym.make("rlvr/GuessNumber-v0", difficulty=1, render_mode="ansi")
     assert isinstance(env, TextEnv) and env.unwrapped is env and env.difficulty == 1
     env.reset(seed=1)

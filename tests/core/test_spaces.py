@@ -89,7 +89,7 @@ def test_without_a_copy_the_view_is_live_and_its_copies_are_not():
         env.close()
 
 
-def test_gym_make_vec_takes_a_registered_world():
+def test_gym_make_vec_takes_a_registered_environment():
     env = gym.make_vec("rlvr/GuessNumber-v0", num_envs=2, vectorization_mode="async")
     try:
         seen, _ = env.reset(seed=5)

@@ -70,7 +70,7 @@ def test_wrong_ids_say_what_is_expected(task_id):
         Numbers().find(task_id)
 
 
-def test_a_world_without_tasks_says_so():
+def test_an_environment_without_tasks_says_so():
     class Empty(TextEnv):
         pass
 
@@ -95,7 +95,7 @@ def test_make_suggests_and_loads_what_is_named():
     with pytest.raises(UnknownName, match="Did you mean 'rlvr/FrozenLake-v0'"):
         make("rlvr/FrozenLak-v0")
     with pytest.raises(UnknownName, match="no module 'nowhere'"):
-        make("nowhere:me/World-v0")
+        make("nowhere:me/Env-v0")
     with pytest.raises(BadConfig, match=r"no option of GuessNumber 'horizn'. Did you mean 'horizon'"):
         make("rlvr/GuessNumber-v0", horizn=3)
     with pytest.raises(BadConfig, match="not a text environment"):
@@ -110,7 +110,7 @@ def test_an_error_inside_a_module_is_not_hidden(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import not_there_at_all")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(BadConfig, match=r"needs_more\.py, line 1: ModuleNotFoundError: No module named 'not_there_at_all'"):
-        make("needs_more:me/World-v0")
+        make("needs_more:me/Env-v0")
 
 
 def test_registering_a_class_takes_its_first_line():

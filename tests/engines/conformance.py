@@ -15,7 +15,7 @@ STOP = 258
 
 
 @dataclass
-class Subject:
+class EngineUnderTest:
     """An engine, and what is known about it."""
 
     engine: TokenEngine
@@ -38,57 +38,57 @@ def reference_logprobs(model: Any, prompt: Sequence[int], ids: Sequence[int], te
     return [table[i, id].item() for i, id in enumerate(ids)]
 
 
-async def check_shape(subject: Subject) -> None:
+async def check_shape(under_test: EngineUnderTest) -> None:
     """One log-probability a token, a known finish, no more than was asked."""
-    got = await subject.engine.generate(PROMPT, Sampling(max_tokens=6, seed=1, stop_ids=(STOP,)), "shape")
+    got = await under_test.engine.generate(PROMPT, Sampling(max_tokens=6, seed=1, stop_ids=(STOP,)), "shape")
     assert isinstance(got, Completion) and len(got.ids) == len(got.logprobs) <= 6
     assert got.finish in ("stop", "length") and all(type(id) is int for id in got.ids)
     assert all(value <= 1e-6 and math.isfinite(value) for value in got.logprobs)
     assert (got.finish == "stop") == (got.ids[-1] == STOP)
 
 
-async def check_length(subject: Subject) -> None:
-    got = await subject.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "length")
+async def check_length(under_test: EngineUnderTest) -> None:
+    got = await under_test.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "length")
     assert len(got.ids) == 2 and got.finish == "length"
 
 
-async def check_stop(subject: Subject) -> None:
+async def check_stop(under_test: EngineUnderTest) -> None:
     """A stop token ends the completion and stays in it."""
-    free = await subject.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3), "stop-free")
+    free = await under_test.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3), "stop-free")
     stop = next(id for i, id in enumerate(free.ids) if id not in free.ids[:i] and i >= 2)
-    got = await subject.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3, stop_ids=(stop,)), "stop")
+    got = await under_test.engine.generate(PROMPT, Sampling(max_tokens=8, seed=3, stop_ids=(stop,)), "stop")
     assert got.ids == free.ids[: free.ids.index(stop) + 1] and got.finish == "stop"
 
 
-async def check_logprobs(subject: Subject) -> None:
+async def check_logprobs(under_test: EngineUnderTest) -> None:
     """At temperature 0.7 the definition holds, in spite of the folder's generation config."""
-    if not subject.exact:
+    if not under_test.exact:
         return
     for temperature in (0.7, 1.0, 0.0):
-        got = await subject.engine.generate(
+        got = await under_test.engine.generate(
             PROMPT, Sampling(temperature=temperature, max_tokens=12, seed=5), f"t{temperature}"
         )
-        want = reference_logprobs(subject.reference, PROMPT, got.ids, temperature or 1.0)
-        assert max(abs(a - b) for a, b in zip(got.logprobs, want, strict=True)) < subject.tolerance
+        want = reference_logprobs(under_test.reference, PROMPT, got.ids, temperature or 1.0)
+        assert max(abs(a - b) for a, b in zip(got.logprobs, want, strict=True)) < under_test.tolerance
         assert len(got.ids) == 12
 
 
-async def check_score(subject: Subject) -> None:
-    if not subject.exact:
+async def check_score(under_test: EngineUnderTest) -> None:
+    if not under_test.exact:
         return
-    got = await subject.engine.generate(PROMPT, Sampling(temperature=0.7, max_tokens=8, seed=6), "score")
-    scored = await subject.engine.score([*PROMPT, *got.ids], 0.7)
+    got = await under_test.engine.generate(PROMPT, Sampling(temperature=0.7, max_tokens=8, seed=6), "score")
+    scored = await under_test.engine.score([*PROMPT, *got.ids], 0.7)
     assert len(scored) == len(PROMPT) + 7
-    assert max(abs(a - b) for a, b in zip(scored[-8:], got.logprobs, strict=True)) < subject.tolerance
+    assert max(abs(a - b) for a, b in zip(scored[-8:], got.logprobs, strict=True)) < under_test.tolerance
 
 
-async def check_seeds(subject: Subject) -> None:
+async def check_seeds(under_test: EngineUnderTest) -> None:
     """A request's tokens depend on its seed, not on what else runs."""
-    if not subject.exact:
+    if not under_test.exact:
         return
 
     async def ask(seed: int, session: str) -> list[int]:
-        return (await subject.engine.generate(PROMPT, Sampling(max_tokens=10, seed=seed), session)).ids
+        return (await under_test.engine.generate(PROMPT, Sampling(max_tokens=10, seed=seed), session)).ids
 
     alone = [await ask(seed, f"alone{seed}") for seed in range(4)]
     crowd = await asyncio.gather(*(ask(seed, f"crowd{seed}") for seed in range(12)))
@@ -96,81 +96,81 @@ async def check_seeds(subject: Subject) -> None:
     assert len({tuple(ids) for ids in crowd}) > 6
 
 
-async def check_turns(subject: Subject) -> None:
+async def check_turns(under_test: EngineUnderTest) -> None:
     """What is kept between turns changes nothing: the last turn asked in a new session is the same."""
-    if not subject.exact:
+    if not under_test.exact:
         return
     prompt = list(PROMPT)
     for turn in range(4):
-        got = await subject.engine.generate(prompt, Sampling(max_tokens=5, seed=turn), "turns")
-        fresh = await subject.engine.generate(prompt, Sampling(max_tokens=5, seed=turn), f"fresh{turn}")
+        got = await under_test.engine.generate(prompt, Sampling(max_tokens=5, seed=turn), "turns")
+        fresh = await under_test.engine.generate(prompt, Sampling(max_tokens=5, seed=turn), f"fresh{turn}")
         assert got.ids == fresh.ids
-        assert max(abs(a - b) for a, b in zip(got.logprobs, fresh.logprobs, strict=True)) < subject.tolerance
+        assert max(abs(a - b) for a, b in zip(got.logprobs, fresh.logprobs, strict=True)) < under_test.tolerance
         prompt += [*got.ids, 10, 60 + turn, 61, 62, 10]
     changed = [*prompt[:20], 99, *prompt[21:30]]  # a session may also rewrite its past
-    got = await subject.engine.generate(changed, Sampling(max_tokens=5, seed=9), "turns")
-    fresh = await subject.engine.generate(changed, Sampling(max_tokens=5, seed=9), "fresh-changed")
+    got = await under_test.engine.generate(changed, Sampling(max_tokens=5, seed=9), "turns")
+    fresh = await under_test.engine.generate(changed, Sampling(max_tokens=5, seed=9), "fresh-changed")
     assert got.ids == fresh.ids
 
 
-async def check_abort(subject: Subject) -> None:
-    task = asyncio.create_task(subject.engine.generate(PROMPT, Sampling(max_tokens=400, seed=1), "abort"))
+async def check_abort(under_test: EngineUnderTest) -> None:
+    task = asyncio.create_task(under_test.engine.generate(PROMPT, Sampling(max_tokens=400, seed=1), "abort"))
     for _ in range(8):
         await asyncio.sleep(0)
-    subject.engine.abort("abort")
+    under_test.engine.abort("abort")
     got = await asyncio.wait_for(task, 60)
     assert got.finish == "abort" and len(got.ids) == len(got.logprobs) < 400
-    again = await subject.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "abort")
+    again = await under_test.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "abort")
     assert again.finish == "length"
-    subject.engine.abort("never seen")
+    under_test.engine.abort("never seen")
 
 
-async def check_pause(subject: Subject) -> None:
+async def check_pause(under_test: EngineUnderTest) -> None:
     """While paused nothing starts; afterwards it does."""
-    await subject.engine.pause()
-    task = asyncio.create_task(subject.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "pause"))
+    await under_test.engine.pause()
+    task = asyncio.create_task(under_test.engine.generate(PROMPT, Sampling(max_tokens=2, seed=1), "pause"))
     done, _ = await asyncio.wait([task], timeout=0.2)
     assert not done
-    await subject.engine.resume()
+    await under_test.engine.resume()
     assert len((await asyncio.wait_for(task, 60)).ids) == 2
 
 
-async def check_refusals(subject: Subject) -> None:
+async def check_refusals(under_test: EngineUnderTest) -> None:
     for ids in ([], [-1]):
         try:
-            await subject.engine.generate(ids, Sampling(), "refused")
+            await under_test.engine.generate(ids, Sampling(), "refused")
         except BadConfig:
             continue
         raise AssertionError(f"{ids} was accepted")
 
 
-async def check_context(subject: Subject) -> None:
+async def check_context(under_test: EngineUnderTest) -> None:
     """A prompt that fills the context gets an empty completion; one that nearly does, a short one."""
-    full = [65] * subject.engine.context
+    full = [65] * under_test.engine.context
     got, other = await asyncio.gather(
-        subject.engine.generate(full, Sampling(max_tokens=5), "full"),
-        subject.engine.generate(PROMPT, Sampling(max_tokens=3), "beside"),
+        under_test.engine.generate(full, Sampling(max_tokens=5), "full"),
+        under_test.engine.generate(PROMPT, Sampling(max_tokens=3), "beside"),
     )
     assert (got.ids, got.finish) == ([], "length") and len(other.ids) == 3
-    nearly = await subject.engine.generate(full[:-2], Sampling(max_tokens=5), "nearly")
+    nearly = await under_test.engine.generate(full[:-2], Sampling(max_tokens=5), "nearly")
     assert len(nearly.ids) == 2 and nearly.finish == "length"
 
 
-async def check_weights(subject: Subject) -> None:
+async def check_weights(under_test: EngineUnderTest) -> None:
     """New weights take effect at once, cached text included, and completions say whose they are."""
-    if subject.other is None:
+    if under_test.other is None:
         return
     sampling = Sampling(temperature=0, max_tokens=12)
-    before = await subject.engine.generate(PROMPT, sampling, "weights")
-    assert before.policy_version == subject.engine.policy_version
-    await subject.engine.load_weights(subject.other, 7)
-    after = await subject.engine.generate([*PROMPT, *before.ids], sampling, "weights")
-    assert after.policy_version == subject.engine.policy_version == 7
+    before = await under_test.engine.generate(PROMPT, sampling, "weights")
+    assert before.policy_version == under_test.engine.policy_version
+    await under_test.engine.load_weights(under_test.other, 7)
+    after = await under_test.engine.generate([*PROMPT, *before.ids], sampling, "weights")
+    assert after.policy_version == under_test.engine.policy_version == 7
     import transformers
 
-    model = transformers.AutoModelForCausalLM.from_pretrained(subject.other)
+    model = transformers.AutoModelForCausalLM.from_pretrained(under_test.other)
     want = reference_logprobs(model, [*PROMPT, *before.ids], after.ids, 1.0)
-    assert max(abs(a - b) for a, b in zip(after.logprobs, want, strict=True)) < subject.tolerance
+    assert max(abs(a - b) for a, b in zip(after.logprobs, want, strict=True)) < under_test.tolerance
 
 
 CHECKS = [value for name, value in sorted(globals().items()) if name.startswith("check_") and name != "check_weights"]

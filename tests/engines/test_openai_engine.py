@@ -45,7 +45,7 @@ def address(hf: HFEngine) -> Iterator[str]:
 def test_conformance(check: Any, address: str, folders: tuple[Path, Path]) -> None:
     made = agentgym.engine(f"openai:{address}")
     reference = transformers.AutoModelForCausalLM.from_pretrained(folders[0])
-    asyncio.run(check(conformance.Subject(made, reference=reference)))
+    asyncio.run(check(conformance.EngineUnderTest(made, reference=reference)))
     assert made.met == {}
 
 

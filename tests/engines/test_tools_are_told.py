@@ -26,7 +26,7 @@ from agentgym.engines.openai.engine import OpenAIEngine
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.episodes.episode import read_episodes
 from agentgym.gateway import App, Gateway
-from agentgym.registry import WORLDS
+from agentgym.registry import ENVS
 
 INFO: dict[str, Any] = {"admissible": None, "valid": True}
 HERMES = """{%- if tools %}<|im_start|>system
@@ -68,7 +68,7 @@ def tokenizer(native: bool) -> Any:
 def offers() -> dict[str, tuple[dict[str, Tool], ...]]:
     """Return the sets of tools of each registered environment that has some; nothing outside this process is started."""
     found: dict[str, tuple[dict[str, Tool], ...]] = {}
-    for id, (entry, _, _) in WORLDS.items():
+    for id, (entry, _, _) in ENVS.items():
         module, _, name = entry.partition(":")
         kind: Any = getattr(importlib.import_module(module), name)
         marked = {

@@ -159,7 +159,7 @@ def test_wrong_folders(data: Path):
         ALFWorld(data=data).find("train/nothing")
 
 
-def test_a_file_alone_is_a_world(data: Path):
+def test_a_file_alone_is_an_environment(data: Path):
     path = data / "json_2.1.1/valid_unseen/pick_cool_then_place_in_recep-Apple-None-Shelf-0/trial_T1/game.tw-pddl"
     env = ALFWorld(data=path)
     _, info = env.reset(seed=3)
@@ -181,7 +181,7 @@ def test_expert_and_oracle_solve_the_odd_house():
 
 
 def _lone(text: str, name: str) -> ALFWorld:
-    """Return the world of one game, begun; its file is gone again."""
+    """Return the environment of one game, begun; its file is gone again."""
     with tempfile.TemporaryDirectory() as folder:
         env = ALFWorld(data=write_game(Path(folder) / name, text=text))
         env.reset(seed=0)

@@ -13,13 +13,13 @@ pytest.importorskip("minigrid", reason="needs the extra `babyai`")
 from agentgym.envs.babyai import bot, levels, view
 
 
-def world(**options):
+def environment(**options):
     return agentgym.make("rlvr/BabyAI-v0", **options)
 
 
 def test_the_view_is_told_as_it_is():
     level = levels.layout("OpenRedDoor", 3)
-    core = __import__("minigrid.core.world_object", fromlist=["Key"])
+    core = __import__("minigrid.core.env_object", fromlist=["Key"])
     for i in range(1, 4):
         for j in range(1, 4):
             level.grid.set(i, j, None)
@@ -63,7 +63,7 @@ def test_layouts_are_each_their_own():
 
 
 def test_what_changes_nothing_is_invalid_and_explained():
-    env = world(level="UnlockLocal")
+    env = environment(level="UnlockLocal")
     env.reset(seed=1)
     for command, reason in (("drop", "carry nothing"), ("fly", "not a command")):
         _, _, _, _, info = env.step(command)
@@ -72,7 +72,7 @@ def test_what_changes_nothing_is_invalid_and_explained():
 
 
 def test_a_box_that_was_needed_is_the_end():
-    env = world(level="PickupDistDebug")
+    env = environment(level="PickupDistDebug")
     for number in range(40):
         task = env.numbered(number)
         if "box" in task.data["mission"] and task.data["mission"].startswith("pick up the"):
@@ -86,9 +86,9 @@ def test_a_box_that_was_needed_is_the_end():
 
 def test_levels_that_no_play_can_win_and_unknown_ones_are_refused():
     with pytest.raises(BadConfig, match="wrong second one"):
-        world(level="OpenDoorsOrderN2Debug")
+        environment(level="OpenDoorsOrderN2Debug")
     with pytest.raises(UnknownName, match="GoToLocal"):
-        world(level="GoToLocl")
+        environment(level="GoToLocl")
     known = levels.known()
     assert {name for _, group in levels.LADDER for name in group} <= set(known)
     assert len(known) == 96
@@ -96,7 +96,7 @@ def test_levels_that_no_play_can_win_and_unknown_ones_are_refused():
 
 @pytest.mark.parametrize("level", ["KeyInBox", "PutNextS5N2Carrying", "PutNextS4N1", "UnlockPickupDist"])
 def test_the_oracle_solves_what_the_bot_does_not(level):
-    env = world(level=level, horizon=2000)
+    env = environment(level=level, horizon=2000)
     env.reset(seed=0, options={"task": 0})
     rng = random.Random(0)
     for _ in range(15):
@@ -109,7 +109,7 @@ def test_the_oracle_solves_what_the_bot_does_not(level):
 
 def test_difficulty_goes_on_above_the_ladder():
     top = len(levels.LADDER)
-    task = world(difficulty=top).numbered(0)
+    task = environment(difficulty=top).numbered(0)
     assert task.data["level"] == "Boss+1" and task.data["rooms"].count("\n") + 1 == 4 * 7 + 1
     assert levels.horizon("", top + 1) > levels.horizon("", top) > levels.horizon("", top - 1)
 
@@ -125,14 +125,14 @@ def test_without_the_package_one_sentence(monkeypatch):
     levels.known.cache_clear()
     monkeypatch.setattr(levels.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="minigrid package: "):
-        world(level="GoTo")
+        environment(level="GoTo")
     levels.known.cache_clear()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", range(8))
 def test_the_oracle_solves_two_hundred_tasks(difficulty):
-    env = world(difficulty=difficulty, split="test")
+    env = environment(difficulty=difficulty, split="test")
     for task in env.tasks(25):
         env.reset(seed=0, options={"task": task, "horizon": 5000})
         while env._running:
@@ -140,11 +140,11 @@ def test_the_oracle_solves_two_hundred_tasks(difficulty):
         assert env.success, task.id
 
 
-def test_worlds_in_several_threads_are_each_their_own():
-    tasks = world(level="BossLevel").tasks(4)
+def test_environments_in_several_threads_are_each_their_own():
+    tasks = environment(level="BossLevel").tasks(4)
 
     def begun(first):
-        env = world(level="BossLevel")
+        env = environment(level="BossLevel")
         return {task.id: env.reset(seed=0, options={"task": task})[0] for task in 3 * (tasks[first:] + tasks[:first])}
 
     alone = begun(0)

@@ -158,7 +158,7 @@ def test_a_customer_that_a_model_plays():
         agentgym.make("rlvr/Desk-v0", user="hf:model")
 
 
-def test_a_model_customers_connections_last_as_long_as_the_world():
+def test_a_model_customers_connections_last_as_long_as_the_environment():
     """An engine's connections belong to an event loop: one for each reply would open and leave some for each."""
     loops = []
 

@@ -35,11 +35,11 @@ def test_every_domain_is_solved_and_says_what_it_means(name, difficulty):
     env = agentgym.make("rlvr/Desk-v0", domains=name, difficulty=difficulty)
     intents, refused = set(), 0
     for number in range(12):
-        for player in (env.oracle, env.expert):
+        for policy in (env.oracle, env.expert):
             env.reset(seed=0, options={"task": env.numbered(number)})
             while env.success is None:
-                env.step(next(player()))
-            assert env.success, (number, player)
+                env.step(next(policy()))
+            assert env.success, (number, policy)
         for one in env.task.data["matters"]:
             intents.add(one["intent"])
             refused += one["write"] is None

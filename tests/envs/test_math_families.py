@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from agentgym.core.seeding import generator
-from agentgym.envs.math.cheaters import _MOST_FREQUENT
 from agentgym.envs.math.expert import family_of, program
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
 from agentgym.envs.math.numbers import _QUESTIONS
+from agentgym.envs.math.shortcuts import _MOST_FREQUENT
 from agentgym.rewards.expressions import installed, verify
 
 KNOWN = {

@@ -7,7 +7,7 @@ pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`: ./
 from agentgym.contract import check
 from agentgym.core.actions import spell
 from agentgym.envs.reasoning_gym import ReasoningGym, gates, package
-from agentgym.envs.reasoning_gym.world import _trusted
+from agentgym.envs.reasoning_gym.env import _trusted
 from agentgym.errors import BadConfig, UnknownName
 
 NAMES = [name for name, reason in package.table().items() if not reason]
@@ -84,15 +84,15 @@ def test_what_a_model_wrote_is_not_evaluated(name: str, tmp_path, monkeypatch) -
     canary = tmp_path / "canary"
     answered(name, f"[open({str(canary)!r}, 'w')]")
     assert not canary.exists()
-    monkeypatch.setattr("agentgym.envs.reasoning_gym.world.passes", lambda *_: True)
-    monkeypatch.setattr("agentgym.envs.reasoning_gym.world._uses", lambda *_: True)
+    monkeypatch.setattr("agentgym.envs.reasoning_gym.env.passes", lambda *_: True)
+    monkeypatch.setattr("agentgym.envs.reasoning_gym.env._uses", lambda *_: True)
     answered(name, f"[open({str(canary)!r}, 'w')]")
     assert canary.exists()
 
 
 @pytest.mark.parametrize(("name", "text"), [("rush_hour", "A+99999999999"), ("coin_flip", "1e99999999")])
 def test_what_a_scorer_would_never_finish_is_ended(name: str, text: str, monkeypatch) -> None:
-    monkeypatch.setattr("agentgym.envs.reasoning_gym.world.SCORE", 0.5)
+    monkeypatch.setattr("agentgym.envs.reasoning_gym.env.SCORE", 0.5)
     assert answered(name, text) == (0.0, False)
 
 
@@ -172,8 +172,8 @@ def test_tasks_are_the_same_in_every_process(name: str, seed: int, monkeypatch) 
 
 
 def test_the_contract_holds_with_attempts() -> None:
-    laws = ["same again", "equal keys", "outcome alone", "failure never wins", "snapshots here", "oracle recovers"]
-    report = check("rlvr/ReasoningGym-v0", dataset=("chain_sum", "word_sorting"), attempts=3, laws=laws)
+    checks = ["same again", "equal keys", "outcome alone", "failure never wins", "snapshots here", "oracle recovers"]
+    report = check("rlvr/ReasoningGym-v0", dataset=("chain_sum", "word_sorting"), attempts=3, checks=checks)
     assert report.ok, str(report)
 
 

@@ -22,7 +22,7 @@ def no_machines_left():
     simulator.end_all()
 
 
-def world(**options):
+def environment(**options):
     return agentgym.make("rlvr/ScienceWorld-v0", **{"tasks_of": QUICK, **options})
 
 
@@ -51,7 +51,7 @@ def test_the_way_through_the_house():
 
 @needs_java
 def test_the_oracle_finds_back_and_the_score_is_a_measure():
-    env = world()
+    env = environment()
     env.reset(seed=0, options={"task": 3})
     gold = list(env.oracle())
     away = "bedroom" if "hallway" in gold[0] else "hallway"
@@ -61,7 +61,7 @@ def test_the_oracle_finds_back_and_the_score_is_a_measure():
     while env._running:
         _, reward, *_, info = env.step(next(env.oracle()))
     assert reward == 1 and info["metrics"]["score"] == 1
-    with_score = world(shaping={"score": 0.5})
+    with_score = environment(shaping={"score": 0.5})
     with_score.restore(state)
     assert with_score.measures()["score"] == state.payload[1] / 100
     for one in (env, with_score):
@@ -70,8 +70,8 @@ def test_the_oracle_finds_back_and_the_score_is_a_measure():
 
 @needs_java
 def test_a_solution_with_capitals_is_found_once(monkeypatch):
-    env, found = world(tasks_of="use-thermometer"), []
-    monkeypatch.setattr("agentgym.envs.scienceworld.world.plan", lambda *a: found.append(a) or solve.plan(*a))
+    env, found = environment(tasks_of="use-thermometer"), []
+    monkeypatch.setattr("agentgym.envs.scienceworld.env.plan", lambda *a: found.append(a) or solve.plan(*a))
     env.reset(seed=0, options={"task": "use-thermometer/405"})  # unknown substance B
     while env._running:
         env.step(next(env.oracle()))
@@ -83,7 +83,7 @@ def test_a_solution_with_capitals_is_found_once(monkeypatch):
 @pytest.mark.slow
 @needs_java
 def test_a_solution_leaves_out_what_is_not_understood():
-    env = world(tasks_of="test-conductivity")
+    env = environment(tasks_of="test-conductivity")
     env.reset(seed=0, options={"task": "test-conductivity/835"})  # `connect block terminal 1 …`
     while env._running:
         assert env.step(next(env.oracle()))[4]["valid"]
@@ -92,9 +92,9 @@ def test_a_solution_leaves_out_what_is_not_understood():
 
 
 @needs_java
-def test_worlds_share_machines_and_a_dead_one_ends_one_episode(monkeypatch):
+def test_environments_share_machines_and_a_dead_one_ends_one_episode(monkeypatch):
     monkeypatch.setattr(simulator, "MOST", 1)
-    one, two = world(), world()
+    one, two = environment(), environment()
     first = one.reset(seed=0, options={"task": 1})[0]
     two.reset(seed=0, options={"task": 2})
     assert one.step("look around")[0] in first  # its machine was lent to the other in between
@@ -133,21 +133,21 @@ def test_garbage_collection_leaves_machines_alone(caplog):
 
 def test_options_are_checked(monkeypatch):
     with pytest.raises(UnknownName, match="boil"):
-        world(tasks_of="boill")
+        environment(tasks_of="boill")
     with pytest.raises(BadConfig, match="none but 0"):
-        world(difficulty=1)
+        environment(difficulty=1)
     with pytest.raises(UnknownName, match="has 0 to 29"):
-        world().find("boil/30")
+        environment().find("boil/30")
     monkeypatch.setattr(simulator.shutil, "which", lambda _: None)
     with pytest.raises(MissingExtra, match="needs Java"):
-        world()
+        environment()
 
 
 @pytest.mark.slow
 @needs_java
 @pytest.mark.parametrize("name", tasks.VARIATIONS)
 def test_the_oracle_solves_every_task(name):
-    env = world(tasks_of=name, split="test")
+    env = environment(tasks_of=name, split="test")
     for task in env.tasks(min(1 if name.startswith("mendelian") else 7, env.size())):
         env.reset(seed=0, options={"task": task})
         while env._running:

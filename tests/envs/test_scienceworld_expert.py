@@ -147,7 +147,7 @@ def test_one_task_has_no_expert():
     assert Advisor(without[0]).after([opening("Determine whether …", OUTSIDE)]) is None
 
 
-def world(**options):
+def environment(**options):
     pytest.importorskip("scienceworld", reason="needs the extra `scienceworld`")
     return agentgym.make("rlvr/ScienceWorld-v0", **options)
 
@@ -155,18 +155,18 @@ def world(**options):
 @needs_java
 @pytest.mark.parametrize(("name", "variation"), [("find-non-living-thing", 230), ("lifespan-shortest-lived", 94)])
 def test_oracle_and_expert_solve_quick_tasks(name, variation):
-    env = world(tasks_of=name)
-    for player in (env.oracle, env.expert):
+    env = environment(tasks_of=name)
+    for policy in (env.oracle, env.expert):
         env.reset(seed=0, options={"task": f"{name}/{variation}"})
         while env._running:
-            env.step(next(player()))
+            env.step(next(policy()))
         assert env.success
     env.close()
 
 
 @needs_java
 def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
-    env, other = world(), world()
+    env, other = environment(), environment()
     env.reset(seed=0, options={"task": "find-animal/230"})
     for _ in range(3):
         env.step(next(env.expert()))
@@ -182,7 +182,7 @@ def test_the_expert_asks_no_simulator_and_outlives_a_snapshot():
 
 @needs_java
 def test_a_question_stays_open_until_the_simulator_is_answered():
-    env = world(tasks_of="boil")
+    env = environment(tasks_of="boil")
     env.reset(seed=0, options={"task": "boil/0"})
     assert env.step("open door")[0].startswith(simulator.QUESTION)
     for action in ("help", "", "é", "a" * 201):
@@ -196,18 +196,18 @@ def test_a_question_stays_open_until_the_simulator_is_answered():
 
 @needs_java
 def test_tasks_have_the_turns_that_their_solutions_take():
-    env = world()
+    env = environment()
     env.reset(seed=0, options={"task": "boil/29"})
     assert env.limit == 250
     env.reset(seed=0, options={"task": "boil/29", "horizon": 7})
-    assert env.limit == 7 and world(horizon=30).limit_of(env.task) == 30
+    assert env.limit == 7 and environment(horizon=30).limit_of(env.task) == 30
 
 
 @pytest.mark.slow
 @needs_java
 @pytest.mark.parametrize("name", [name for name in tasks.VARIATIONS if name != "mendelian-genetics-unknown-plant"])
 def test_the_expert_solves_most_of_every_task(name):
-    env = world(tasks_of=name, split="test")
+    env = environment(tasks_of=name, split="test")
     some = env.tasks(min(5, env.size()))
     won = 0
     for task in some:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agentgym
-from agentgym.agents.players import OracleAgent
+from agentgym.agents.policies import OracleAgent
 from agentgym.contract import check
 from agentgym.envs.search import Search, SearchR1
 from agentgym.episodes.episode import Episode
@@ -94,7 +94,7 @@ def test_snapshots_go_on_without_asking_again(place: dict[str, str], kind: str) 
         assert other.step(action) == env.step(action)
 
 
-LAWS = [
+CHECKS = [
     "same again",
     "nasty actions",
     "info schema",
@@ -107,15 +107,15 @@ LAWS = [
 
 
 @pytest.mark.parametrize("id", ["rlvr/Search-v0", "rlvr/SearchR1-v0"])
-def test_the_laws_hold_on_disk(place: dict[str, str], id: str) -> None:
-    report = check(id, laws=LAWS, **options(place, "tantivy"))
+def test_the_checks_pass_on_disk(place: dict[str, str], id: str) -> None:
+    report = check(id, checks=CHECKS, **options(place, "tantivy"))
     assert report.ok, str(report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tantivy", "http"])
-def test_the_laws_hold_in_other_processes_too(place: dict[str, str], kind: str) -> None:
-    report = check("rlvr/Search-v0", laws=[*LAWS, "same elsewhere", "snapshots elsewhere"], **options(place, kind))
+def test_the_checks_pass_in_other_processes_too(place: dict[str, str], kind: str) -> None:
+    report = check("rlvr/Search-v0", checks=[*CHECKS, "same elsewhere", "snapshots elsewhere"], **options(place, kind))
     assert report.ok, str(report)
 
 

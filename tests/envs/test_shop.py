@@ -11,8 +11,8 @@ import agentgym
 from agentgym import BadConfig, BadData, Task
 from agentgym.envs.shop.buyer import read_wish
 from agentgym.envs.shop.catalogue import Catalogue, terms
+from agentgym.envs.shop.env import _parted
 from agentgym.envs.shop.generate import SIZE, catalogue
-from agentgym.envs.shop.world import _parted
 
 CUP = {
     "asin": "B09ABCDEFG",
@@ -371,8 +371,8 @@ def test_the_first_result_of_a_wish_is_usually_wrong(difficulty):
     from agentgym.contract.shortcuts import GENERIC
     from agentgym.contract.solutions import success_rate
 
-    subject = examine("rlvr/Shop-v0", difficulty=difficulty)
-    assert success_rate(subject, GENERIC["first hit"]) <= (0.4 if difficulty == 0 else 0.1)
+    under_test = examine("rlvr/Shop-v0", difficulty=difficulty)
+    assert success_rate(under_test, GENERIC["first hit"]) <= (0.4 if difficulty == 0 else 0.1)
 
 
 def test_each_difficulty_has_ten_more_turns_unless_the_caller_says():

@@ -1,4 +1,4 @@
-"""The world of SQL: generated questions, their answers, and who plays."""
+"""The environment of SQL: generated questions, their answers, and who plays."""
 
 import ast
 import sqlite3
@@ -195,16 +195,16 @@ def test_tiny_shows_what_is_needed_at_once():
 def test_oracle_and_expert_win_and_shortcuts_do_not(options):
     env = make(split="test", **options)
     tasks = env.tasks(10)
-    players = {
-        "oracle": (lambda world, *_: next(world.oracle()), 1.0),
-        "expert": (lambda world, *_: next(world.expert()), 1.0),
-        **{name: (from_text(cheat), 0.0) for name, cheat in env.cheaters().items()},
+    policies = {
+        "oracle": (lambda environment, *_: next(environment.oracle()), 1.0),
+        "expert": (lambda environment, *_: next(environment.expert()), 1.0),
+        **{name: (from_text(shortcut), 0.0) for name, shortcut in env.shortcuts().items()},
     }
-    for name, (player, rate) in players.items():
+    for name, (policy, rate) in policies.items():
         won = 0
         for task in tasks:
             _, info = env.reset(seed=0, options={"task": task})
-            finish(env, player, info)
+            finish(env, policy, info)
             won += env.success is True
         assert won == rate * len(tasks), name
 
@@ -239,10 +239,10 @@ def test_tiny_keeps_the_contract():
 def test_oracle_and_expert_win_on_many(options):
     env = make(split="test", **options)
     for task in env.tasks(200):
-        for player in (env.oracle, env.expert):
+        for policy in (env.oracle, env.expert):
             env.reset(seed=0, options={"task": task})
             while env.success is None:
-                env.step(next(player()))
+                env.step(next(policy()))
             assert env.success is True, task.data["question"]
 
 

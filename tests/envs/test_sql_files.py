@@ -133,9 +133,9 @@ def test_files_keep_the_contract(tmp_path):
     from agentgym.contract import check
 
     folder = spider(tmp_path / "spider")
-    laws = ["same again", "same elsewhere", "equal keys", "oracle solves", "oracle recovers", "snapshots elsewhere"]
+    checks = ["same again", "same elsewhere", "equal keys", "oracle solves", "oracle recovers", "snapshots elsewhere"]
     report = check(
-        "rlvr/SQL-v0", data=str(folder), split="dev", laws=[*laws, "nasty actions", "info schema", "splits are disjoint"]
+        "rlvr/SQL-v0", data=str(folder), split="dev", checks=[*checks, "nasty actions", "info schema", "splits are disjoint"]
     )
     assert report.ok, str(report)
 

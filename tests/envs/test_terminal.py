@@ -1,4 +1,4 @@
-"""The terminal world: a shell that goes on, what is shown of it, what is kept, who plays."""
+"""The terminal environment: a shell that goes on, what is shown of it, what is kept, who plays."""
 
 import hashlib
 import json
@@ -8,12 +8,12 @@ import pytest
 import agentgym
 from agentgym.core.env import Task
 from agentgym.envs.terminal import tree as trees
-from agentgym.envs.terminal.cheaters import CHEATERS
 from agentgym.envs.terminal.scenario import FAMILIES, scenario
+from agentgym.envs.terminal.shortcuts import SHORTCUTS
 from agentgym.errors import BadConfig, MissingExtra, UnknownName
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a sandbox")
 
 
 def bash(command):
@@ -21,17 +21,17 @@ def bash(command):
 
 
 @pytest.fixture(scope="module")
-def world():
+def environment():
     env = agentgym.make("rlvr/Terminal-v0", seconds=3, horizon=100)
     yield env
     env.close()
 
 
 @pytest.fixture
-def say(world):
+def say(environment):
     """A function that runs a command in a fresh episode's shell and returns what is shown."""
-    world.reset(seed=0, options={"task": 0})
-    return lambda command: world.step(bash(command))[0]
+    environment.reset(seed=0, options={"task": 0})
+    return lambda command: environment.step(bash(command))[0]
 
 
 def test_folder_and_exported_variables_stay(say):
@@ -73,9 +73,9 @@ def test_what_runs_in_the_background_ends_with_the_command(say):
     assert first[0] == first[1]
 
 
-def test_listings_and_commits_do_not_depend_on_the_day(world, say):
+def test_listings_and_commits_do_not_depend_on_the_day(environment, say):
     def play():
-        world.reset(seed=0, options={"task": 0})
+        environment.reset(seed=0, options={"task": 0})
         commands = (
             "mkdir x; echo 1 > x/y",
             "ls -laR --time-style=full-iso",
@@ -84,102 +84,102 @@ def test_listings_and_commits_do_not_depend_on_the_day(world, say):
             "ls -la",  # what a command itself has changed shows the real time until it ends
             "touch -d 2020-02-02 f; ls -l",
         )
-        return [world.step(bash(command))[0] for command in commands]
+        return [environment.step(bash(command))[0] for command in commands]
 
     once = play()
     assert once == play()
     assert "2025-01-01 12:01:00.0" in once[1] and "Jan 1 12:04:00 2025" in once[3] and "Feb  2  2020" in once[5]
 
 
-def test_keys_come_back_and_tell_states_apart(world, say):
-    start = world.state_key()
+def test_keys_come_back_and_tell_states_apart(environment, say):
+    start = environment.state_key()
     say("ls")
-    assert world.state_key() == start
+    assert environment.state_key() == start
     say("echo 1 > new")
-    changed = world.state_key()
+    changed = environment.state_key()
     say("chmod 600 new")
-    assert len({start, changed, world.state_key()}) == 3
+    assert len({start, changed, environment.state_key()}) == 3
     say("rm new")
-    assert world.state_key() == start
+    assert environment.state_key() == start
     say("cd /")
-    assert world.state_key() != start
+    assert environment.state_key() != start
     say("cd -; export X=1")
-    assert world.state_key() != start
+    assert environment.state_key() != start
 
 
-def test_git_status_changes_no_key(world):
+def test_git_status_changes_no_key(environment):
     scene = scenario("git-find", 1, 1, 0)
     data = {"family": "git-find", "ask": 1, "fill": 1, "level": 0, "answers": list(scene.answers)}
-    world.reset(seed=0, options={"task": Task(scene.instruction, data, id="train/0/0", split="train")})
-    key, top = world.state_key(), scene.instruction.split("`")[1]
+    environment.reset(seed=0, options={"task": Task(scene.instruction, data, id="train/0/0", split="train")})
+    key, top = environment.state_key(), scene.instruction.split("`")[1]
     assert (
-        world.step(bash(f"git -C {top} status --short; git -C {top} fsck; touch {top}/*.cfg; git -C {top} status"))[0]
+        environment.step(bash(f"git -C {top} status --short; git -C {top} fsck; touch {top}/*.cfg; git -C {top} status"))[0]
         == "On branch main\nnothing to commit, working tree clean"
     )
-    assert world.state_key() == key
+    assert environment.state_key() == key
 
 
-def test_a_snapshot_goes_on_elsewhere_without_playing_again(world, say):
+def test_a_snapshot_goes_on_elsewhere_without_playing_again(environment, say):
     say("date +%N > time; cd /usr; export A=1")
-    state, read = world.snapshot(), say("cat ~/task/time; pwd; echo $A")
+    state, read = environment.snapshot(), say("cat ~/task/time; pwd; echo $A")
     other = agentgym.make("rlvr/Terminal-v0", seconds=3, horizon=100).restore(state)
     assert other.step(bash("cat ~/task/time; pwd; echo $A"))[0] == read
     other.close()
 
 
-def test_a_jail_that_breaks_is_replaced(world, say):
+def test_a_sandbox_that_breaks_is_replaced(environment, say):
     say("date +%N > time; cd /usr")
     before = say("cat ~/task/time")
-    world._jail._process.kill()
+    environment._sandbox._process.kill()
     assert say("cat ~/task/time; pwd") == f"{before}\n/usr"
 
 
-def test_a_folder_that_its_owner_closed_harms_nobody(world, say):
+def test_a_folder_that_its_owner_closed_harms_nobody(environment, say):
     say("mkdir -p x/y; chmod 0 x")
     assert say("echo on") == "on"
-    world.reset(seed=0, options={"task": 0})
+    environment.reset(seed=0, options={"task": 0})
     assert say("echo on; ls -d x 2>&1") == "on\nls: cannot access 'x': No such file or directory\n[exit code 2]"
 
 
-def test_the_mode_of_the_home_folder_neither_breaks_nor_outlives_an_episode(world, say):
+def test_the_mode_of_the_home_folder_neither_breaks_nor_outlives_an_episode(environment, say):
     for mode in ("000", "400", "2751"):
         assert say("stat -c %a ~") == "700"
         assert say(f"chmod {mode} ~; echo done") == "done"
         assert say("pwd; echo $?").endswith("task\n0")
         say("chmod 777 ~")
-        world.reset(seed=0, options={"task": 0})
+        environment.reset(seed=0, options={"task": 0})
 
 
-def test_nothing_of_an_episode_is_in_the_next(world, say):
+def test_nothing_of_an_episode_is_in_the_next(environment, say):
     say("echo mine > ~/mine; echo mine > /tmp/mine; echo mine > /dev/shm/mine; (sleep 50 &); ln -s / ~/task/root")
-    world.reset(seed=0, options={"task": 1})
-    shown = world.step(bash("ls -A ~ /tmp /dev/shm; ls task/root; ps ax 2>/dev/null | grep -c '[s]leep'"))[0]
+    environment.reset(seed=0, options={"task": 1})
+    shown = environment.step(bash("ls -A ~ /tmp /dev/shm; ls task/root; ps ax 2>/dev/null | grep -c '[s]leep'"))[0]
     assert "mine" not in shown and "No such file" in shown
 
 
-def test_commands_that_cannot_be_run_are_invalid(world, say):
+def test_commands_that_cannot_be_run_are_invalid(environment, say):
     for command in ("", " \n", "a\0b", "\ud800", "x" * 100_001, "é" * 60_000):
         action = json.dumps({"name": "bash", "arguments": {"command": command}})
-        assert not world.step(action)[4]["valid"], command[:10]
+        assert not environment.step(action)[4]["valid"], command[:10]
 
 
-def test_what_is_not_spoken_of_must_stay(world):
+def test_what_is_not_spoken_of_must_stay(environment):
     task = agentgym.make("rlvr/Terminal-v0", families="csv").tasks(1)[0]
     for extra, reward in (("echo note > scratch.txt", 1.0), ("for f in *; do echo >> $f; done", 0.0)):
-        world.reset(seed=0, options={"task": task})
+        environment.reset(seed=0, options={"task": task})
         for command in scenario("csv", *(task.data[key] for key in ("ask", "fill", "level"))).solution:
-            world.step(bash(command))
-        world.step(bash(extra))
-        assert world.step("submit[]")[1] == reward
+            environment.step(bash(command))
+        environment.step(bash(extra))
+        assert environment.step("submit[]")[1] == reward
 
 
-def test_the_oracle_puts_back_what_was_destroyed(world):
-    task = world.tasks(1)[0]
-    world.reset(seed=0, options={"task": task})
+def test_the_oracle_puts_back_what_was_destroyed(environment):
+    task = environment.tasks(1)[0]
+    environment.reset(seed=0, options={"task": task})
     for command in ("rm -rf ~/task", "export PATH=/nowhere; f() { :; }; export -f f", "cd /; unset HOME", "ls() { rm x; }"):
-        world.step(bash(command))
-    for action in world.oracle():
-        *_, terminated, truncated, info = world.step(action)
+        environment.step(bash(command))
+    for action in environment.oracle():
+        *_, terminated, truncated, info = environment.step(action)
         if terminated or truncated:
             break
     assert info["success"] is True
@@ -204,16 +204,16 @@ def test_experts_of_all_families_succeed():
     env.close()
 
 
-@pytest.mark.parametrize("name", CHEATERS)
-def test_cheaters_fail_in_every_family(name, world):
+@pytest.mark.parametrize("name", SHORTCUTS)
+def test_shortcut_policies_fail_in_every_family(name, environment):
     for place, family in enumerate(FAMILIES):
-        if place % len(CHEATERS) != list(CHEATERS).index(name):  # the contract tries the others
+        if place % len(SHORTCUTS) != list(SHORTCUTS).index(name):  # the contract tries the others
             continue
         scene = scenario(family, 1, 2, 0)
         data = {"family": family, "ask": 1, "fill": 2, "level": 0, "answers": list(scene.answers)}
-        observations = [world.reset(seed=0, options={"task": Task(scene.instruction, data, id="x", split="train")})[0]]
+        observations = [environment.reset(seed=0, options={"task": Task(scene.instruction, data, id="x", split="train")})[0]]
         for _ in range(3):
-            observation, reward, terminated, *_ = world.step(CHEATERS[name](observations))
+            observation, reward, terminated, *_ = environment.step(SHORTCUTS[name](observations))
             observations.append(observation)
             if terminated:
                 break
@@ -230,7 +230,7 @@ def test_families_can_be_chosen():
 
 
 def test_programs_that_are_missing_are_named(monkeypatch):
-    from agentgym.envs.terminal import world as module
+    from agentgym.envs.terminal import env as module
 
     monkeypatch.setattr(module, "NEEDED", ("bash", "no-such-program"))
     monkeypatch.setattr(module, "_STARTED", {})

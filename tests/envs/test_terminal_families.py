@@ -10,7 +10,7 @@ from agentgym.envs.terminal.scenario import FAMILIES, Final, grade, scenario
 from agentgym.envs.terminal.tree import file
 from agentgym.sandbox.bubblewrap.sandbox import missing
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a jail")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a sandbox")
 LEVELS = {name: place % 3 for place, name in enumerate(FAMILIES)}
 
 
@@ -25,7 +25,7 @@ def bash(command):
 
 
 @pytest.fixture(scope="module")
-def world():
+def environment():
     env = agentgym.make("rlvr/Terminal-v0", seconds=5)
     yield env
     env.close()
@@ -55,16 +55,16 @@ def test_there_are_enough_families():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_reference_is_accepted_and_mistakes_are_not(family, world):
-    hold(world, family, 3, 4, LEVELS[family])
+def test_the_reference_is_accepted_and_mistakes_are_not(family, environment):
+    hold(environment, family, 3, 4, LEVELS[family])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 2, 3, 4, 15])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_and_so_it_is_at_every_level(family, level, world):
+def test_and_so_it_is_at_every_level(family, level, environment):
     for seed in range(4 if level < 5 else 1):
-        hold(world, family, seed, seed + 50, level)
+        hold(environment, family, seed, seed + 50, level)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -97,13 +97,13 @@ OTHER_WAYS = {
 
 
 @pytest.mark.parametrize("family", OTHER_WAYS)
-def test_other_right_ways_are_accepted(family, world):
+def test_other_right_ways_are_accepted(family, environment):
     import re
 
     task = made(family, 5, 6, 0)
     named = [name.removeprefix(".") for name in re.findall(r"`([\w./-]+)`", task.instruction)]
     code = OTHER_WAYS[family].format(*named)
-    observation, reward, *_ = end(world, task, [f"cat > /tmp/x.py <<'END'\n{code}\nEND\npython3 /tmp/x.py"])
+    observation, reward, *_ = end(environment, task, [f"cat > /tmp/x.py <<'END'\n{code}\nEND\npython3 /tmp/x.py"])
     assert reward == 1.0, f"{observation}\n{code}"
 
 
@@ -127,7 +127,7 @@ def test_whatever_a_file_holds_is_judged(family, content):
     assert problem is not None and "right" in problem
 
 
-def test_a_commit_in_another_way_is_accepted(world):
+def test_a_commit_in_another_way_is_accepted(environment):
     task, scene = made("git-branch", 2, 2, 0), scenario("git-branch", 2, 2, 0)
     edit = scene.solution[1]
     top = edit.split()[-1].partition("/")[0]
@@ -140,11 +140,11 @@ def test_a_commit_in_another_way_is_accepted(world):
         commit,
         f"git -C {top} worktree remove ../{top}-tree; git -C {top} gc -q; git -C {top} pack-refs --all",
     ]
-    observation, reward, *_ = end(world, task, way)
+    observation, reward, *_ = end(environment, task, way)
     assert reward == 1.0, observation
 
 
-def test_a_graft_is_no_merge(world):
+def test_a_graft_is_no_merge(environment):
     task, scene = made("git-merge", 2, 2, 0), scenario("git-merge", 2, 2, 0)
     top, other = scene.solution[0].split()[2], scene.solution[0].split()[-1]
     squashed = (
@@ -152,13 +152,13 @@ def test_a_graft_is_no_merge(world):
         f"echo $made $own $(git rev-parse {other}) > .git/grafts; git reset -q --hard $made; "
         "mkdir -p .git/info; mv .git/grafts .git/info/grafts"
     )
-    observation, reward, *_ = end(world, task, [*scene.solution, squashed])
+    observation, reward, *_ = end(environment, task, [*scene.solution, squashed])
     assert reward == 0.0 and "main is a merge" in observation
 
 
-def test_a_tag_is_no_branch(world):
+def test_a_tag_is_no_branch(environment):
     task, scene = made("git-branch", 2, 2, 0), scenario("git-branch", 2, 2, 0)
     top = scene.solution[1].split()[-1].partition("/")[0]
     moved = f"git -C {top} tag main main; git -C {top} update-ref refs/heads/main HEAD"
-    observation, reward, *_ = end(world, task, [*scene.solution, moved])
+    observation, reward, *_ = end(environment, task, [*scene.solution, moved])
     assert reward == 0.0 and "main is where it was" in observation

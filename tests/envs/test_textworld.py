@@ -10,11 +10,11 @@ from agentgym.errors import BadConfig, Fault, MissingExtra, UnknownName
 
 pytest.importorskip("textworld", reason="needs the extra `textworld`")
 
+from agentgym.envs.textworld import env as play
 from agentgym.envs.textworld import games
-from agentgym.envs.textworld import world as play
 
 
-def world(**options):
+def environment(**options):
     return agentgym.make("rlvr/TextWorld-v0", **options)
 
 
@@ -41,7 +41,7 @@ def test_texts_lose_their_frame_and_their_count_of_turns():
 
 
 def test_a_cooking_game_is_won_by_the_oracle_after_wandering_and_remembered_by_a_snapshot():
-    env = world(challenge="cooking", difficulty=1)
+    env = environment(challenge="cooking", difficulty=1)
     text, info = env.reset(seed=0, options={"task": 0, "horizon": 200})
     assert text.startswith("You are hungry!") and "-=" in text and "$$$" not in text
     rng = random.Random(1)
@@ -52,7 +52,7 @@ def test_a_cooking_game_is_won_by_the_oracle_after_wandering_and_remembered_by_a
     while env._running:
         _, reward, *_, info = env.step(next(env.oracle()))
     assert reward == 1 and info["metrics"]["score"] == 1 and env.success
-    other = world(challenge="cooking", difficulty=1)
+    other = environment(challenge="cooking", difficulty=1)
     assert other.restore(state).state_key() == key != env.state_key()
     for one in (env, other):
         one.close()
@@ -66,7 +66,7 @@ def test_what_is_possible_is_named_with_the_likeliest_first():
 
 
 def test_nothing_but_possible_commands_reaches_the_game():
-    env = world(challenge="coin_collector")
+    env = environment(challenge="coin_collector")
     env.reset(seed=0, options={"task": 0})
     key = env.state_key()
     for command in ("save", "restart", "tw-print state", "quit", "take coin; quit", "undo"):
@@ -92,7 +92,7 @@ def test_oldest_games_are_forgotten(tmp_path, monkeypatch):
 @pytest.mark.parametrize("known", [False, True])  # whether this process has read the game before
 def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
-    first, env = world(challenge="coin_collector"), world(challenge="coin_collector")
+    first, env = environment(challenge="coin_collector"), environment(challenge="coin_collector")
     text, _ = first.reset(seed=0, options={"task": 0})
     kept, utime = sorted((tmp_path / "textworld").iterdir()), games.os.utime
     if not known:
@@ -113,7 +113,7 @@ def test_games_that_another_process_forgets_are_compiled_again(gone, known, tmp_
 
 def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
-    env = world(challenge="coin_collector")
+    env = environment(challenge="coin_collector")
     task = env.tasks(1)[0]
     place = games.folder() / f"{task.data['content']}.json"
     place.parent.mkdir()
@@ -123,7 +123,7 @@ def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path,
     monkeypatch.setattr(games, "compile_into", lambda *_: place.unlink(missing_ok=True))
     place.write_text("{")
     games.loaded.cache_clear()
-    other = world(challenge="coin_collector")
+    other = environment(challenge="coin_collector")
     with pytest.raises(Fault, match="just compiled"):
         other.reset(seed=0, options={"task": task})
     for one in (env, other):
@@ -132,7 +132,7 @@ def test_a_game_that_cannot_be_read_is_compiled_again_and_then_a_fault(tmp_path,
 
 def test_games_in_use_are_not_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
-    env = world(challenge="coin_collector")
+    env = environment(challenge="coin_collector")
     some = env.tasks(2)
     for task in some:
         env.reset(seed=0, options={"task": task})
@@ -148,19 +148,19 @@ def test_games_in_use_are_not_forgotten(tmp_path, monkeypatch):
 
 def test_options_are_checked(monkeypatch):
     with pytest.raises(UnknownName, match="cooking"):
-        world(challenge="cookin")
+        environment(challenge="cookin")
     with pytest.raises(BadConfig, match="empty"):
-        world(challenge=())
+        environment(challenge=())
     monkeypatch.setattr(games.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="textworld package: "):
-        world()
+        environment()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("challenge", ["coin_collector", "treasure_hunter", "cooking", "simple"])
 @pytest.mark.parametrize("difficulty", [0, 2])
 def test_the_oracle_solves_two_hundred_tasks(challenge, difficulty):
-    env = world(challenge=challenge, difficulty=difficulty, split="test")
+    env = environment(challenge=challenge, difficulty=difficulty, split="test")
     for task in env.tasks(25):
         env.reset(seed=0, options={"task": task})
         while env._running:

@@ -102,8 +102,8 @@ def test_folders_are_paired_by_task_and_say_what_differs(tmp_path: Path):
     ]
     assert found["all"]["gained"] == ["me/A-v0 x1"]
     assert found["all"]["lost"] == ["me/A-v0 y1"]
-    assert found["worlds"]["me/A-v0"]["by_type"]["x"]["difference"]["mean"] == 0.5
-    assert found["worlds"]["me/A-v0"]["by_type"]["y"]["difference"]["mean"] == -1
+    assert found["envs"]["me/A-v0"]["by_type"]["x"]["difference"]["mean"] == 0.5
+    assert found["envs"]["me/A-v0"]["by_type"]["y"]["difference"]["mean"] == -1
 
 
 def test_the_same_id_with_another_instruction_is_another_task(tmp_path: Path):

@@ -40,7 +40,7 @@ class Riddles(TextEnv):
 
     def begin(self, task: Task) -> str:
         if self.leak == "crash":
-            raise KeyError("a world that breaks")
+            raise KeyError("an environment that breaks")
         return f"I think of something ({self.leak.format(**task.data)})."
 
     def act(self, action: str) -> Any:
@@ -69,14 +69,14 @@ class Uncounted(Riddles):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def worlds() -> None:
+def envs() -> None:
     agentgym.register("me/Riddles-v0", Riddles)
     agentgym.register("me/Uncounted-v0", Uncounted)
 
 
-def found(world: str, split: str = "test", **options: Any) -> dict[str, Any]:
-    tasks = agentgym.make(world, split=split, **options).tasks(5)
-    return contamination(world, [(options, tasks)])
+def found(env: str, split: str = "test", **options: Any) -> dict[str, Any]:
+    tasks = agentgym.make(env, split=split, **options).tasks(5)
+    return contamination(env, [(options, tasks)])
 
 
 def test_tasks_that_were_trained_on_are_counted_and_named() -> None:
@@ -108,12 +108,12 @@ def test_what_cannot_be_checked_is_said() -> None:
     checks = found("me/Uncounted-v0")
     assert {name: one["checked"] for name, one in checks.items()} == {"split_overlap": 0, "answer_in_prompt": 0}
     assert "split is only written on it" in checks["split_overlap"]["why"]
-    assert checks["answer_in_prompt"]["why"] == "the world names no hidden answers"
+    assert checks["answer_in_prompt"]["why"] == "the environment names no hidden answers"
     broken = found("me/Riddles-v0", leak="crash")["answer_in_prompt"]
-    assert broken["checked"] == 0 and "3 of worlds that break at the start" in broken["why"]
+    assert broken["checked"] == 0 and "3 of environments that break at the start" in broken["why"]
 
 
-def test_the_packages_worlds_pass_by_their_splits() -> None:
+def test_the_packages_environments_pass_by_their_splits() -> None:
     checks = found("rlvr/Search-v0", difficulty=0)
     assert checks["split_overlap"] == {
         "checked": 5,
@@ -176,7 +176,7 @@ def test_a_data_folder_without_its_training_split_is_said(tmp_path: Path) -> Non
 
 
 def test_an_evaluation_looks_before_it_plays_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["eval", "me/Riddles-v0", "--player", "random", "--env.leak", "it is {answer}", "--env.shared", "1"]
+    command = ["eval", "me/Riddles-v0", "--policy", "random", "--env.leak", "it is {answer}", "--env.shared", "1"]
     assert main([*command, "--out", str(tmp_path / "a")]) == 0
     shown = capsys.readouterr().out
     assert "contamination: 1 of 5 tasks are in the training split too, such as me/Riddles-v0 test-4" in shown

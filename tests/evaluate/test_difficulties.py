@@ -1,4 +1,4 @@
-"""Several difficulties of a world in one evaluation, and the rows that tell them apart."""
+"""Several difficulties of an environment in one evaluation, and the rows that tell them apart."""
 
 import json
 from pathlib import Path
@@ -14,18 +14,18 @@ from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import read_suite
 from agentgym.evaluate.summary import summarize
 
-WORLD = "rlvr/FrozenLake-v0"
+ENV = "rlvr/FrozenLake-v0"
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan(**{"worlds": (WORLD,), "tasks": 3, "attempts": 2, "difficulties": (0, 2), **changes})
+    return Plan(**{"envs": (ENV,), "tasks": 3, "attempts": 2, "difficulties": (0, 2), **changes})
 
 
 def test_as_many_tasks_of_each_are_played_and_told_apart(tmp_path: Path) -> None:
     episodes = evaluate(agentgym.OracleAgent(), plan(), tmp_path / "a")
     assert {(e.task_id.split("/")[1], e.labels["difficulty"]) for e in episodes} == {("0", "0"), ("2", "2")}
     assert len(episodes) == 2 * 3 * 2
-    summary = json.loads((tmp_path / "a/summary.json").read_text())["worlds"][WORLD]
+    summary = json.loads((tmp_path / "a/summary.json").read_text())["envs"][ENV]
     assert [
         (name, row["success"]["tasks"], row["success"]["episodes"]) for name, row in summary["by_difficulty"].items()
     ] == [
@@ -33,10 +33,10 @@ def test_as_many_tasks_of_each_are_played_and_told_apart(tmp_path: Path) -> None
         ("2", 3, 6),
     ]
     assert set(summary["by_difficulty"]["0"]["success"]) >= {"mean", "low", "high"}
-    described = json.loads((tmp_path / "a/manifest.json").read_text())["options"]["worlds"][WORLD]
+    described = json.loads((tmp_path / "a/manifest.json").read_text())["options"]["envs"][ENV]
     assert (described["tasks"], described["difficulties"]) == (6, [0, 2])
     size = [len(e.turns[0].observation) for e in episodes]
-    assert max(size[6:]) > max(size[:6])  # and the world was made at each difficulty
+    assert max(size[6:]) > max(size[:6])  # and the environment was made at each difficulty
 
 
 def test_rows_by_difficulty_are_those_of_their_episodes_alone() -> None:
@@ -47,7 +47,7 @@ def test_rows_by_difficulty_are_those_of_their_episodes_alone() -> None:
         for i, won in enumerate(wins)
     ]
     episodes.append(Episode("me/W-v0", "old", "g", 0, success=True, reason="success"))  # of an older file
-    found = summarize(episodes)["worlds"]["me/W-v0"]
+    found = summarize(episodes)["envs"]["me/W-v0"]
     assert {name: row["success"]["mean"] for name, row in found["by_difficulty"].items()} == {
         "x": 1.0,
         "9": 0.0,
@@ -62,7 +62,7 @@ def test_rows_by_difficulty_are_those_of_their_episodes_alone() -> None:
     [
         ({"difficulties": ()}, "expected at least one"),
         ({"difficulties": (1, 1)}, "each once"),
-        ({"env_options": {WORLD: {"difficulty": 1}}}, "no option `difficulty` beside"),
+        ({"env_options": {ENV: {"difficulty": 1}}}, "no option `difficulty` beside"),
         ({"difficulties": (-1,)}, "expected an integer from 0"),
     ],
 )
@@ -76,7 +76,7 @@ def test_files_have_no_difficulties(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"id": "0", "contents": "\\"Title\\"\\ntext"}\n')
     (tmp_path / "q.jsonl").write_text('{"question": "what?", "golden_answers": ["text"], "split": "test"}\n')
     files = {"corpus": str(tmp_path / "c.jsonl"), "questions": str(tmp_path / "q.jsonl")}
-    searching = plan(worlds=("rlvr/Search-v0",), split="test", env_options={"rlvr/Search-v0": files})
+    searching = plan(envs=("rlvr/Search-v0",), split="test", env_options={"rlvr/Search-v0": files})
     with pytest.raises(BadConfig, match="has the same tasks at difficulties"):
         evaluate(agentgym.RandomAgent(), searching, tmp_path / "new")
 
@@ -85,14 +85,14 @@ def test_suites_and_flags_name_them_and_comparisons_tell_them_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "s.toml"
-    path.write_text("tasks = 2\n[worlds]\nfrozenlake = { difficulties = [0, 1] }\n")
-    assert read_suite(path).own[WORLD] == {"difficulties": (0, 1)}
-    assert main(["eval", str(path), "--player", "oracle", "--out", str(tmp_path / "a")]) == 0
+    path.write_text("tasks = 2\n[envs]\nfrozenlake = { difficulties = [0, 1] }\n")
+    assert read_suite(path).own[ENV] == {"difficulties": (0, 1)}
+    assert main(["eval", str(path), "--policy", "oracle", "--out", str(tmp_path / "a")]) == 0
     shown = capsys.readouterr().out
     assert "  difficulty 0  " in shown and "  difficulty 1  " in shown
-    command = ["eval", "frozenlake", "--player", "random", "--tasks", "2", "--difficulties", "0", "1"]
+    command = ["eval", "frozenlake", "--policy", "random", "--tasks", "2", "--difficulties", "0", "1"]
     assert main([*command, "--out", str(tmp_path / "b")]) == 0
-    found = compare_folders(tmp_path / "a", tmp_path / "b")["worlds"][WORLD]["by_difficulty"]
+    found = compare_folders(tmp_path / "a", tmp_path / "b")["envs"][ENV]["by_difficulty"]
     assert {name: (row["a"], row["difference"]["units"]) for name, row in found.items()} == {"0": (1, 2), "1": (1, 2)}
     for text in ("difficulties = []", "difficulties = 1", "difficulties = [true]", "difficulties = [-1]"):
         path.write_text(f'{text}\nworlds = ["frozenlake"]')

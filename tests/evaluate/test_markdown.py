@@ -20,7 +20,7 @@ def test_the_page_word_for_word() -> None:
     for episode in episodes[:2]:
         episode.labels = {"type": "pick_up"}
     summary = summarize(episodes)
-    summary["worlds"]["me/W-v0"]["success"] |= {"low": 0.25, "high": 1.0}
+    summary["envs"]["me/W-v0"]["success"] |= {"low": 0.25, "high": 1.0}
     summary |= {
         "comparable": "no protocol",
         "contamination": {"me/W-v0": {"split_overlap": CHECK, "answer_in_prompt": UNCHECKED}},
@@ -29,14 +29,12 @@ def test_the_page_word_for_word() -> None:
     assert lines[:6] == ["# Evaluation", "", "- model: hf:x", "- temperature: 0.5", "", "**no protocol**"]
     start = lines.index("**no protocol**") + 2
     assert lines[start] == (
-        "| world | success [95 %] | tasks | episodes | faults | pass@2 | pass^2 | reward | turns | tokens | seconds "
+        "| environment | success [95 %] | tasks | episodes | faults | pass@2 | pass^2 | reward | turns | tokens | seconds "
         "| invalid | unparsed |"
     )
     assert lines[start + 1] == "| :-- |" + " --: |" * 12
-    world = (
-        "| **me/W-v0** | 75.0 % [25.0, 100.0] | 2 | 4 | 0 (0.0 %) | 100.0 % | 50.0 % | 0.75 | 0.00 | 0.00 | 0.00 | - | - |"
-    )
-    assert lines[start + 2] == world
+    env = "| **me/W-v0** | 75.0 % [25.0, 100.0] | 2 | 4 | 0 (0.0 %) | 100.0 % | 50.0 % | 0.75 | 0.00 | 0.00 | 0.00 | - | - |"
+    assert lines[start + 2] == env
     assert lines[start + 3].startswith(r"| pick\_up | 100.0 % [")
     assert lines[start + 4].startswith("| **all** | 75.0 % [")
     assert lines[-4:-1] == [
@@ -53,7 +51,7 @@ def test_nothing_in_a_name_is_markup() -> None:
 
 
 def test_an_evaluation_writes_it(tmp_path: Path) -> None:
-    evaluate(agentgym.OracleAgent(), Plan(("rlvr/GuessNumber-v0",), tasks=2), tmp_path, options={"player": "oracle"})
+    evaluate(agentgym.OracleAgent(), Plan(("rlvr/GuessNumber-v0",), tasks=2), tmp_path, options={"policy": "oracle"})
     text = (tmp_path / "summary.md").read_text()
-    assert "- player: oracle\n" in text and "| **rlvr/GuessNumber-v0** | 100.0 % [" in text
+    assert "- policy: oracle\n" in text and "| **rlvr/GuessNumber-v0** | 100.0 % [" in text
     assert "**protocol" not in text and "not comparable with published numbers**" in text

@@ -26,7 +26,7 @@ temperature = 0.5
 turn_tokens = 4
 agent = "chat"
 prompt = "mine.txt"
-worlds = ["guessnumber"]
+envs = ["guessnumber"]
 [protocol]
 admissible = false
 history = "all"
@@ -64,8 +64,8 @@ def test_the_hash_is_that_of_the_text() -> None:
         ("admissible = false", "admisible = false", "Did you mean 'admissible'"),
         ('reward = "outcome"', 'reward = "outcome"\nprompt_hash = "00"', "prompt_hash is '00', and what would"),
         (
-            'worlds = ["guessnumber"]',
-            "[worlds]\nguessnumber = { options = { shaping = { a = 1.0 } } }",
+            'envs = ["guessnumber"]',
+            "[envs]\nguessnumber = { options = { shaping = { a = 1.0 } } }",
             "shaping would pay for more",
         ),
     ],
@@ -87,7 +87,7 @@ def test_an_edited_prompt_is_another_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--temperature", "--tasks", "--seed", "--env.difficulty", "--prompt", "--turn-tokens"])
 def test_flags_that_would_change_it_are_refused(flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     value = "bare" if flag == "--prompt" else "1"
-    assert main(["eval", str(protocol(tmp_path)), "--player", "oracle", flag, value]) == 2
+    assert main(["eval", str(protocol(tmp_path)), "--policy", "oracle", flag, value]) == 2
     assert f"is a protocol and fixes what {flag} would change" in capsys.readouterr().err
 
 
@@ -122,14 +122,13 @@ def test_fewer_games_than_the_protocols_are_said(tmp_path: Path, capsys: pytest.
 
 def test_no_model_and_faults_are_not_comparable() -> None:
     options = {"protocol": {"name": "p", "tasks": 1}}
-    good = Episode("me/World-v0", "a", "a", 0, success=True, reason="success")
-    bad = Episode("me/World-v0", "a", "a", 1, success=None, reason="engine")
+    good = Episode("me/Env-v0", "a", "a", 0, success=True, reason="success")
+    bad = Episode("me/Env-v0", "a", "a", 1, success=None, reason="engine")
     assert "without a model: not comparable" in comparability(options, [good])
     options["model"] = "hf:x"
     said = comparability(options, [good, bad])
     assert (
-        said.startswith("faults (infrastructure errors) ended 50.0% of 2 episodes of me/World-v0")
-        and "not comparable" in said
+        said.startswith("faults (infrastructure errors) ended 50.0% of 2 episodes of me/Env-v0") and "not comparable" in said
     )
     many = [*[good] * 99, bad]  # no more than 1 %
     assert "1 episodes left out as faults: not comparable" in comparability(options, many)

@@ -14,7 +14,7 @@ from agentgym.cli import main
 from agentgym.evaluate.rescore import rescore, rescore_folder
 from agentgym.evaluate.run import Plan, evaluate
 
-WORLD = "rlvr/GuessNumber-v0"
+ENV = "rlvr/GuessNumber-v0"
 VERIFIERS = '''
 def quick(episode, task):
     """Solved, and within three guesses."""
@@ -41,8 +41,8 @@ SCORE = 3
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_verifiers.py").write_text(VERIFIERS)
     monkeypatch.syspath_prepend(str(tmp_path))
-    plan = Plan((WORLD,), tasks=8, env_options={WORLD: {"horizon": 5}})
-    evaluate(agentgym.ExpertAgent(), plan, tmp_path / "a", options={"player": "expert"})
+    plan = Plan((ENV,), tasks=8, env_options={ENV: {"horizon": 5}})
+    evaluate(agentgym.ExpertAgent(), plan, tmp_path / "a", options={"policy": "expert"})
     return tmp_path / "a"
 
 
@@ -59,7 +59,7 @@ def test_a_new_verdict_beside_the_old_one(played: Path):
     assert json.loads((target / "summary.json").read_text())["success"]["mean"] == sum(expected) / 8
     options = json.loads((target / "manifest.json").read_text())["options"]
     assert options["rescored"] == {"folder": str(played), "verifier": "my_verifiers:quick"}
-    assert options["player"] == "expert"
+    assert options["policy"] == "expert"
     for was, now in zip(old, scored, strict=True):
         assert sum(turn.reward for turn in now.turns) == now.reward == sum(now.final_rewards.values()) == float(now.success)
         assert now.reason == ("failure" if was.success and not now.success else was.reason)
@@ -68,7 +68,7 @@ def test_a_new_verdict_beside_the_old_one(played: Path):
 
 def test_a_verifier_knows_the_task_and_may_grade(played: Path):
     _, scored = rescore_folder(played, "my_verifiers:near", played / "new")
-    secrets = {t.id: t.data["secret"] for t in agentgym.make(WORLD).tasks(8, "test")}
+    secrets = {t.id: t.data["secret"] for t in agentgym.make(ENV).tasks(8, "test")}
     for episode in scored:
         assert episode.reward == pytest.approx(1 - abs(int(episode.turns[-1].action) - secrets[episode.task_id]) / 100)
         assert episode.success == (episode.reward == 1)
@@ -123,7 +123,7 @@ def test_nothing_is_written_over(played: Path):
 def test_a_task_that_is_another_one_now_is_refused(played: Path):
     path = played / "episodes.jsonl"
     path.write_text(path.read_text().replace('"instruction": "', '"instruction": "once, '))
-    with pytest.raises(BadData, match="the world has changed, evaluate again"):
+    with pytest.raises(BadData, match="the environment has changed, evaluate again"):
         rescore_folder(played, "my_verifiers:quick")
 
 

@@ -11,11 +11,11 @@ from agentgym import BadConfig, BadData, Episode, Turn, read_episodes
 from agentgym.engines import Sampling
 from agentgym.evaluate.run import Plan, evaluate
 
-WORLD = "rlvr/GuessNumber-v0"
+ENV = "rlvr/GuessNumber-v0"
 
 
 class Bisecting:
-    """Plays the world's expert, and gives up on tasks whose secret is odd."""
+    """Plays the environment's expert, and gives up on tasks whose secret is odd."""
 
     async def take(self, observation: str, info: dict[str, Any], *, env: Any, seed: int, session: str) -> Turn:
         action = "0" if env.task.data["secret"] % 2 else next(env.expert())
@@ -34,7 +34,7 @@ class Agent:
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan(**{"worlds": (WORLD,), "tasks": 8, "attempts": 2, **changes})
+    return Plan(**{"envs": (ENV,), "tasks": 8, "attempts": 2, **changes})
 
 
 def essence(episodes: list[Episode]) -> list[str]:
@@ -47,18 +47,18 @@ def essence(episodes: list[Episode]) -> list[str]:
 def test_a_whole_evaluation_leaves_manifest_episodes_and_summary(tmp_path: Path):
     episodes = evaluate(Agent(), plan(), tmp_path / "a", options={"model": "bisecting"})
     assert len(episodes) == 16
-    odd = sum(int(agentgym.make(WORLD).find(e.task_id).data["secret"]) % 2 for e in episodes)
+    odd = sum(int(agentgym.make(ENV).find(e.task_id).data["secret"]) % 2 for e in episodes)
     summary = json.loads((tmp_path / "a/summary.json").read_text())
     assert 0 < odd < 16
     assert summary["success"]["mean"] == (16 - odd) / 16
     assert summary["reasons"] == {"success": 16 - odd, "horizon": odd}
-    assert summary["worlds"][WORLD]["success"]["tasks"] == 8
+    assert summary["envs"][ENV]["success"]["tasks"] == 8
     assert summary["pass_at"]["2"] == summary["pass_at"]["1"]  # the agent does the same twice
     assert summary["pass_hat"]["2"] == summary["avg_at"]["2"] == (16 - odd) / 16
     assert summary["unparsed"] == 0 and summary["seconds"] > 0
     assert (summary["iqm"]["runs"], summary["iqm"]["columns"], len(summary["profile"])) == (2, 1, 10)
     manifest = json.loads((tmp_path / "a/manifest.json").read_text())
-    assert manifest["options"]["worlds"] == {WORLD: {"split": "test", "tasks": 8, "options": {}}}
+    assert manifest["options"]["envs"] == {ENV: {"split": "test", "tasks": 8, "options": {}}}
     assert manifest["options"]["model"] == "bisecting"
     assert manifest["sessions"][0]["libraries"]["numpy"]
     assert {e.split for e in episodes} == {"test"}
@@ -132,7 +132,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"split": "tset"}, {"env_options": {WORLD: {"horizn": 3}}}, {"worlds": ("rlvr/GuesNumber-v0",)}]
+    "changes", [{"split": "tset"}, {"env_options": {ENV: {"horizn": 3}}}, {"envs": ("rlvr/GuesNumber-v0",)}]
 )
 def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict[str, Any]):
     with pytest.raises((LookupError, BadConfig), match="Did you mean"):
@@ -141,27 +141,27 @@ def test_bad_names_fail_before_anything_is_written(tmp_path: Path, changes: dict
 
 
 @pytest.mark.parametrize("name", ["env_options", "own"])
-def test_options_of_a_world_that_is_not_played_are_refused(tmp_path: Path, name: str):
-    with pytest.raises(BadConfig, match=r"no world of the plan's options 'horizon'. Known: rlvr/GuessNumber-v0"):
+def test_options_of_an_environment_that_is_not_played_are_refused(tmp_path: Path, name: str):
+    with pytest.raises(BadConfig, match=r"no environment of the plan's options 'horizon'. Known: rlvr/GuessNumber-v0"):
         evaluate(Agent(), plan(**{name: {"horizon": 3}}), tmp_path / "new")
 
 
-def test_a_world_has_its_own_tasks_and_attempts(tmp_path: Path):
+def test_an_environment_has_its_own_tasks_and_attempts(tmp_path: Path):
     own = {"rlvr/FrozenLake-v0": {"tasks": 2, "attempts": 3, "split": "train"}}
     there: list[tuple[int, int]] = []
-    two = plan(worlds=(WORLD, "rlvr/FrozenLake-v0"), own=own, tasks=4)
+    two = plan(envs=(ENV, "rlvr/FrozenLake-v0"), own=own, tasks=4)
     episodes = evaluate(agentgym.RandomAgent(), two, tmp_path, started=lambda *counts: there.append(counts))
     assert there == [(0, 4 * 2 + 2 * 3)]
-    assert sorted((e.split, e.attempt) for e in episodes if e.env != WORLD) == sorted(("train", i) for i in (0, 1, 2) * 2)
+    assert sorted((e.split, e.attempt) for e in episodes if e.env != ENV) == sorted(("train", i) for i in (0, 1, 2) * 2)
     with pytest.raises(BadConfig, match="Did you mean 'tasks'"):
-        evaluate(Agent(), plan(own={WORLD: {"task": 2}}), tmp_path / "new")
+        evaluate(Agent(), plan(own={ENV: {"task": 2}}), tmp_path / "new")
 
 
 def test_a_small_split_is_played_whole(tmp_path: Path):
     size = 0
     with pytest.raises(BadConfig, match="different tasks"):
         for size in range(12, 20):
-            agentgym.make(WORLD).tasks(size, "test")
+            agentgym.make(ENV).tasks(size, "test")
     assert len(evaluate(Agent(), plan(tasks=90, attempts=1), tmp_path)) == size - 1 > 11
 
 

@@ -23,12 +23,12 @@ from agentgym.evaluate.suite import read_suite, resolve, suites
 from agentgym.trainers.segments import build
 
 NAME = "search@search-r1"
-WORLD = "rlvr/SearchR1-v0"
+ENV = "rlvr/SearchR1-v0"
 START = """<|im_start|>user
-Answer the given question. You must conduct reasoning inside <think> and </think> first every time you get new information. After reasoning, if you find you lack some knowledge, you can call a search engine by <search> query </search> and it will return the top searched results between <information> and </information>. You can search as many times as your want. If you find no further external knowledge needed, you can directly provide the answer inside <answer> and </answer>, without detailed illustrations. For example, <answer> Beijing </answer>. Question: who wrote the notes?
-<|im_end|>
-<|im_start|>assistant
-"""  # noqa: E501
+Answer the given question. You must conduct reasoning inside <think> and </think> first every time you get new
+information. After reasoning, if you find you lack some knowledge, you can call a search engine by <search> query
+</search> and it will return the top searched results between <information> and </information>. You can search as many
+times as your want. If you find no further external knowledge needed, you can directly provide the answer inside <answer> and </answer>, without detailed illustrations. For example, <answer> Beijing </answer>. Question: who wrote the notes? <|im_end|> <|im_start|>assistant """  # noqa: E501
 FOUND = """
 
 <information>Doc 1(Title: "Ada Lovelace") Ada wrote the notes.
@@ -65,8 +65,8 @@ def play(data: dict[str, str], replies: tuple[str, ...], tokenizer=None, **optio
     suite = resolve(NAME)
     engine = ScriptedEngine(replies, tokenizer)
     agent = agentgym.CompletionAgent(engine, prompt=suite.prompt, observation_tokens=suite.observation_tokens)
-    options = {**suite.env_options(WORLD), **data, **options}
-    (episode,) = agentgym.collect(agent, WORLD, split=suite.split, tasks=1, env_options=options)
+    options = {**suite.env_options(ENV), **data, **options}
+    (episode,) = agentgym.collect(agent, ENV, split=suite.split, tasks=1, env_options=options)
     return episode, agent
 
 
@@ -113,7 +113,7 @@ def test_the_token_that_completes_a_tag_is_kept_whole(data) -> None:
 
 def test_cutting_ends_a_reply_that_was_cut_by_length(data) -> None:
     agent = play(data, REPLIES)[1]
-    env = agentgym.make(WORLD, split="all", **data)
+    env = agentgym.make(ENV, split="all", **data)
     observation, info = env.reset(options={"task": "test_0"})
     talk = agent.begin(env.task, env.tools)
     talk.prompt(observation, info)
@@ -182,7 +182,7 @@ def test_forms_that_do_not_go_together_are_refused() -> None:
 def test_an_expert_can_write_it() -> None:
     agent = agentgym.CompletionAgent(ScriptedEngine([]))
     teacher = agentgym.Demonstrator(agent, thought="Now {action}")
-    (episode,) = agentgym.collect(teacher, WORLD, tasks=1)
+    (episode,) = agentgym.collect(teacher, ENV, tasks=1)
     assert episode.success and all(turn.parsed for turn in episode.turns) and len(build([episode])) == 1
     assert episode.turns[-1].text.endswith("</answer>")
 
@@ -228,15 +228,15 @@ def test_it_is_played_by_its_name(data, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_questions_of_several_files(data, tmp_path: Path) -> None:
     questions = f"{data['questions']},{tmp_path / 'popqa' / 'test.jsonl'}"
-    env = agentgym.make(WORLD, split="all", corpus=data["corpus"], questions=questions)
+    env = agentgym.make(ENV, split="all", corpus=data["corpus"], questions=questions)
     assert [(task.id, task.data["type"]) for task in env.tasks(2)] == [("nq/test_0", "nq"), ("popqa/test_0", "popqa")]
     with pytest.raises(BadData, match="the id 'nq/test_0' was given before"):
-        agentgym.make(WORLD, split="all", corpus=data["corpus"], questions=f"{data['questions']},{data['questions']}")
+        agentgym.make(ENV, split="all", corpus=data["corpus"], questions=f"{data['questions']},{data['questions']}")
 
 
 def test_other_agents_say_the_prompt_once(data) -> None:
     agent = agentgym.ChatAgent(ScriptedEngine(REPLIES), prompt="search-r1")
-    (episode,) = agentgym.collect(agent, WORLD, split="all", tasks=1, env_options=data)
+    (episode,) = agentgym.collect(agent, ENV, split="all", tasks=1, env_options=data)
     assert episode.success and agent.tokenizer.decode(episode.turns[-1].prompt_ids).count("Answer the given question") == 1
 
 
@@ -256,6 +256,6 @@ def test_blocks_are_those_of_the_genuine_pattern(parts: list[str]) -> None:
 )
 def test_openers_without_end_are_read_in_one_pass(reply: str) -> None:
     """A pattern that looks for each one's closer takes a minute for one such reply."""
-    env = agentgym.make(WORLD)
+    env = agentgym.make(ENV)
     env.reset(seed=1)
     assert env.step(reply)[1] == 0.0

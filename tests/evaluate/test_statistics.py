@@ -18,7 +18,7 @@ from agentgym.evaluate.statistics import (
 )
 
 
-def played(task: str, attempt: int, result: bool | None, env: str = "me/World-v0") -> Episode:
+def played(task: str, attempt: int, result: bool | None, env: str = "me/Env-v0") -> Episode:
     reason = {True: "success", False: "horizon", None: "timeout"}[result]
     return Episode(env, task, task, seed=attempt, attempt=attempt, success=result, reason=reason)
 
@@ -36,7 +36,7 @@ def test_the_rate_is_the_mean_over_tasks_and_faults_do_not_count():
     assert "2 faults apart" in str(rate)
 
 
-def test_the_same_task_id_in_two_worlds_is_two_tasks():
+def test_the_same_task_id_in_two_environments_is_two_tasks():
     assert success([played("a", 0, True, "me/A-v0"), played("a", 0, False, "me/B-v0")]).tasks == 2
 
 
@@ -144,7 +144,7 @@ results = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([True, Fal
 
 
 @given(results, st.randoms())
-def test_laws_of_the_rate(drawn: list[tuple[str, bool | None]], rng: random.Random):
+def test_checks_of_the_rate(drawn: list[tuple[str, bool | None]], rng: random.Random):
     episodes = [played(task, i, result) for i, (task, result) in enumerate(drawn)]
     rate = success(episodes, resamples=50)
     assert rate.episodes + rate.faults == len(episodes)

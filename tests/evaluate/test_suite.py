@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agentgym import BadConfig, BadData
-from agentgym.evaluate.suite import Suite, read_suite, resolve, suites, worlds
-from agentgym.registry import WORLDS, make
+from agentgym.evaluate.suite import Suite, envs, read_suite, resolve, suites
+from agentgym.registry import ENVS, make
 
 NEED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0", "rlvr/SWEBench-v0", "rlvr/ReasoningGym-v0"} | {
     "rlvr/BabyAI-v0",
@@ -15,25 +15,25 @@ NEED = {"rlvr/ALFWorld-v0", "rlvr/WebShop-v0", "rlvr/Harbor-v0", "rlvr/SWEBench-
     "rlvr/Web-v0",
     "rlvr/MiniWoB-v0",
 }
-"""Worlds that need files of others, or an extra."""
-JAILED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
-OWN = set(WORLDS) - NEED - {"rlvr/SearchR1-v0"}  # which has the tasks of another in other words
-EMBEDDED = {"core": OWN, "smoke": OWN - JAILED}
+"""Environments that need files of others, or an extra."""
+SANDBOXED = {"rlvr/Code-v0", "rlvr/Math-v0", "rlvr/Terminal-v0", "rlvr/SWE-v0"}
+OWN = set(ENVS) - NEED - {"rlvr/SearchR1-v0"}  # which has the tasks of another in other words
+EMBEDDED = {"core": OWN, "smoke": OWN - SANDBOXED}
 
 
-def test_names_of_worlds():
-    assert worlds("guessnumber, rlvr/Search-v0") == ("rlvr/GuessNumber-v0", "rlvr/Search-v0")
-    assert worlds("my_module:me/World-v0") == ("my_module:me/World-v0",)
+def test_names_of_environments():
+    assert envs("guessnumber, rlvr/Search-v0") == ("rlvr/GuessNumber-v0", "rlvr/Search-v0")
+    assert envs("my_module:me/Env-v0") == ("my_module:me/Env-v0",)
     assert resolve("household") == Suite(("rlvr/Household-v0",))
 
 
 @pytest.mark.parametrize("name", [name for name in suites() if "@" not in name])
-def test_suites_of_the_package_have_all_embedded_worlds_and_what_they_say_can_be_made(name: str):
+def test_suites_of_the_package_have_all_embedded_environments_and_what_they_say_can_be_made(name: str):
     suite = resolve(name)
-    assert set(suite.worlds) == EMBEDDED[name]
+    assert set(suite.envs) == EMBEDDED[name]
     assert suite.name == name and suite.description
-    for world in suite.worlds:
-        make(world, **suite.env_options(world)).close()
+    for env in suite.envs:
+        make(env, **suite.env_options(env)).close()
 
 
 def test_a_file_is_read_whole(tmp_path: Path):
@@ -41,10 +41,10 @@ def test_a_file_is_read_whole(tmp_path: Path):
     path = tmp_path / "mine.toml"
     path.write_text(
         'split = "train"\nhorizon = 9\ntemperature = 1\nprompt = "mine.txt"\nagent = "window"\n'
-        "[worlds]\nhousehold = {}\nsearch = { horizon = 3, options = { difficulty = 1 } }\n"
+        "[envs]\nhousehold = {}\nsearch = { horizon = 3, options = { difficulty = 1 } }\n"
     )
     found = resolve(str(path))
-    assert found.worlds == ("rlvr/Household-v0", "rlvr/Search-v0")
+    assert found.envs == ("rlvr/Household-v0", "rlvr/Search-v0")
     assert (found.split, found.temperature, found.agent, found.tasks) == ("train", 1.0, "window", None)
     assert found.prompt == str(tmp_path / "mine.txt")
     assert found.env_options("rlvr/Household-v0") == {"horizon": 9}
@@ -54,22 +54,22 @@ def test_a_file_is_read_whole(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('world = ["household"]', "no key in s.toml: 'world'. Did you mean 'worlds'?"),
-        ('worlds = ["household"]\nattemps = 2', "Did you mean 'attempts'?"),
-        ("[worlds.household]\nhorizn = 2", "no key in s.toml: household: 'horizn'. Did you mean 'horizon'?"),
-        ("[worlds.household]\ntemperature = 1.0", "no key in s.toml: household: 'temperature'"),
-        ('worlds = ["houshold"]', "Did you mean 'household'?"),
-        ("tasks = 3", "worlds is None; expected a list"),
-        ("worlds = []", r"worlds is \[\]; expected a list"),
-        ("worlds = [3]", r"worlds is \[3\]; expected a list"),
-        ('worlds = "household"', "worlds is 'household'; expected a list"),
-        ('worlds = ["household"]\ntasks = 0', "tasks is 0; expected int of at least 1"),
-        ('worlds = ["household"]\ntasks = true', "tasks is True; expected int"),
-        ('worlds = ["household"]\ntemperature = -1', "temperature is -1.0; expected float of at least 0"),
-        ("[worlds]\nhousehold = 3", "household is 3; expected a table"),
-        ("[worlds.household]\noptions = 3", "options is 3; expected a table"),
-        ('[worlds]\nhousehold = {}\n"rlvr/Household-v0" = {}', "each only once"),
-        ("worlds = [", "not TOML"),
+        ('env = ["household"]', "no key in s.toml: 'env'. Did you mean 'envs'?"),
+        ('envs = ["household"]\nattemps = 2', "Did you mean 'attempts'?"),
+        ("[envs.household]\nhorizn = 2", "no key in s.toml: household: 'horizn'. Did you mean 'horizon'?"),
+        ("[envs.household]\ntemperature = 1.0", "no key in s.toml: household: 'temperature'"),
+        ('envs = ["houshold"]', "Did you mean 'household'?"),
+        ("tasks = 3", "envs is None; expected a list"),
+        ("envs = []", r"envs is \[\]; expected a list"),
+        ("envs = [3]", r"envs is \[3\]; expected a list"),
+        ('envs = "household"', "envs is 'household'; expected a list"),
+        ('envs = ["household"]\ntasks = 0', "tasks is 0; expected int of at least 1"),
+        ('envs = ["household"]\ntasks = true', "tasks is True; expected int"),
+        ('envs = ["household"]\ntemperature = -1', "temperature is -1.0; expected float of at least 0"),
+        ("[envs]\nhousehold = 3", "household is 3; expected a table"),
+        ("[envs.household]\noptions = 3", "options is 3; expected a table"),
+        ('[envs]\nhousehold = {}\n"rlvr/Household-v0" = {}', "each only once"),
+        ("envs = [", "not TOML"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path):

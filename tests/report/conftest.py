@@ -71,7 +71,7 @@ def episode(number: int, group: str, result: bool | None, rng: np.random.Generat
 def metrics(steps: int) -> list[dict[str, float | str | None]]:
     rng = np.random.default_rng(0)
     rows: list[dict[str, float | str | None]] = [
-        {"step": i, "phase": "warm", "loss": 3.0 * math.exp(-i / 8), "success_train": None} for i in range(20)
+        {"step": i, "phase": "sft", "loss": 3.0 * math.exp(-i / 8), "success_train": None} for i in range(20)
     ]
     for step in range(steps):
         level = 0.3 + 0.55 * (1 - math.exp(-step / 30))
@@ -109,7 +109,7 @@ def write_run(folder: Path, *, steps: int = 60, each: int = 4) -> Path:
     rng = np.random.default_rng(1)
     (folder / "config.toml").write_text('env = "rlvr/Household-v0"\ncredit = "gigpo"\nseed = 3\n')
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in metrics(steps)))
-    results = {"success_before": 0.01, "success_warm": 0.312, "success_after": 0.845}
+    results = {"success_before": 0.01, "success_sft": 0.312, "success_after": 0.845}
     summary = {**results, "episodes": 7680, "train_seconds": 214.0, "credit": "gigpo", "seed": 3}
     (folder / "summary.json").write_text(json.dumps(summary))
     episodes: list[Episode] = []

@@ -20,7 +20,7 @@ LAKE, GUESS = "rlvr/FrozenLake-v0", "rlvr/GuessNumber-v0"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "two worlds"
+    path = tmp_path_factory.mktemp("runs") / "two environments"
     own = {LAKE: {"difficulties": (0, 1)}}
     evaluate(agentgym.ExpertAgent(), Plan((LAKE, GUESS), tasks=4, attempts=4, own=own), path)
     return path
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an evaluation whose worlds, types, reasons, tasks, model and checks all attack the page."""
+    """Return an evaluation whose environments, types, reasons, tasks, model and checks all attack the page."""
     path = tmp_path_factory.mktemp("runs") / "<img src=x onerror=alert(1)>"
     path.mkdir()
     a, b, c, d, e = ATTACKS
@@ -67,7 +67,7 @@ def test_the_table_says_what_the_summary_says(page: Any, folder: Path) -> None:
     names = [row.split("\t")[0] for row in rows]
     assert names == [LAKE, "difficulty 0", "difficulty 1", GUESS, "all"]
     first, last = rows[0].split("\t"), rows[-1].split("\t")
-    lake = summary["worlds"][LAKE]
+    lake = summary["envs"][LAKE]
     assert first[1] == f"{100 * lake['success']['mean']:.1f} %" and last[-3] == str(summary["success"]["episodes"]) == "48"
     assert first[3:5] == [f"{100 * lake['pass_at']['4']:.1f} %", f"{100 * lake['pass_hat']['4']:.1f} %"]
     bars = page.locator("#types .bar .name").all_inner_texts()
@@ -122,7 +122,7 @@ def test_hostile_text_is_text_in_every_measure(browser: Any, hostile: Path) -> N
 def test_pages_of_older_evaluations_still_open(browser: Any, folder: Path, tmp_path: Path) -> None:
     summary = json.loads((folder / "summary.json").read_text())
     del summary["contamination"], summary["comparable"], summary["iqm"], summary["profile"]
-    for row in summary["worlds"].values():
+    for row in summary["envs"].values():
         del row["by_difficulty"]
     (tmp_path / "episodes.jsonl").write_text((folder / "episodes.jsonl").read_text())
     (tmp_path / "summary.json").write_text(json.dumps(summary))

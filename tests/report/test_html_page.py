@@ -111,7 +111,7 @@ def test_embedded_json_is_inert_ascii_and_reads_back(value: Any):
 def test_steps_and_parts_come_from_the_group_id():
     assert place("12/train/0/1234") == ("train", "12")
     assert place("eval/12/valid/0/3") == ("eval", "12")
-    assert place("success_warm/test/0/3") == ("eval", "after the warm start")
+    assert place("success_sft/test/0/3") == ("eval", "after the SFT warm start")
     assert place("valid/0/3") == ("", "")
 
 
@@ -128,7 +128,7 @@ def test_success_by_type_is_of_all_episodes_and_faults_stay_apart(tmp_path: Path
 
 
 def row(number: int, outcome: str) -> Row:
-    return Row(number, "me/World-v0", str(number), "", "", "", "", outcome, group=str(number))
+    return Row(number, "me/Env-v0", str(number), "", "", "", "", outcome, group=str(number))
 
 
 @given(st.lists(st.sampled_from(["failed", "succeeded", "fault"]), max_size=60), st.integers(1, 40))
@@ -205,7 +205,7 @@ def test_long_texts_lose_their_middle():
 def test_a_file_of_episodes_has_a_page_beside_it(tmp_path: Path):
     path = tmp_path / "eval.jsonl"
     path.write_text(
-        Episode("me/World-v0", "12/x", "12/x", 0, turns=[Turn("hello")], success=True, reason="success").to_json() + "\n"
+        Episode("me/Env-v0", "12/x", "12/x", 0, turns=[Turn("hello")], success=True, reason="success").to_json() + "\n"
     )
     assert write_report(path) == tmp_path / "eval.html"
     data = json.loads(Reader((tmp_path / "eval.html").read_text(encoding="utf-8")).raw["script"][0])
@@ -233,8 +233,8 @@ def test_what_is_no_run_is_refused(tmp_path: Path, name: str):
 def test_metrics_of_a_repeated_step_and_a_cut_line(tmp_path: Path):
     path = tmp_path / "metrics.jsonl"
     rows = [
-        {"step": 20, "phase": "warm", "loss": 2.0},
-        {"step": 40, "phase": "warm", "loss": 1.0},
+        {"step": 20, "phase": "sft", "loss": 2.0},
+        {"step": 40, "phase": "sft", "loss": 1.0},
         {"step": 1, "phase": "rl", "loss": 0.5},
         {"step": 2, "phase": "rl", "loss": 9.0},
         {"step": 2, "phase": "rl", "loss": 0.25},

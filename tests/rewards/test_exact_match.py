@@ -60,7 +60,7 @@ def test_f1_by_hand() -> None:
 
 
 @given(st.text(), st.text())
-def test_laws(answer: str, gold: str) -> None:
+def test_contract_checks(answer: str, gold: str) -> None:
     assert exact_match(gold, [gold]) == 1.0
     assert normalise(normalise(gold)) == normalise(gold)
     assert 0.0 <= f1(answer, [gold]) <= 1.0

@@ -24,7 +24,7 @@ def next_of_expert(env):
 
 @dataclass
 class Talk:
-    """Plays the world's expert, after a wait that differs from turn to turn."""
+    """Plays the environment's expert, after a wait that differs from turn to turn."""
 
     turns: int = 0
 
@@ -37,7 +37,7 @@ class Talk:
         return Talk(self.turns)
 
 
-class Player:
+class Policy:
     engine = None
     sampling = agentgym.Sampling()
 
@@ -107,7 +107,7 @@ def without_seconds(path):
 def test_episodes_come_in_order_and_are_written_as_they_finish(tmp_path):
     seen = []
     episodes = collect(
-        Player(), "rlvr/GuessNumber-v0", tasks=5, attempts=3, concurrency=4, out=tmp_path / "e.jsonl", progress=seen.append
+        Policy(), "rlvr/GuessNumber-v0", tasks=5, attempts=3, concurrency=4, out=tmp_path / "e.jsonl", progress=seen.append
     )
     assert [(e.task_id, e.attempt) for e in episodes] == [(f"train/0/{n}", a) for n in range(5) for a in range(3)]
     assert all(e.success and e.reward == 1.0 and e.reason == "success" for e in episodes)
@@ -118,48 +118,48 @@ def test_episodes_come_in_order_and_are_written_as_they_finish(tmp_path):
 
 def test_two_runs_write_the_same_file_whatever_the_concurrency(tmp_path):
     for name, concurrency in (("a", 3), ("b", 3), ("c", 1), ("d", 64)):
-        collect(Player(), "rlvr/GuessNumber-v0", tasks=6, attempts=2, seed=5, concurrency=concurrency, out=tmp_path / name)
+        collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, attempts=2, seed=5, concurrency=concurrency, out=tmp_path / name)
     first = without_seconds(tmp_path / "a")
     assert all(without_seconds(tmp_path / name) == first for name in "bcd")
 
 
 def test_seeds_depend_on_run_task_attempt_and_turn_alone():
-    episodes = collect(Player(), "rlvr/GuessNumber-v0", tasks=3, attempts=2, seed=1)
+    episodes = collect(Policy(), "rlvr/GuessNumber-v0", tasks=3, attempts=2, seed=1)
     seeds = [t.extra["seed"] for e in episodes for t in e.turns]
     assert len(set(seeds)) == len(seeds)
-    again = collect(Player(), "rlvr/GuessNumber-v0", tasks=["train/0/2"], attempts=2, seed=1)
+    again = collect(Policy(), "rlvr/GuessNumber-v0", tasks=["train/0/2"], attempts=2, seed=1)
     assert [t.extra["seed"] for t in again[0].turns] == [t.extra["seed"] for t in episodes[4].turns]
 
 
 def test_skip_leaves_out_what_was_played_before():
     done = {("train/0/0", 0), ("train/0/2", 1)}
-    episodes = collect(Player(), "rlvr/GuessNumber-v0", tasks=3, attempts=2, skip=done)
+    episodes = collect(Policy(), "rlvr/GuessNumber-v0", tasks=3, attempts=2, skip=done)
     assert len(episodes) == 4 and not done & {(e.task_id, e.attempt) for e in episodes}
 
 
 def test_a_fault_is_retried_once():
     Flaky.failures = 0
-    episodes = collect(Player(), Flaky, tasks=3)
+    episodes = collect(Policy(), Flaky, tasks=3)
     assert [e.success for e in episodes] == [True] * 3 and Flaky.failures == 1
 
 
 def test_a_hang_in_this_process_ends_that_episode_alone():
-    episodes = collect(Player(), Endless, tasks=3, config=RolloutConfig(step_seconds=0.2))
+    episodes = collect(Policy(), Endless, tasks=3, config=RolloutConfig(step_seconds=0.2))
     assert [e.reason for e in episodes] == ["success", "timeout", "success"]
     assert episodes[1].success is None and episodes[1].fault
 
 
 def test_an_environment_may_need_longer_steps_than_a_rollout_allows():
-    assert [e.reason for e in collect(Player(), Grading, tasks=2, config=RolloutConfig(step_seconds=0.05))] == [
+    assert [e.reason for e in collect(Policy(), Grading, tasks=2, config=RolloutConfig(step_seconds=0.05))] == [
         "success"
     ] * 2
 
 
 @pytest.mark.parametrize(("trouble", "reason"), [("", "success"), ("hang", "timeout"), ("die", "crash"), ("raise", "crash")])
-def test_worlds_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
+def test_environments_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", trouble)
     seconds = 1.0 if trouble == "hang" else 60.0
-    episodes = collect(Player(), Blocking, tasks=4, concurrency=4, config=RolloutConfig(workers=2, step_seconds=seconds))
+    episodes = collect(Policy(), Blocking, tasks=4, concurrency=4, config=RolloutConfig(workers=2, step_seconds=seconds))
     assert episodes[1].reason == reason
     assert [e.success for e in episodes if e.task_id != "train/0/1"] == [True] * 3
     if trouble == "raise":
@@ -170,15 +170,15 @@ def test_worlds_that_block_run_in_worker_processes(monkeypatch, trouble, reason)
 def test_a_dying_process_takes_no_neighbour_along(monkeypatch, lockstep):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", "die")
     episodes = collect(
-        Player(), Blocking, tasks=6, concurrency=6, config=RolloutConfig(workers=1, step_seconds=60.0), lockstep=lockstep
+        Policy(), Blocking, tasks=6, concurrency=6, config=RolloutConfig(workers=1, step_seconds=60.0), lockstep=lockstep
     )
     assert [e.success for e in episodes] == [True, None, True, True, True, True]
     assert episodes[1].reason == "crash" and "died" in episodes[1].error
 
 
 def test_lockstep_plays_the_same_episodes(tmp_path):
-    free = collect(Player(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "free")
-    lock = collect(Player(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "lock", lockstep=True)
+    free = collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "free")
+    lock = collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "lock", lockstep=True)
     assert len(free) == len(lock) == 6
     assert without_seconds(tmp_path / "free") == without_seconds(tmp_path / "lock")
 
@@ -190,8 +190,8 @@ def test_a_notebook_whose_event_loop_runs_already_may_collect():
     assert [episode.success for episode in asyncio.run(cell())] == [True, True]
 
 
-def test_horizon_reaches_the_world():
-    episodes = collect(Player(), "rlvr/GuessNumber-v0", tasks=4, horizon=1)
+def test_horizon_reaches_the_environment():
+    episodes = collect(Policy(), "rlvr/GuessNumber-v0", tasks=4, horizon=1)
     assert {e.horizon for e in episodes} == {1}
     assert all(len(e.turns) == 1 for e in episodes)
     assert {e.reason for e in episodes} <= {"horizon", "success"}
@@ -202,7 +202,7 @@ def test_a_branch_goes_on_from_a_snapshot():
     env.reset(seed=3)
     env.step("50")
     state, talk = env.snapshot(), Talk(turns=1)
-    branches = [play_out(env.restore(state, seed=k), Player(), talk.fork(), seed=k) for k in range(3)]
+    branches = [play_out(env.restore(state, seed=k), Policy(), talk.fork(), seed=k) for k in range(3)]
     assert all(b.success for b in branches)
     assert len({len(b.turns) for b in branches}) == 1 and talk.turns == 1
 
@@ -216,12 +216,12 @@ def test_what_was_written_survives_an_interruption(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        asyncio.run(acollect(Player(), "rlvr/GuessNumber-v0", tasks=8, concurrency=1, out=tmp_path / "e", progress=stop))
+        asyncio.run(acollect(Policy(), "rlvr/GuessNumber-v0", tasks=8, concurrency=1, out=tmp_path / "e", progress=stop))
     assert [e.task_id for e in read_episodes(tmp_path / "e")] == [f"train/0/{n}" for n in range(4)]
 
 
 def test_a_cut_last_line_is_left_out_and_any_other_is_an_error(tmp_path):
-    collect(Player(), "rlvr/GuessNumber-v0", tasks=3, concurrency=1, out=tmp_path / "e")
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=3, concurrency=1, out=tmp_path / "e")
     text = (tmp_path / "e").read_text()
     (tmp_path / "e").write_text(text[:-40])
     assert len(read_episodes(tmp_path / "e")) == 2
@@ -231,15 +231,15 @@ def test_a_cut_last_line_is_left_out_and_any_other_is_an_error(tmp_path):
 
 
 def test_a_file_with_a_cut_last_line_is_written_on(tmp_path):
-    collect(Player(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e")
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e")
     text = (tmp_path / "e").read_text()
     (tmp_path / "e").write_text(text[:-40])
-    collect(Player(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e", skip={("train/0/0", 0)})
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e", skip={("train/0/0", 0)})
     assert [e.task_id for e in read_episodes(tmp_path / "e")] == ["train/0/0", "train/0/1"]
 
 
 class Closing(GuessNumber):
-    """Counts how many of its worlds are open."""
+    """Counts how many of its environments are open."""
 
     opened = 0
 
@@ -255,16 +255,16 @@ class ClosingRemote(Closing):
 
 
 @pytest.mark.parametrize(("kind", "tasks"), [(Closing, 5), (ClosingRemote, 1), (Closing, [])])
-def test_every_world_is_closed_once(kind, tasks):
-    collect(Player(), kind, tasks=tasks, concurrency=3)
+def test_every_environment_is_closed_once(kind, tasks):
+    collect(Policy(), kind, tasks=tasks, concurrency=3)
     assert kind.opened == 0
 
 
 def test_bad_options_are_refused():
     with pytest.raises(BadConfig, match="concurrency"):
-        collect(Player(), "rlvr/GuessNumber-v0", concurrency=0)
+        collect(Policy(), "rlvr/GuessNumber-v0", concurrency=0)
     with pytest.raises(agentgym.UnknownName, match="GuessNumber"):
-        collect(Player(), "rlvr/GuesNumber-v0")
+        collect(Policy(), "rlvr/GuesNumber-v0")
 
 
 @pytest.mark.parametrize("error", [BadConfig("the key is wrong"), EngineDead("it has ended")])

@@ -1,9 +1,7 @@
-"""Ways out of a jail of this machine, and ways to the machine's means, that the field's table of inputs does not hold.
+"""Ways out of a sandbox of this machine, and ways to the machine's means, that the field's table of inputs does not hold.
 
 As in `nasty.py`, whose shape they have; `{socket}` is the name of an abstract socket on which the tests listen.
 """
-
-# ruff: noqa: E501  programs in a string
 
 from nasty import EXIT, Nasty
 
@@ -85,7 +83,8 @@ ESCAPES = (
     ),
     Nasty(
         "files and memory of its init",
-        "import os\nfor name in ('fd', 'root', 'cwd', 'exe', 'mem', 'maps', 'environ', 'auxv', 'task/1/mem', 'ns/user', 'map_files'):\n"
+        "import os\nfor name in ('fd', 'root', 'cwd', 'exe', 'mem', 'maps', 'environ', 'auxv', 'task/1/mem', 'ns/user', "
+        "'map_files'):\n"
         "    path = '/proc/1/' + name\n"
         "    try:\n"
         "        if name in ('root', 'cwd', 'exe', 'ns/user'): found = os.readlink(path)\n"
@@ -104,7 +103,8 @@ ESCAPES = (
         "    except (OSError, ValueError): pass\n"
         "try: os.nice(-5); print('raised priority')\nexcept OSError: pass\n"
         "try: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)); print('raised class')\nexcept OSError: pass\n"
-        "for path in ('/proc/self/oom_score_adj', '/proc/self/coredump_filter', '/proc/self/uid_map', '/proc/self/loginuid',\n"
+        "for path in ('/proc/self/oom_score_adj', '/proc/self/coredump_filter', '/proc/self/uid_map', "
+        "'/proc/self/loginuid',\n"
         "             '/proc/sys/kernel/core_pattern', '/proc/sys/kernel/shmmax', '/proc/sys/net/ipv4/ip_forward'):\n"
         "    try: open(path, 'w').write('0'); print('raised', path)\n"
         "    except OSError: pass\nprint('end')",
@@ -132,13 +132,15 @@ ESCAPES = (
     ),
     Nasty(
         "memory shared by all of a tree",
-        "import mmap, os, time\nkept = mmap.mmap(-1, 1 << 30)\nfor place in range(0, 1 << 30, 4096): kept[place] = 1\nprint('all')",
+        "import mmap, os, time\nkept = mmap.mmap(-1, 1 << 30)\nfor place in range(0, 1 << 30, 4096): kept[place] = "
+        "1\nprint('all')",
         ("memory", "killed"),
         never="all",
     ),
     Nasty(
         "endless arguments",
-        "import subprocess\ntry: subprocess.run(['true', *['x' * 100_000] * 100]); print('all')\nexcept OSError as e: print(e.errno)",
+        "import subprocess\ntry: subprocess.run(['true', *['x' * 100_000] * 100]); print('all')\nexcept OSError as e: "
+        "print(e.errno)",
         says="7",
     ),
     Nasty(
@@ -154,7 +156,8 @@ ESCAPES = (
     ),
     Nasty(
         "stops and kills its init",
-        "import os, signal, time\nfor number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGCHLD):\n"
+        "import os, signal, time\nfor number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL, "
+        "signal.SIGCHLD):\n"
         "    try: os.kill(1, number)\n    except OSError: pass\ntime.sleep(0.1)\nprint('goes on')",
         says="goes on",
     ),
@@ -166,7 +169,8 @@ ESCAPES = (
     ),
     Nasty(
         "secrets of the machine in /proc and /sys",
-        "import os\nfor path in ('/proc/kcore', '/proc/kmsg', '/proc/keys', '/proc/timer_list', '/proc/vmallocinfo', '/sys/firmware',\n"
+        "import os\nfor path in ('/proc/kcore', '/proc/kmsg', '/proc/keys', '/proc/timer_list', '/proc/vmallocinfo', "
+        "'/sys/firmware',\n"
         "             '/sys/kernel/security', '/sys/fs/cgroup', '/proc/1/cgroup', '/var/log', '/run', '/boot'):\n"
         "    try:\n"
         "        found = os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(100)\n"
@@ -179,7 +183,8 @@ ESCAPES = (
     Nasty(
         "a terminal to type into",
         "import fcntl, os\ntry: print('found', os.open('/dev/tty', os.O_RDWR))\nexcept OSError: pass\n"
-        "for number in range(3):\n    try: fcntl.ioctl(number, 0x5412, b'x'); print('typed')\n    except OSError: pass\nprint('end')",
+        "for number in range(3):\n    try: fcntl.ioctl(number, 0x5412, b'x'); print('typed')\n    except OSError: "
+        "pass\nprint('end')",
         says="end",
         never="typed",
     ),

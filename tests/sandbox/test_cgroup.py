@@ -10,7 +10,7 @@ from agentgym.cli import doctor
 from agentgym.sandbox.bubblewrap.sandbox import missing
 from agentgym.sandbox.local import cgroup
 from agentgym.sandbox.local.cgroup import ControlGroup, find_places
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 MADE_BY_KERNEL = {"memory": ("memory.max", "memory.swap.max", "memory.events"), "pids": ("pids.max",), "cpu": ("cpu.max",)}
 
@@ -139,13 +139,13 @@ def test_no_membership_no_groups(tree: Tree) -> None:
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
-def test_the_doctor_says_what_bounds_a_jail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_what_bounds_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     places = cgroup.places()
     by = {kind: "a control group" if kind in places else "a" for kind in ("memory", "pids")}
-    assert f"memory is bounded by {by['memory']}" in (doctor._jail() or "")
-    assert f"processes by {by['pids']}" in (doctor._jail() or "")
+    assert f"memory is bounded by {by['memory']}" in (doctor._sandbox() or "")
+    assert f"processes by {by['pids']}" in (doctor._sandbox() or "")
     monkeypatch.setattr(cgroup, "places", dict)
-    assert "a supervisor that looks every 20 to 100 ms, processes by a resource limit" in (doctor._jail() or "")
+    assert "a supervisor that looks every 20 to 100 ms, processes by a resource limit" in (doctor._sandbox() or "")
 
 
 @pytest.mark.skipif(bool(missing()), reason=f"no sandbox here: {missing()}")

@@ -1,4 +1,4 @@
-"""What no program may do in a jail that isolates, beyond the table of inputs that every backend is run through."""
+"""What no program may do in a sandbox that isolates, beyond the table of inputs that every backend is run through."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 @pytest.fixture(scope="module", params=["with groups", "without groups"])
-def jail(request: Any) -> Iterator[Sandbox]:
+def box(request: Any) -> Iterator[Sandbox]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "without groups":
             patch.setattr(cgroup, "places", dict)
@@ -39,13 +39,13 @@ def name() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("escape", ESCAPES, ids=lambda escape: escape.name)
-def test_escape(jail: Any, escape: Nasty, name: str) -> None:
+def test_escape(box: Any, escape: Nasty, name: str) -> None:
     started = time.monotonic()
-    result = jail.python(escape.code.replace("{socket}", name))
+    result = box.python(escape.code.replace("{socket}", name))
     assert time.monotonic() - started < 55  # those that nobody ends sleep for 60 s
     assert result.reason in escape.ends, result
     assert escape.says in result.text and not (escape.never and escape.never in result.text), result
-    assert jail.run("rm -rf ~/* ; echo fine").text == "fine\n"
+    assert box.run("rm -rf ~/* ; echo fine").text == "fine\n"
 
 
 def test_neighbours_reach_neither_memory_nor_processes() -> None:
@@ -54,7 +54,7 @@ def test_neighbours_reach_neither_memory_nor_processes() -> None:
         kernel = one.kernel()
         pid = int(kernel.run("secret = 'hidden answer'\nimport os, ctypes\nos.getpid()").text)
         place = int(kernel.run("id(secret)").text)
-        outer = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if b"/zygote." in _command(folder)]
+        outer = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if b"/fork_server." in _command(folder)]
         code = f"""
 import os, signal
 def mine(pid): return pid in (1, os.getpid())
@@ -90,24 +90,24 @@ def _command(folder: Path) -> bytes:
 
 
 def test_odd_requests() -> None:
-    with sandbox(limits=LIMITS) as jail:  # type: ignore[attr-defined]
-        assert jail.run(["x" * (8 << 20)]).exit_code == 127
-        assert jail.run(["echo", "x" * (3 << 20)]).exit_code == 127  # longer than an argument may be
-        assert jail.run(["echo", "\udcff"]).stdout == b"\xff\n"
-        assert jail.run(["echo", "a\0b"]).exit_code == 1
-        assert jail.run(["echo", "\ud800"]).exit_code == 1
-        assert jail.run([""]).exit_code == 1
-        assert jail.python("\ud800").exit_code == 1 and jail.python("a\0b").exit_code == 1
-        assert jail.python("(" * 100_000).reason in ("exit", "killed")
-        assert jail.python("x = " + "-" * 200_000 + "1").reason in ("exit", "killed")
-        assert jail.python("print(1)" + " " * (20 << 20)).text == "1\n"
+    with sandbox(limits=LIMITS) as box:  # type: ignore[attr-defined]
+        assert box.run(["x" * (8 << 20)]).exit_code == 127
+        assert box.run(["echo", "x" * (3 << 20)]).exit_code == 127  # longer than an argument may be
+        assert box.run(["echo", "\udcff"]).stdout == b"\xff\n"
+        assert box.run(["echo", "a\0b"]).exit_code == 1
+        assert box.run(["echo", "\ud800"]).exit_code == 1
+        assert box.run([""]).exit_code == 1
+        assert box.python("\ud800").exit_code == 1 and box.python("a\0b").exit_code == 1
+        assert box.python("(" * 100_000).reason in ("exit", "killed")
+        assert box.python("x = " + "-" * 200_000 + "1").reason in ("exit", "killed")
+        assert box.python("print(1)" + " " * (20 << 20)).text == "1\n"
         for path in ("a/\udcff", "x" * 255):
-            jail.write(path, b"1")
-            assert jail.read(path) == b"1"
+            box.write(path, b"1")
+            assert box.read(path) == b"1"
         for path in ("x" * 256, "x/" * 3000 + "x", "/proc/sys/kernel/hostname", "/etc/passwd", "/opt/agentgym/kernel.py"):
             with pytest.raises(OSError):
-                jail.write(path, b"1")
+                box.write(path, b"1")
         for path in ("", "a\0b", "\ud800"):
             with pytest.raises(ValueError, match="path is"):
-                jail.write(path, b"1")
-        assert jail.run("echo fine").text == "fine\n"
+                box.write(path, b"1")
+        assert box.run("echo fine").text == "fine\n"

@@ -89,7 +89,7 @@ def test_every_field_refuses_a_bad_value_and_is_named(name):
     else:
         values = [BAD[name], 7]
     for value in values:
-        extra = {"lora_rank": 4, "model": "x/y", "warm_muon": False} if name == "lora_targets" else {}
+        extra = {"lora_rank": 4, "model": "x/y", "sft_muon": False} if name == "lora_targets" else {}
         assert NAMED.get(name, name) in refused(**{**extra, name: value}) or value == 7
 
 
@@ -102,15 +102,15 @@ def test_every_number_has_a_bound_and_every_bound_a_number():
     assert set(FILLED) <= set(KINDS)
 
 
-@pytest.mark.parametrize("name", ["lr", "warm_lr", "temperature", "grad_clip"])
+@pytest.mark.parametrize("name", ["lr", "sft_lr", "temperature", "grad_clip"])
 def test_what_must_be_positive_may_not_be_zero(name):
     assert f"{name} is 0.0; expected more than 0" in refused(**{name: 0.0})
 
 
 def test_what_does_nothing_together_is_refused():
-    assert "constant is 0" in refused(weighing="constant")
-    assert "does nothing with weighing 'token'" in refused(constant=5.0)
-    assert "sum to 1.2" in refused(warm_noise=0.5, warm_invalid=0.5, warm_forget=0.2)
+    assert "constant is 0" in refused(loss_aggregation="constant")
+    assert "does nothing with loss_aggregation 'token'" in refused(constant=5.0)
+    assert "sum to 1.2" in refused(sft_noise=0.5, sft_invalid=0.5, sft_forget=0.2)
     assert "more than turn_tokens" in refused(turn_tokens=50, context_tokens=50)
 
 
@@ -130,7 +130,7 @@ def test_vllm_options_that_are_set_most_are_held_to_their_bounds():
         assert f"engine.{next(iter(options))}" in refused(engine="vllm", model="x/y", engine_options=options)
 
 
-def test_splits_are_filled_in_and_a_world_without_a_split_train_trains_on_its_first(tmp_path, monkeypatch):
+def test_splits_are_filled_in_and_an_environment_without_a_split_train_trains_on_its_first(tmp_path, monkeypatch):
     (tmp_path / "apart.py").write_text(
         "import agentgym\n"
         "from agentgym.envs.guess_number import GuessNumber\n"
@@ -147,8 +147,8 @@ def test_splits_are_filled_in_and_a_world_without_a_split_train_trains_on_its_fi
 
 
 def test_warm_episodes_want_an_expert():
-    message = refused(env="rlvr/SWE-v0", model="x/y", warm_episodes=8)
-    assert "warm_episodes is 8, which needs an environment with an expert, and rlvr/SWE-v0 has none" in message
+    message = refused(env="rlvr/SWE-v0", model="x/y", sft_episodes=8)
+    assert "sft_episodes is 8, which needs an environment with an expert, and rlvr/SWE-v0 has none" in message
     assert "model is 'init'" in refused(env="rlvr/SWE-v0")
 
 
@@ -156,7 +156,7 @@ def test_warm_episodes_want_an_expert_with_these_options(tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"id": "1", "contents": "Ada\\nAda wrote a program."}\n')
     (tmp_path / "questions.jsonl").write_text('{"question": "Who wrote a program?", "golden_answers": ["Ada"]}\n' * 12)
     own = {"corpus": str(tmp_path / "corpus.jsonl"), "questions": str(tmp_path / "questions.jsonl")}
-    message = refused(env="rlvr/Search-v0", env_options=own, model="x/y", warm_episodes=8)
+    message = refused(env="rlvr/Search-v0", env_options=own, model="x/y", sft_episodes=8)
     assert "the expert reads generated worlds only" in message
 
 
@@ -189,12 +189,12 @@ def test_models_are_folders_runs_or_names(tmp_path, monkeypatch):
     ],
 )
 def test_options_of_a_server_are_looked_at_before_it_is_asked(options, message):
-    own = {"engine": "openai:http://localhost:9/v1", "model": "x/y", "steps": 0, "warm_episodes": 0}
+    own = {"engine": "openai:http://localhost:9/v1", "model": "x/y", "steps": 0, "sft_episodes": 0}
     assert message in refused(**own, engine_options=options)
 
 
 def test_the_address_of_a_server_is_looked_at_before_it_is_asked():
-    assert "expected addresses" in refused(engine="openai:localhost", model="x/y", steps=0, warm_episodes=0)
+    assert "expected addresses" in refused(engine="openai:localhost", model="x/y", steps=0, sft_episodes=0)
 
 
 def test_a_folder_that_holds_a_run_is_refused_before_anything_is_made(tmp_path):
@@ -215,10 +215,10 @@ WRONG = """
 --lr nan | lr is nan
 --lr abc | expected a number
 --lr | Missing value
---warm-noise 7 | warm_noise is 7.0
+--sft-noise 7 | sft_noise is 7.0
 --clip-low 5 | clip_low is 5.0
 --threads -1 | threads is -1
---ratio foo | invalid choice 'foo'
+--importance-sampling-level foo | invalid choice 'foo'
 --steps 1.5 | expected a whole number
 --train-split nope | no split of
 --valid-split nope | no split of
@@ -233,7 +233,7 @@ WRONG = """
 --lora-alpha 3 | lora_alpha does nothing
 --model runs/none | is not there
 --prompt reactt | Did you mean 'react'
---warm-episodes 0 --agent nowhere:play | no module 'nowhere'
+--sft-episodes 0 --agent nowhere:play | no module 'nowhere'
 --horizon 5 0 | horizon is 0
 --processes 3 | multiple of processes
 --seed -1 | seed is -1

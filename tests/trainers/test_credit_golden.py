@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from credit_worlds import episode, group
+from credit_envs import episode, group
 
 from agentgym.trainers.credit.gigpo import anchor_statistics, gigpo
 from agentgym.trainers.credit.gigpo_reference import gigpo_reference

@@ -67,7 +67,7 @@ def test_an_evaluation_plays_the_tasks_that_there_are_and_says_so():
 
 def test_a_run_on_a_file_with_few_tasks_evaluates_those(tmp_path):
     config = TrainConfig(
-        env="me/File-v0", out=str(tmp_path / "run"), steps=1, warm_episodes=0, tasks_per_step=2, group_size=2, test_tasks=8,
+        env="me/File-v0", out=str(tmp_path / "run"), steps=1, sft_episodes=0, tasks_per_step=2, group_size=2, test_tasks=8,
         eval_every=0, threads=1, model=str(init_policy("me/File-v0", tmp_path / "policy", size=TINY, episodes=5)),
     )  # fmt: skip
     with pytest.warns(UserWarning, match="5 tasks of the split 'test' are evaluated, not 8"):

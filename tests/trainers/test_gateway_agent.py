@@ -28,8 +28,8 @@ from agentgym.trainers.gateway_agent import Access, GatewayAgent
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.segments import build
 
-WORLD = "rlvr/GuessNumber-v0"
-TASKS = make(WORLD).tasks(3)
+ENV = "rlvr/GuessNumber-v0"
+TASKS = make(ENV).tasks(3)
 
 
 def ask(access: Access, messages: list[dict[str, str]], **options: Any) -> dict[str, str]:
@@ -50,7 +50,7 @@ def collected(play: Any, engine: Any = None, **options: Any) -> Any:
     engine = engine or ScriptedEngine(lambda prompt, turn: "yes")
     own = {name: options.pop(name) for name in ("temperature", "seconds") if name in options}
     agent = GatewayAgent(play, engine, engine.tokenizer, **own)
-    return asyncio.run(agent.collect(f"some.module:{WORLD}", **{"tasks": TASKS, **options}))
+    return asyncio.run(agent.collect(f"some.module:{ENV}", **{"tasks": TASKS, **options}))
 
 
 def test_episodes_hold_the_exact_tokens_at_the_runs_temperature() -> None:
@@ -65,7 +65,7 @@ def test_episodes_hold_the_exact_tokens_at_the_runs_temperature() -> None:
     assert [e.reward for e in episodes] == [0, 0, 0.25, 0.25, 0, 0]
     assert [e.success for e in episodes] == [False, False, True, True, False, False]
     for episode in episodes:
-        assert (episode.env, episode.group_id) == (WORLD, f"7/{episode.task_id}") and len(episode.turns) == 3
+        assert (episode.env, episode.group_id) == (ENV, f"7/{episode.task_id}") and len(episode.turns) == 3
         (row,) = build([episode])
         assert row.trained == sum(len(turn.output_ids) for turn in episode.turns)
         for turn in episode.turns:
@@ -268,9 +268,9 @@ def named(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_run_with_an_agent_of_others_updates_the_policy(named: str, tmp_path: Path) -> None:
     size = PolicySize(width=64, layers=2, heads=2, vocabulary=400)
-    policy = init_policy(WORLD, tmp_path / "policy", size=size, episodes=50)
+    policy = init_policy(ENV, tmp_path / "policy", size=size, episodes=50)
     config = TrainConfig(
-        env=WORLD, model=str(policy), agent=named, out=str(tmp_path / "run"), steps=2, tasks_per_step=8, group_size=4,
+        env=ENV, model=str(policy), agent=named, out=str(tmp_path / "run"), steps=2, tasks_per_step=8, group_size=4,
         credit="grpo", minibatches=1, eval_every=0, test_tasks=4, test_temperature=0.0, threads=1, lr=3e-3,
     )  # fmt: skip
     summary = train(config)
@@ -284,7 +284,7 @@ def test_a_run_with_an_agent_of_others_updates_the_policy(named: str, tmp_path: 
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"warm_episodes": 8}, "warm_episodes does nothing with agent"),
+    ({"sft_episodes": 8}, "sft_episodes does nothing with agent"),
     ({"prompt": "react"}, "prompt does nothing with agent"),
     ({"horizon": (3,)}, "horizon does nothing with agent"),
     ({"agent": "chat", "attempt_seconds": 5.0}, "attempt_seconds does nothing with agent 'chat'"),
@@ -295,12 +295,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_settings_that_would_do_nothing_are_refused(number: int, named: str) -> None:
     changes, message = WRONG[number]
     with pytest.raises(BadConfig, match=message):
-        TrainConfig(**{"env": WORLD, "agent": named, **changes})
+        TrainConfig(**{"env": ENV, "agent": named, **changes})
 
 
 def test_a_wrong_agent_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'window'"):
         TrainConfig(agent="windows")
     with pytest.raises(UnknownName, match="no module 'nowhere_at_all' to take the agent from"):
-        train(TrainConfig(env=WORLD, agent="nowhere_at_all:play", out=str(tmp_path / "run"), steps=1))
+        train(TrainConfig(env=ENV, agent="nowhere_at_all:play", out=str(tmp_path / "run"), steps=1))
     assert not (tmp_path / "run").exists()

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 
 def killed(command, victim):
-    """Start a run, kill one of its processes in the warm start, and return its words, its exit code and what it left."""
+    """Start a run, kill one of its processes in the SFT warm start, and return its words, its exit code and what it left."""
     with kills.started(command) as run:
-        assert kills.wait_for(run, "warm start", 0, "0", pause=0.02), run.words.read_text()
+        assert kills.wait_for(run, "SFT warm start", 0, "0", pause=0.02), run.words.read_text()
         os.kill(run.process.pid if victim == "launcher" else run.main(victim), signal.SIGKILL)
         code = run.process.wait(timeout=400)
         return run.words.read_text(), code, run.left_over()

@@ -18,8 +18,8 @@ env = "rlvr/GuessNumber-v0"
 out = "{out}"
 processes = 2
 threads = 1
-warm_episodes = 8
-warm_batch = 4
+sft_episodes = 8
+sft_batch = 4
 steps = {steps}
 tasks_per_step = 2
 group_size = 4
@@ -73,7 +73,7 @@ def test_control_c_stops_both_with_a_checkpoint_and_resume_goes_on(tmp_path):
 
 @pytest.mark.slow  # test_several_processes has another process with nothing to train
 def test_a_process_whose_prompts_do_not_fit_takes_part_in_the_step_of_the_other(tmp_path):
-    changes = {"env": '"long_prompts:me/LongPrompts-v0"', "warm_episodes": 0, "test_tasks": "0\ncontext_tokens = 200"}
+    changes = {"env": '"long_prompts:me/LongPrompts-v0"', "sft_episodes": 0, "test_tasks": "0\ncontext_tokens = 200"}
     with start(tmp_path, 2, **changes) as process:
         try:
             text, _ = process.communicate(timeout=400)

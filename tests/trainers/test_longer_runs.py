@@ -25,7 +25,7 @@ def test_a_finished_run_goes_on_as_the_longer_one(whole, tmp_path):  # noqa: F81
 
 
 def test_it_wants_more_steps_than_were_taken(tmp_path, capsys):
-    train(small(tmp_path / "run", steps=1, warm_episodes=0, test_tasks=0, eval_every=0))
+    train(small(tmp_path / "run", steps=1, sft_episodes=0, test_tasks=0, eval_every=0))
     for steps in (0, 1):
         with pytest.raises(BadConfig, match=f"steps is {steps}, and .* has taken 1 already; expected more"):
             resume(tmp_path / "run", steps=steps)
@@ -37,7 +37,7 @@ def test_it_wants_more_steps_than_were_taken(tmp_path, capsys):
 
 def test_a_runs_folder_is_a_model_to_train(tmp_path):
     train(small(tmp_path / "a", steps=1, test_tasks=0, eval_every=0))
-    train(small(tmp_path / "b", model=str(tmp_path / "a"), steps=0, warm_episodes=0, test_tasks=0))
+    train(small(tmp_path / "b", model=str(tmp_path / "a"), steps=0, sft_episodes=0, test_tasks=0))
     first, second = (load_policy(max((tmp_path / name / "checkpoints").iterdir()))[0] for name in "ab")
     mine = dict(second.named_parameters())
     assert all((mine[name] == value).all() for name, value in first.named_parameters())

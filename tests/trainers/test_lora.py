@@ -34,7 +34,7 @@ from agentgym.trainers.segments import build
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce
 
-LORA = {"lora_rank": 4, "lora_alpha": 16, "warm_muon": False}
+LORA = {"lora_rank": 4, "lora_alpha": 16, "sft_muon": False}
 
 
 def config(**changes):
@@ -175,12 +175,12 @@ def test_imitation_trains_adapters_too():
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A model that can play a little: made by a warm start of every weight."""
+    """A model that can play a little: made by an SFT warm start of every weight."""
     folder = tmp_path_factory.mktemp("base")
     size = PolicySize(width=64, layers=2, heads=2, feed_forward=96, vocabulary=400, context=512)
     init_policy("rlvr/GuessNumber-v0", folder / "init", size=size)
-    train(small(folder / "warm", model=str(folder / "init"), warm_episodes=120, steps=0, test_tasks=1))
-    (newest,) = sorted((folder / "warm" / "checkpoints").glob("step-*"))[-1:]
+    train(small(folder / "sft", model=str(folder / "init"), sft_episodes=120, steps=0, test_tasks=1))
+    (newest,) = sorted((folder / "sft" / "checkpoints").glob("step-*"))[-1:]
     newest.rename(folder / "model")
     return folder / "model"
 
@@ -188,7 +188,7 @@ def base(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, base):
     folder = tmp_path_factory.mktemp("lora")
-    return folder, train(small(folder / "run", model=str(base), warm_episodes=0, **LORA))
+    return folder, train(small(folder / "run", model=str(base), sft_episodes=0, **LORA))
 
 
 def newest(run):
@@ -220,7 +220,7 @@ def test_a_run_leaves_an_adapter_that_peft_and_the_engine_read(whole, base):
 
 @pytest.mark.parametrize("number", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, base, number):
-    run = small(tmp_path / "run", model=str(base), warm_episodes=0, **LORA)
+    run = small(tmp_path / "run", model=str(base), sft_episodes=0, **LORA)
     (tmp_path / "config.toml").write_text(to_toml(run))
     child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), "step", str(number)]
     assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
@@ -257,14 +257,14 @@ class Colours(agentgym.TextEnv):
 
 def test_success_rises(tmp_path):
     agentgym.register("test/Colours-v0", Colours)
-    world = {"env": "test/Colours-v0", "test_tasks": 0, "eval_every": 0, "horizon": (), "checkpoint_every": 100}
+    env = {"env": "test/Colours-v0", "test_tasks": 0, "eval_every": 0, "horizon": (), "checkpoint_every": 100}
     size = PolicySize(width=32, layers=2, heads=2, feed_forward=64, vocabulary=300, context=64)
     init_policy("test/Colours-v0", tmp_path / "init", size=size, episodes=100)
-    clean = {"warm_episodes": 320, "warm_batch": 4, "warm_noise": 0.0, "warm_invalid": 0.0, "warm_forget": 0.0}
-    train(small(tmp_path / "warm", model=str(tmp_path / "init"), steps=0, **clean, **world))
+    clean = {"sft_episodes": 320, "sft_batch": 4, "sft_noise": 0.0, "sft_invalid": 0.0, "sft_forget": 0.0}
+    train(small(tmp_path / "sft", model=str(tmp_path / "init"), steps=0, **clean, **env))
     learning = {"tasks_per_step": 8, "group_size": 8, "minibatches": 1, "credit": "grpo", "credit_options": {}, "lr": 5e-3}
-    start = str(newest(tmp_path / "warm"))
-    train(small(tmp_path / "run", model=start, warm_episodes=0, steps=20, **LORA, **learning, **world))
+    start = str(newest(tmp_path / "sft"))
+    train(small(tmp_path / "run", model=start, sft_episodes=0, steps=20, **LORA, **learning, **env))
     success = [row["success_train"] for row in curve(tmp_path / "run") if row["phase"] == "rl"]
     assert np.mean(success[:2]) < 0.4 < 0.65 < np.mean(success[-2:]), success
 
@@ -296,10 +296,10 @@ REFUSED = [
     ({"lora_rank": 513, "engine": "vllm"}, "vLLM serves adapters up to rank 512"),
     ({"model": "init"}, "with model 'init'"),
     ({"muon": True}, "Set muon to false"),
-    ({"warm_episodes": 8}, "Set warm_muon to false"),
-    ({"warm_episodes": 8, "warm_muon": False, "kl": 0.1}, "would undo the warm start"),
+    ({"sft_episodes": 8}, "Set sft_muon to false"),
+    ({"sft_episodes": 8, "sft_muon": False, "kl": 0.1}, "would undo the SFT warm start"),
     ({"steps": 0}, "nothing trains the adapters"),
-    ({"engine": "vllm", "weights": "nccl"}, "adapters .lora_rank 4. go as a folder"),
+    ({"engine": "vllm", "weight_transport": "nccl"}, "adapters .lora_rank 4. go as a folder"),
     ({"engine": "vllm", "engine_options": {"lora_rank": 8}}, "engine.lora_rank is no option of a run"),
     ({"lora_targets": ()}, "lora_targets is empty"),
     ({"lora_targets": ("q_proj", "embed_tokens")}, "'embed_tokens', which engines cannot serve"),

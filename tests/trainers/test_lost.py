@@ -11,7 +11,7 @@ from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig, Fault
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.recipe_files import to_toml
-from agentgym.trainers.warm import FIRST_TASK, too_many_lost
+from agentgym.trainers.sft import FIRST_TASK, too_many_lost
 
 
 class Shaky(GuessNumber):
@@ -41,7 +41,7 @@ def rows(folder):
 
 def test_a_lost_demonstration_is_counted_and_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([FIRST_TASK + 55]))
-    config = small(tmp_path / "run", warm_episodes=60, warm_batch=5)
+    config = small(tmp_path / "run", sft_episodes=60, sft_batch=5)
     (tmp_path / "own.toml").write_text(to_toml(config))
     assert main(["train", str(tmp_path / "own.toml")]) == 0
     assert "1 demonstrations lost to faults" in capsys.readouterr().out
@@ -53,11 +53,11 @@ def test_a_lost_demonstration_is_counted_and_shown(tmp_path, monkeypatch, capsys
 def test_more_than_two_in_a_hundred_stop_the_run_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([FIRST_TASK + 1, FIRST_TASK + 7]))
     with pytest.raises(BadConfig, match=r"2 of 10 demonstrations were lost.*more than 2%.*lost the connection of 10+7"):
-        train(small(tmp_path / "run", warm_episodes=60, warm_batch=5))
+        train(small(tmp_path / "run", sft_episodes=60, sft_batch=5))
 
 
 def test_how_many_are_too_many():
-    long, short = TrainConfig(warm_episodes=1000), TrainConfig(warm_episodes=24)
+    long, short = TrainConfig(sft_episodes=1000), TrainConfig(sft_episodes=24)
     assert not too_many_lost(1, 8, long) and too_many_lost(2, 8, long)
     assert not too_many_lost(10, 500, long) and too_many_lost(11, 500, long)
     assert too_many_lost(1, 8, short) and not too_many_lost(0, 8, short)
@@ -82,6 +82,6 @@ def test_a_step_of_faults_alone_is_passed_over_and_several_end_the_run_which_goe
 
 def test_demonstrations_do_not_thin_out_the_share_of_faults(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_TEST_SHAKY", str([1]))
-    summary = train(small(tmp_path / "run", warm_episodes=60, warm_batch=20, steps=2, checkpoint_every=1))
+    summary = train(small(tmp_path / "run", sft_episodes=60, sft_batch=20, steps=2, checkpoint_every=1))
     assert (summary["episodes"], summary["fault_share"], summary["comparable"]) == (60 + 8, 2 / 8, False)
     assert resume(tmp_path / "run", steps=4)["fault_share"] == 2 / 16

@@ -79,7 +79,7 @@ def test_it_is_measured_before_the_first_update():
 def test_an_engine_that_differs_is_measured_over_every_token_and_corrected():
     off = [math.log(4.0), 0.0, -math.log(2.0)]  # the trainer says 4, 1 and 1/2 times what the engine said
     group, number = played(off=off)
-    config = TrainConfig(temperature=0.7, engine="vllm", model="folder", minibatches=4, mismatch_cap=2.0)
+    config = TrainConfig(temperature=0.7, engine="vllm", model="folder", minibatches=4, tis_cap=2.0)
     found = reinforce(learner(lr=5.0), [group], credit, config, 0)
     every = [off[i % 3] for i in range(number)]
     weights = [math.exp(gap) for gap in every]
@@ -96,7 +96,7 @@ def test_an_engine_that_differs_is_measured_over_every_token_and_corrected():
 def test_a_single_update_is_corrected_by_its_own_scores_without_another_pass(special):
     off, passes = [math.log(4.0), 0.0, -math.log(2.0)], []
     group, number = played(off=off)
-    config = TrainConfig(temperature=0.7, minibatches=1, batch_tokens=40, mismatch_cap=2.0, grad_clip=1e9, **special)
+    config = TrainConfig(temperature=0.7, minibatches=1, batch_tokens=40, tis_cap=2.0, grad_clip=1e9, **special)
     mine, theirs = learner(lr=0.1), learner(lr=0.1)
     mine.scorer.register_forward_pre_hook(lambda *_: passes.append(1))
     found = reinforce(mine, [group], credit, config, 0)
@@ -117,19 +117,19 @@ def test_a_single_update_is_corrected_by_its_own_scores_without_another_pass(spe
 
 def shown(config):
     screen = io.StringIO()
-    start = {"position": 0, "warm_steps": 0, "steps": 5, "parameters": 1e6, "attention": "split", "precision": "bf16"}
-    start["correction"] = config.mismatch_cap if config.differs else None
+    start = {"position": 0, "sft_steps": 0, "steps": 5, "parameters": 1e6, "attention": "split", "precision": "bf16"}
+    start["correction"] = config.tis_cap if config.differs else None
     Screen(Console(file=screen, width=300), config, "runs/a")("start", start)
     return screen.getvalue()
 
 
 def test_the_correction_is_announced_where_it_is_on():
-    assert "min(trainer / engine, 3)" in shown(TrainConfig(engine="vllm", model="folder", mismatch_cap=3.0))
+    assert "min(trainer / engine, 3)" in shown(TrainConfig(engine="vllm", model="folder", tis_cap=3.0))
     assert "min(trainer / engine, 2)" in shown(TrainConfig(precision="bf16"))
     assert "trainer / engine" not in shown(TrainConfig())
     assert "precision bf16, attention split" in shown(TrainConfig())
-    with pytest.raises(BadConfig, match=r"mismatch_cap is 0\.5; expected at least 1"):
-        TrainConfig(mismatch_cap=0.5)
+    with pytest.raises(BadConfig, match=r"tis_cap is 0\.5; expected at least 1"):
+        TrainConfig(tis_cap=0.5)
     with pytest.raises(UnknownName, match="Did you mean 'vllm'"):
         TrainConfig(engine="vlm")
 

@@ -26,7 +26,7 @@ from agentgym.trainers.planner import plan as planning
 from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
 from agentgym.trainers.planner.duration import Rates, likely, most
 from agentgym.trainers.planner.memory import Memory
-from agentgym.trainers.planner.plan import Subject, cache_bytes, context, parameters, plan, read_architecture, read_subject
+from agentgym.trainers.planner.plan import Workload, cache_bytes, context, parameters, plan, read_architecture, read_workload
 from agentgym.trainers.planner.trial_play import Play
 from agentgym.trainers.step import Scorer
 
@@ -43,7 +43,7 @@ PLAY = Play(
     longest=400,
     replies=10,
     tokens=120.0,
-    world_seconds=0.002,
+    env_seconds=0.002,
     agent_seconds=0.001,
     episodes=8,
 )
@@ -88,12 +88,12 @@ def held(tensors):
     ],
 )
 def test_true_shapes_weigh_what_they_do_by_hand(name, numbers, cached):
-    config = TrainConfig(model=str(SHAPES / name), context_tokens=1024, precision="bf16", checkpointing=True)
+    config = TrainConfig(model=str(SHAPES / name), context_tokens=1024, precision="bf16", gradient_checkpointing=True)
     architecture = read_architecture(config)
     assert parameters(architecture) == numbers
     assert cache_bytes(architecture) == cached
     card = Memory("cuda", "a GPU", free=80 * 2**30, total=80 * 2**30)
-    made = plan(replace(config, concurrency=8), Subject(architecture, PLAY), card)
+    made = plan(replace(config, concurrency=8), Workload(architecture, PLAY), card)
     parts = {part.name: part.bytes for part in made.parts}
     assert parts["weights"][0] == pytest.approx(2 * numbers, rel=1e-5)  # the rest are frequencies of rotary embedding
     assert parts["fp32 masters"][1] == parts["gradients"][1] == 4 * numbers
@@ -109,7 +109,7 @@ def test_true_shapes_weigh_what_they_do_by_hand(name, numbers, cached):
         (shape(tie_word_embeddings=False), {}),
         (shape(), {"muon": True}),
         (shape(), {"precision": "bf16"}),
-        (shape(), {"checkpointing": True}),
+        (shape(), {"gradient_checkpointing": True}),
         (shape(), {"model": "x", "lora_rank": 4}),
         (mixture(), {}),
     ],
@@ -124,7 +124,7 @@ def test_bytes_are_those_of_real_tensors_after_a_real_step(architecture, changes
     updated = list((behind or model).parameters())
     made = optimizers(behind or model, 1e-3, muon=config.muon)
     batch = micro_batch(Rows(2, 32, 8))
-    Scorer(model, 1.0, checkpointing=config.checkpointing)(batch).logprobs.sum().backward()
+    Scorer(model, 1.0, gradient_checkpointing=config.gradient_checkpointing)(batch).logprobs.sum().backward()
     gradients = held(p.grad for p in updated if p.grad is not None)
     for optimizer in made:
         optimizer.step()
@@ -197,21 +197,21 @@ print(peak - before)
 
 
 def test_the_smallest_change_is_found_and_taken_back_as_far_as_it_goes():
-    subject = Subject(shape(layers=1, vocabulary=5000), PLAY)
+    workload = Workload(shape(layers=1, vocabulary=5000), PLAY)
     config = replace(FP32, concurrency=512, tasks_per_step=8, group_size=8, eval_tasks=0, test_tasks=0)
-    whole = plan(config, subject, Memory("cpu", "a machine", 2**50, 2**50))
+    whole = plan(config, workload, Memory("cpu", "a machine", 2**50, 2**50))
     free = whole.need - 2**20
-    change = fitting.smallest_change(config, subject, Memory("cpu", "a machine", free, free))
+    change = fitting.smallest_change(config, workload, Memory("cpu", "a machine", free, free))
     assert change.flags == "--concurrency 64" and change.fits  # 64 episodes are in flight: other slots stay empty
-    little = replace(config, concurrency=8, batch_tokens=400, checkpointing=True, optimizer="adamw8bit")
-    change = fitting.smallest_change(little, subject, Memory("cpu", "a machine", 2**20, 2**20))
+    little = replace(config, concurrency=8, batch_tokens=400, gradient_checkpointing=True, optimizer="adamw8bit")
+    change = fitting.smallest_change(little, workload, Memory("cpu", "a machine", 2**20, 2**20))
     assert not change.fits and change.flags == ""  # shorter rows need no less while the optimizer steps
     assert "it takes a machine with" in fitting.advice(whole, change)
 
 
 def test_flags_are_as_they_are_typed():
-    changed = replace(FP32, checkpointing=True, batch_tokens=512)
-    assert fitting.flags(FP32, changed) == "--batch-tokens 512 --checkpointing"
+    changed = replace(FP32, gradient_checkpointing=True, batch_tokens=512)
+    assert fitting.flags(FP32, changed) == "--batch-tokens 512 --gradient-checkpointing"
 
 
 def test_train_refuses_what_cannot_fit_before_anything_is_written(tmp_path, monkeypatch):
@@ -224,12 +224,12 @@ def test_train_refuses_what_cannot_fit_before_anything_is_written(tmp_path, monk
 
 
 def test_what_is_there_only_just_too_little_is_not_refused():
-    subject = Subject(shape(), PLAY)
-    need = plan(FP32, subject).need
+    workload = Workload(shape(), PLAY)
+    need = plan(FP32, workload).need
     for share, hopeless in ((0.79, True), (0.81, False)):
-        made = plan(FP32, subject, Memory("cpu", "a machine", int(share * need), int(share * need)))
+        made = plan(FP32, workload, Memory("cpu", "a machine", int(share * need), int(share * need)))
         assert not made.fits and made.hopeless == hopeless
-    others = plan(FP32, subject, Memory("cpu", "a machine", 0, 2 * need))
+    others = plan(FP32, workload, Memory("cpu", "a machine", 0, 2 * need))
     assert not others.fits and not others.hopeless  # others on the machine may give theirs back
 
 
@@ -241,7 +241,7 @@ def test_seconds_by_hand():
     found = likely(config, PLAY, rates, row=400)
     # 8 episodes in two batches of 4 slots, 4 turns of 5 tokens; prompts of 40 + 3 * 20 tokens; 1 ms of the agent a turn
     assert found.rollout == pytest.approx(2 * 4 * 5 * 0.01 + 8 * 100 * 0.001 + 8 * 4 * 0.001)
-    assert found.world == pytest.approx(8 * 4 * 0.002)
+    assert found.env == pytest.approx(8 * 4 * 0.002)
     assert found.train == pytest.approx(8 * 120 * 0.002 + 2 * 0.5)
     assert found.evaluation == pytest.approx((4 * 5 * 0.01 + 4 * 100 * 0.001 + 4 * 4 * 0.003) / 5)
     assert found.whole == pytest.approx(10 * found.update)
@@ -262,31 +262,31 @@ def test_the_command_prints_the_plan_and_starts_nothing(tmp_path, monkeypatch, c
     assert numbers["fits"] and numbers["need"] == max(
         sum(part[phase] for part in numbers["bytes"].values()) for phase in ("rollout", "update", "optimizer step")
     )
-    assert set(numbers["seconds_likely"]) == {"rollout", "world", "train", "sync", "evaluation", "update", "whole"}
+    assert set(numbers["seconds_likely"]) == {"rollout", "env", "train", "sync", "evaluation", "update", "whole"}
     assert not (tmp_path / "run").exists()
     assert main(["train", "--json"]) == 2 and "--plan" in capsys.readouterr().err
     assert main(["train", "--model", str(tmp_path), "--plan"]) == 2 and "config.json" in capsys.readouterr().err
 
 
 def test_the_shortest_change_of_vllm_is_its_share_of_the_gpu():
-    subject, card = Subject(shape(), PLAY), Memory("cuda", "a GPU", free=80 * 2**30, total=80 * 2**30)
+    workload, card = Workload(shape(), PLAY), Memory("cuda", "a GPU", free=80 * 2**30, total=80 * 2**30)
     config = TrainConfig(engine="vllm", model="x", precision="bf16", test_tasks=0, eval_tasks=0, concurrency=8)
-    made = {part.name: part.bytes[0] for part in plan(config, subject, card).parts}
+    made = {part.name: part.bytes[0] for part in plan(config, workload, card).parts}
     assert made["vLLM"] == int(0.92 * card.total)
     tight = replace(card, free=int(0.9 * card.total))
-    assert fitting.smallest_change(config, subject, tight).flags == "--engine.gpu_memory_utilization 0.82"
+    assert fitting.smallest_change(config, workload, tight).flags == "--engine.gpu_memory_utilization 0.82"
     beside = replace(config, engine_options={"device_ids": [1]})
-    assert "vLLM" not in [part.name for part in plan(beside, subject, card).parts]
-    on_cpu = {p.name: p.bytes[0] for p in plan(config, subject, Memory("cpu", "a machine", 2**40, 2**40)).parts}
-    assert on_cpu["engine's own weights"] == 4 * parameters(subject.architecture)
+    assert "vLLM" not in [part.name for part in plan(beside, workload, card).parts]
+    on_cpu = {p.name: p.bytes[0] for p in plan(config, workload, Memory("cpu", "a machine", 2**40, 2**40)).parts}
+    assert on_cpu["engine's own weights"] == 4 * parameters(workload.architecture)
 
 
 def test_slots_and_prefill_of_the_engine_are_what_the_run_says():
-    subject, memory = Subject(shape(), PLAY), Memory("cpu", "a machine", 2**40, 2**40)
+    workload, memory = Workload(shape(), PLAY), Memory("cpu", "a machine", 2**40, 2**40)
 
     def bytes_of(name, **options):
         config = replace(FP32, concurrency=64, engine_options=options)
-        return next(part.bytes[0] for part in plan(config, subject, memory).parts if part.name == name)
+        return next(part.bytes[0] for part in plan(config, workload, memory).parts if part.name == name)
 
     assert bytes_of("key-value cache") == 8 * bytes_of("key-value cache", slots=8)
     assert bytes_of("sampling") > bytes_of("sampling", prefill_tokens=64)
@@ -305,8 +305,8 @@ def test_what_cannot_be_played_beforehand_is_assumed_and_refused_only_when_hopel
         TrainConfig(env="test/NoExpert-v0", model=str(policy)),
         TrainConfig(env="rlvr/GuessNumber-v0", model=str(policy), agent="some_module:play"),
     ):
-        subject = read_subject(config)
-        assert not subject.play.episodes and subject.play.longest == context(config, subject.architecture)
+        workload = read_workload(config)
+        assert not workload.play.episodes and workload.play.longest == context(config, workload.architecture)
         monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2 * 2**30, 2 * 2**30))
         fitting.check(replace(config, concurrency=8))  # rows as long as the context would not fit
         monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**27, 2**27))
@@ -319,8 +319,8 @@ def test_a_model_that_cannot_be_planned_may_be_trained(monkeypatch, tmp_path):
     config = TrainConfig(env="rlvr/GuessNumber-v0", model=str(tmp_path))
     assert fitting.plainly_fits(config, read_architecture(config), Memory("cpu", "a machine", 2**50, 2**50))
     monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
-    monkeypatch.setattr(fitting, "read_subject", lambda config: Subject(None, PLAY))
+    monkeypatch.setattr(fitting, "read_workload", lambda config: Workload(None, PLAY))
     with pytest.warns(UserWarning, match="whether this run fits into memory is not known"):
         fitting.check(config)
     with pytest.raises(BadConfig, match=r"cannot be planned.*may be trained all the same"):
-        plan(config, Subject(None, PLAY))
+        plan(config, Workload(None, PLAY))

@@ -19,9 +19,9 @@ def cut(tokenizer, text):
     return [tokenizer.decode([token]) for token in tokenizer.encode(text)]
 
 
-@pytest.mark.parametrize("pieces", ["phrases", "words"])
-def test_marks_and_codes_are_whole(pieces):
-    tokenizer = train_tokenizer(TEXTS, 1000, pieces)
+@pytest.mark.parametrize("pre_tokenizer", ["phrases", "words"])
+def test_marks_and_codes_are_whole(pre_tokenizer):
+    tokenizer = train_tokenizer(TEXTS, 1000, pre_tokenizer)
     assert cut(tokenizer, "to Search [SEP] B0DEDEKAMO [SEP] $9")[-5:-2] == [" [SEP] ", "B0DEDEKAMO", " [SEP] "]
     assert cut(tokenizer, "click[B0DEDEKAMO]") == ["click", "[", "B0DEDEKAMO", "]"]
     for text in (*TEXTS[:4], "B0X1 [sep] 12345678 ABCDEFGH [A [B] x\u00e9\n"):
@@ -36,10 +36,10 @@ def test_words_are_copied_one_by_one():
 
 
 def test_what_is_set_wrongly_is_said():
-    with pytest.raises(UnknownName, match="pieces"):
+    with pytest.raises(UnknownName, match="pre_tokenizer"):
         train_tokenizer(TEXTS, 1000, "letters")
-    with pytest.raises(UnknownName, match="pieces"):
-        TrainConfig(pieces="letters")
+    with pytest.raises(UnknownName, match="pre_tokenizer"):
+        TrainConfig(pre_tokenizer="letters")
     with pytest.raises(BadConfig, match="vocabulary is 100; expected at least 300"):
         TrainConfig(vocabulary=100)
-    assert (read_recipe("shop").pieces, read_recipe("household").pieces) == ("words", "phrases")
+    assert (read_recipe("shop").pre_tokenizer, read_recipe("household").pre_tokenizer) == ("words", "phrases")

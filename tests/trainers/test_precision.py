@@ -115,7 +115,7 @@ def test_auto_is_fp32_on_a_cpu():
     "changes",
     [
         {"attention": "small", "precision": "bf16"},
-        {"attention": "small", "checkpointing": True},
+        {"attention": "small", "gradient_checkpointing": True},
         {"attention": "small", "compile": True},
         {"attention": "split", "compile": True},
         {"attention": "flash", "precision": "fp32"},
@@ -131,7 +131,7 @@ def test_settings_that_do_not_go_together_are_refused(changes):
 
 def small(out, **changes):
     options = {
-        "env": "rlvr/GuessNumber-v0", "out": str(out), "warm_episodes": 8, "warm_batch": 2, "steps": 3, "tasks_per_step": 2,
+        "env": "rlvr/GuessNumber-v0", "out": str(out), "sft_episodes": 8, "sft_batch": 2, "steps": 3, "tasks_per_step": 2,
         "group_size": 4, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 1, "select": "keep",
         "turn_tokens": 6, "threads": 1, "credit_options": {"penalty": 0.1},
     }  # fmt: skip
@@ -139,7 +139,7 @@ def small(out, **changes):
 
 
 STEPS = [
-    {"precision": "bf16", "checkpointing": True, "minibatches": 1},
+    {"precision": "bf16", "gradient_checkpointing": True, "minibatches": 1},
     pytest.param({"optimizer": "adamw8bit"}, marks=[TORCHAO, pytest.mark.slow]),
 ]
 
@@ -170,7 +170,7 @@ def test_a_run_goes_on_to_the_last_digit(tmp_path, changes):
 
 @pytest.mark.parametrize("moe", [False, True])
 def test_layers_computed_again_give_the_same_gradient(moe):
-    kept, again = Scorer(tiny_model(moe=moe), 0.7, "split"), Scorer(tiny_model(moe=moe), 0.7, checkpointing=True)
+    kept, again = Scorer(tiny_model(moe=moe), 0.7, "split"), Scorer(tiny_model(moe=moe), 0.7, gradient_checkpointing=True)
     assert again.method == "split" and len(again.layers) == 2
     calls = []
     again.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
@@ -187,13 +187,13 @@ def test_layers_computed_again_give_the_same_gradient(moe):
 def test_dropout_stays_off_in_layers_that_are_computed_again():
     model = tiny_model()
     model.model.layers[0].mlp = torch.nn.Sequential(model.model.layers[0].mlp, torch.nn.Dropout(0.5).eval())
-    again = Scorer(model, 0.7, "rows", checkpointing=True)
+    again = Scorer(model, 0.7, "rows", gradient_checkpointing=True)
     assert torch.equal(scored(again), scored(again))
 
 
 def test_a_model_without_such_layers_is_refused():
-    with pytest.raises(BadConfig, match="checkpointing: Linear has no layers"):
-        prepare(torch.nn.Linear(1, 1), checkpointing=True, compiled=False)
+    with pytest.raises(BadConfig, match="gradient_checkpointing: Linear has no layers"):
+        prepare(torch.nn.Linear(1, 1), gradient_checkpointing=True, compiled=False)
     with recomputed(()):
         pass
 

@@ -65,7 +65,7 @@ def test_a_server_of_unscaled_numbers_is_refused(policies, tmp_path):
         train(measured(url, policies[0], tmp_path / "run"))
 
 
-@pytest.mark.parametrize("changes", [{"steps": 1}, {"steps": 0, "warm_episodes": 8}])
+@pytest.mark.parametrize("changes", [{"steps": 1}, {"steps": 0, "sft_episodes": 8}])
 def test_updates_with_a_server_are_refused_in_the_configuration(changes):
     with pytest.raises(BadConfig, match=r"new weights cannot be sent to a server yet.*hf or vllm; or set steps = 0"):
         TrainConfig(engine=URL, model="folder", **changes)

@@ -42,14 +42,14 @@ def opened(text: str) -> str:
     return "" if text.rstrip().endswith("<think>") else "<think>\n"
 
 
-def gradient(segments: list[Segment], vocabulary: int, weighing: str, level: str) -> torch.Tensor:
+def gradient(segments: list[Segment], vocabulary: int, loss_aggregation: str, level: str) -> torch.Tensor:
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=vocabulary, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         head_dim=8, intermediate_size=48, tie_word_embeddings=True, initializer_range=0.1,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).eval()
-    for batch in pack(segments, token_weights(segments, weighing), 256):
+    for batch in pack(segments, token_weights(segments, loss_aggregation), 256):
         policy_loss(policy_logprobs(model, batch, 1.0), batch, level=level)[0].backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
@@ -64,9 +64,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("weighing", "level"), [("token", "token"), ("turn", "turn")])
+@pytest.mark.parametrize(("loss_aggregation", "level"), [("token", "token"), ("turn", "turn")])
 @pytest.mark.parametrize("case", CASES)
-def test_the_gradient_is_that_of_turns_one_by_one(case: str, weighing: str, level: str) -> None:
+def test_the_gradient_is_that_of_turns_one_by_one(case: str, loss_aggregation: str, level: str) -> None:
     kind, template, options, rows = CASES[case]
     tokenizer = thinking_tokenizer(template)
     played = episode(kind, tokenizer, **options)
@@ -75,6 +75,6 @@ def test_the_gradient_is_that_of_turns_one_by_one(case: str, weighing: str, leve
     last = tokenizer.decode(played.turns[-1].prompt_ids)
     assert last.count("wonder") == (0 if rows == 4 else 3 if rows == 1 else 1)
     assert sum(row.trained for row in merged) == sum(turn.sampled for turn in played.turns)
-    found, expected = (gradient(form, len(tokenizer), weighing, level) for form in (merged, apart))
+    found, expected = (gradient(form, len(tokenizer), loss_aggregation, level) for form in (merged, apart))
     assert float(expected.norm()) > 1e-3
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-6 * float(expected.norm()))

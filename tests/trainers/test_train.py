@@ -1,4 +1,4 @@
-"""Whole training runs on a tiny world: they learn, stop, resume to the last digit, and fail with a clear message."""
+"""Whole training runs on a tiny environment: they learn, stop, resume to the last digit, and fail with a clear message."""
 
 import json
 import re
@@ -30,8 +30,8 @@ def small(out, **changes):
     options = {
         "env": "rlvr/GuessNumber-v0",
         "out": str(out),
-        "warm_episodes": 40,
-        "warm_batch": 2,
+        "sft_episodes": 40,
+        "sft_batch": 2,
         "steps": 4,
         "tasks_per_step": 2,
         "group_size": 4,
@@ -74,7 +74,7 @@ def test_a_run_leaves_what_it_promises(whole):
     folder, summary = whole
     run = folder / "run"
     assert json.loads((run / "summary.json").read_text()) == summary
-    wanted = {"success_before", "success_warm", "success_after", "episodes", "train_seconds", "credit", "seed"}
+    wanted = {"success_before", "success_sft", "success_after", "episodes", "train_seconds", "credit", "seed"}
     assert wanted <= set(summary)
     assert summary["fault_share"] == 0 and summary["comparable"] is True
     rows = curve(run)
@@ -101,7 +101,7 @@ train(read_config(Path(sys.argv[1])), show)
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [("step", 1), pytest.param("warm", 20, marks=pytest.mark.slow), pytest.param("step", 3, marks=pytest.mark.slow)],
+    [("step", 1), pytest.param("sft", 20, marks=pytest.mark.slow), pytest.param("step", 3, marks=pytest.mark.slow)],
 )
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, kind, number):
     config = small(tmp_path / "run")
@@ -155,7 +155,7 @@ def test_control_c_within_an_update_goes_to_whoever_handles_it():
 
 def test_it_learns_what_pays(tmp_path):
     """With a range of one to nine and one guess, success can only come from preferring the guesses that win."""
-    changes = {"warm_episodes": 120, "steps": 8, "tasks_per_step": 4, "lr": 1e-3, "checkpoint_every": 100}
+    changes = {"sft_episodes": 120, "steps": 8, "tasks_per_step": 4, "lr": 1e-3, "checkpoint_every": 100}
     changes["credit_options"] = {"penalty": 0.5}  # of the finished advantage
     train(small(tmp_path / "run", **changes, group_size=8, eval_every=0, horizon=(), test_tasks=0))
     rows = [row for row in curve(tmp_path / "run") if row["phase"] == "rl"]
@@ -175,7 +175,7 @@ def beyond_numbers(group):
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
-    train(small(tmp_path / "run", warm_episodes=0, steps=1, eval_every=0, test_tasks=0))
+    train(small(tmp_path / "run", sft_episodes=0, steps=1, eval_every=0, test_tasks=0))
     newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
     (newest / "trainer.pt").write_bytes(b"not a checkpoint")
     with pytest.raises(BadData, match=r"trainer\.pt: damaged checkpoint"):
@@ -235,7 +235,7 @@ def test_bad_configurations_are_explained(tmp_path):
     assert not (tmp_path / "r1").exists() and not (tmp_path / "r2").exists()  # free for the corrected command
     with pytest.raises(BadConfig, match="group_size"):
         small(tmp_path, group_size=1)
-    train(small(tmp_path / "r3", warm_episodes=0, steps=0, test_tasks=0, valid_split="", test_split=""))
+    train(small(tmp_path / "r3", sft_episodes=0, steps=0, test_tasks=0, valid_split="", test_split=""))
     assert read_config(tmp_path / "r3" / "config.toml").test_split == "test"
     with pytest.raises(BadConfig, match=r"holds a run already.*`\./dev train --resume .*r3`.*--out runs/NAME.*delete"):
         train(small(tmp_path / "r3"))
@@ -251,7 +251,7 @@ def test_recipes_are_complete_and_say_what_they_are(name):
 
 
 def test_schedules_are_functions_of_the_step():
-    config = small("x", horizon=(5, 10, 15), horizon_steps=10, lr=1.0, lr_warmup=4, lr_decay=0.1, steps=11)
+    config = small("x", horizon=(5, 10, 15), horizon_steps=10, lr=1.0, lr_warmup=4, min_lr_ratio=0.1, steps=11)
     assert [config.horizon_at(step, config.horizon) for step in (0, 9, 10, 19, 20, 500)] == [5, 5, 10, 10, 15, 15]
     assert config.lr_at(0) == pytest.approx(0.25)
     assert config.lr_at(10) == pytest.approx(0.1)
@@ -266,9 +266,11 @@ def test_muon_directions_have_singular_values_near_one():
     assert torch.allclose(orthogonal(wide.transpose(1, 2)), orthogonal(wide).transpose(1, 2), atol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{"select": "refill"}, {"kl": 0.1}, {"epochs": 2, "ratio": "turn"}, {"agent": "window"}])
+@pytest.mark.parametrize(
+    "changes", [{"select": "refill"}, {"kl": 0.1}, {"epochs": 2, "importance_sampling_level": "turn"}, {"agent": "window"}]
+)
 def test_variants_run(tmp_path, changes):
-    summary = train(small(tmp_path / "run", warm_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
+    summary = train(small(tmp_path / "run", sft_episodes=8, steps=2, eval_every=0, test_tasks=2, **changes))
     assert summary["steps"] == 2
 
 
@@ -292,7 +294,7 @@ def test_a_mixture_of_experts_trains_for_three_steps(tmp_path, caplog):
 
 def test_a_run_in_one_reply_that_goes_on(tmp_path):
     out = tmp_path / "run"
-    changes = {"prompt": "search-r1", "warm_episodes": 2, "steps": 1, "horizon": (3,), "turn_tokens": 20}
+    changes = {"prompt": "search-r1", "sft_episodes": 2, "steps": 1, "horizon": (3,), "turn_tokens": 20}
     train(small(out, env="rlvr/SearchR1-v0", agent="completion", eval_tasks=1, test_tasks=1, **changes))
     played = read_episodes(out / "episodes.jsonl")
     assert len(build(played)) == len(played) > 0  # a row for each: nothing is rendered anew
@@ -304,7 +306,7 @@ def test_a_run_in_one_reply_that_goes_on(tmp_path):
 
 def test_a_run_with_summaries(tmp_path):
     out = tmp_path / "run"
-    changes = {"warm_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}
+    changes = {"sft_episodes": 0, "steps": 1, "horizon": (6,), "context_tokens": 900, "turn_tokens": 100}
     train(small(out, agent="summary", **changes))
     notes = [note for row in episodes(out) for turn in row["turns"] for note in turn.get("notes", ())]
     assert notes and all(len(note["logprobs"]) == len(note["output_ids"]) > 0 for note in notes)

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import train_arms
-import train_world
+import train_env
 
 from agentgym.trainers.segments import Segment
 
@@ -21,7 +21,7 @@ PADDED = ("packed, library's forward pass", "packed, a row per turn", "padded", 
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    return train_world.make_policy(tmp_path_factory.mktemp("policy"), "tiny")
+    return train_env.make_policy(tmp_path_factory.mktemp("policy"), "tiny")
 
 
 def played(policy, setting, arm):

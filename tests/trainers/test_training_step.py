@@ -30,9 +30,11 @@ def policy_logprobs(model, batch, temperature=1.0):
     return scores(model, batch, temperature, METHOD[0])
 
 
-def gradient(model, segments, *, tokens=64, weighing="token", constant=None, temperature=0.7, loss=policy_loss, **options):
+def gradient(
+    model, segments, *, tokens=64, loss_aggregation="token", constant=None, temperature=0.7, loss=policy_loss, **options
+):
     model.zero_grad()
-    for batch in pack(segments, token_weights(segments, weighing, constant=constant), tokens):
+    for batch in pack(segments, token_weights(segments, loss_aggregation, constant=constant), tokens):
         loss(policy_logprobs(model, batch, temperature), batch, **options)[0].backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()]).clone()
 
@@ -63,13 +65,17 @@ def test_packed_log_probabilities_equal_those_of_single_rows(model, tokens, temp
     assert all(b.ids.numel() <= tokens or len(b.ids) == 1 for b in batches)
 
 
-@pytest.mark.parametrize("weighing", ["token", "turn", "episode", "episode-sum", "constant"])
+@pytest.mark.parametrize("loss_aggregation", ["token", "turn", "episode", "episode-sum", "constant"])
 @pytest.mark.parametrize("level", ["token", "turn"])
-def test_merged_rows_and_rows_per_turn_give_the_same_gradient(model, weighing, level):
+def test_merged_rows_and_rows_per_turn_give_the_same_gradient(model, loss_aggregation, level):
     episodes, advantages = token_episodes()
     merged, apart = build(episodes, advantages), build(episodes, advantages, merge=False)
     assert len(merged) < len(apart)
-    options = {"weighing": weighing, "constant": 50.0 if weighing == "constant" else None, "level": level}
+    options = {
+        "loss_aggregation": loss_aggregation,
+        "constant": 50.0 if loss_aggregation == "constant" else None,
+        "level": level,
+    }
     close(gradient(model, merged, **options), gradient(model, apart, **options))
 
 
@@ -84,7 +90,7 @@ def test_the_size_of_micro_batches_does_not_change_the_gradient(model, level, wi
 
 def test_two_processes_add_up_to_one(model):
     segments = build(*token_episodes(n=7, window=True))
-    whole = gradient(model, segments, weighing="turn")
+    whole = gradient(model, segments, loss_aggregation="turn")
     parts = [[row for row in segments if row.episode % 2 == part] for part in range(2)]
     total = sum(count(part, "turn") for part in parts)
     assert total == count(segments, "turn")
@@ -196,8 +202,8 @@ def test_weights_by_hand():
 
     segments = build([one("a", 1, 3), one("b", 2)])  # three rows: the second prompt does not extend the first
 
-    def values(weighing, constant=None):
-        found = token_weights(segments, weighing, constant=constant)
+    def values(loss_aggregation, constant=None):
+        found = token_weights(segments, loss_aggregation, constant=constant)
         return [float(w[s.mask][0]) for w, s in zip(found, segments, strict=True)]
 
     assert values("token") == pytest.approx([1 / 6, 1 / 6, 1 / 6])
@@ -206,7 +212,11 @@ def test_weights_by_hand():
     assert values("episode-sum") == pytest.approx([1 / 2, 1 / 2, 1 / 2])
     assert values("constant", 10.0) == pytest.approx([1 / 20, 1 / 20, 1 / 20])
     assert all(w[0] == 0 for w in token_weights(segments))
-    for wrong in ({"weighing": "tokens"}, {"weighing": "constant"}, {"weighing": "token", "constant": 3.0}):
+    for wrong in (
+        {"loss_aggregation": "tokens"},
+        {"loss_aggregation": "constant"},
+        {"loss_aggregation": "token", "constant": 3.0},
+    ):
         with pytest.raises(BadConfig):
             token_weights(segments, **wrong)
     with pytest.raises(BadConfig, match="at least 1"):

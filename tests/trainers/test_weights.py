@@ -135,9 +135,9 @@ def test_transports_are_refused_where_they_cannot_work(monkeypatch):
 
 def test_settings_that_do_nothing_are_refused():
     with pytest.raises(BadConfig, match="weights is 'ipc', but only engine 'vllm' is sent any, not 'hf'"):
-        TrainConfig(weights="ipc")
+        TrainConfig(weight_transport="ipc")
     with pytest.raises(LookupError, match="Did you mean 'shared_memory'"):
-        TrainConfig(engine="vllm", model="m", weights="shared_memry")
+        TrainConfig(engine="vllm", model="m", weight_transport="shared_memry")
     for name in ("context", "device", "dtype"):
         with pytest.raises(BadConfig, match=rf"engine\.{name} is no option of a run"):
             TrainConfig(engine_options={name: 1})

@@ -22,8 +22,8 @@ from agentgym.trainers.step import Scorer, TrainedModel, _together, reinforce, s
 
 CASES = {
     "token": {},
-    "constant": {"weighing": "constant", "constant": 20.0},
-    "kept": {"select": "keep", "weighing": "turn"},
+    "constant": {"loss_aggregation": "constant", "constant": 20.0},
+    "kept": {"select": "keep", "loss_aggregation": "turn"},
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},

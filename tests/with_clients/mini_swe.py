@@ -51,16 +51,16 @@ def play(line: str) -> dict[str, Any]:
     access = {"api_base": asked["base_url"], "api_key": asked["api_key"], "max_tokens": 96, "temperature": 1.0}
     options = {**config["model"], "model_kwargs": {**config["model"]["model_kwargs"], **access}}
     model = kind(model_name=f"openai/{asked['model']}", cost_tracking="ignore_errors", **options)
-    world = Canned(asked["steps"])
+    env = Canned(asked["steps"])
     wanted = {name: config["agent"][name] for name in ("system_template", "instance_template")}
-    agent = DefaultAgent(model, world, **wanted, step_limit=2 * asked["steps"], max_consecutive_format_errors=0)
+    agent = DefaultAgent(model, env, **wanted, step_limit=2 * asked["steps"], max_consecutive_format_errors=0)
     end = agent.run(asked["task"])
     replies = [m for m in agent.messages if m["role"] == "assistant"]
     said = [(m["extra"]["response"]["choices"][0]["message"]) for m in replies]
     return {
         "key": asked["api_key"],
         "end": end["exit_status"],
-        "commands": world.commands,
+        "commands": env.commands,
         "said": said,
         "calls": agent.n_calls,
     }

@@ -1,4 +1,4 @@
-"""Jails in containers, run by `./dev test-docker`: the suite of every backend, and what only containers have."""
+"""Sandboxes in containers, run by `./dev test-docker`: the suite of every backend, and what only containers have."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ PYTHON: dict[str, Any] = {"image": "agentgym-test/python", "daemon": URL}
 SHELL: dict[str, Any] = {"image": "agentgym-test/shell", "daemon": URL}
 collect_ignore_glob = [] if FOLDER else ["test_*.py"]  # without a daemon of the tests' own there is nothing to test
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandbox"))
-pytest.register_assert_rewrite("test_jails")
+pytest.register_assert_rewrite("test_sandboxes")
 
 
 def control(what: str) -> None:
@@ -27,7 +27,7 @@ def control(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def api() -> Any:
-    """The daemon itself, to look behind the jails."""
+    """The daemon itself, to look behind the sandboxes."""
     from docker import APIClient
 
     return APIClient(base_url=URL, timeout=60)

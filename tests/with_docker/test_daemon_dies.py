@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FOLDER, PYTHON, URL, control
-from test_jails import LIMITS
+from test_sandboxes import LIMITS
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox import SandboxFault, sandbox
@@ -15,9 +15,9 @@ from agentgym.sandbox.docker.daemon import LABEL, connect
 
 
 def test_a_daemon_that_dies() -> None:
-    jail = sandbox("docker", limits=LIMITS, **PYTHON)
+    box = sandbox("docker", limits=LIMITS, **PYTHON)
     other = sandbox("docker", limits=LIMITS, **{**PYTHON, "image": "agentgym-test/shell"})
-    assert jail.run("echo").ok and other.run("echo").ok
+    assert box.run("echo").ok and other.run("echo").ok
     try:
         os.kill(int(Path(FOLDER, "pid").read_text()), signal.SIGKILL)
         with pytest.raises(SandboxFault):
@@ -25,8 +25,8 @@ def test_a_daemon_that_dies() -> None:
         with pytest.raises(SandboxFault):
             sandbox("docker", limits=LIMITS, **PYTHON)
         with contextlib.suppress(SandboxFault):  # where containers outlive their daemon
-            jail.run("echo")
-        jail.close()
+            box.run("echo")
+        box.close()
         other.close()
         with pytest.raises(BadConfig, match="no container daemon answers"):
             sandbox("docker", image="x", daemon=URL.replace("daemon.sock", "./daemon.sock"))

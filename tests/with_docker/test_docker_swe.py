@@ -117,33 +117,33 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
 
 
 @pytest.fixture
-def world(data: tuple[str, dict[str, Any]]) -> Iterator[SWEBench]:
+def environment(data: tuple[str, dict[str, Any]]) -> Iterator[SWEBench]:
     env = SWEBench(data=data[0], backend_options={"daemon": URL})
     env.reset(seed=0)
     yield env
     env.close()
 
 
-def test_the_agent_works_in_the_repository_and_cannot_look_ahead(world: SWEBench) -> None:
-    output = world.step("bash[pwd; git log --oneline --all; git tag; git fsck --lost-found; grep -c . purse.py]")[0]
+def test_the_agent_works_in_the_repository_and_cannot_look_ahead(environment: SWEBench) -> None:
+    output = environment.step("bash[pwd; git log --oneline --all; git tag; git fsck --lost-found; grep -c . purse.py]")[0]
     assert "\n/testbed\n" in output and output.count("The repository") == 1
     assert "secret" not in output and "later" not in output
-    assert "[File: purse.py (" in world.step("view[purse.py]")[0]
-    assert "tests/test_purse.py" in world.step("view[.]")[0]
-    assert "passed" in world.step("bash[pytest -q]")[0]
+    assert "[File: purse.py (" in environment.step("view[purse.py]")[0]
+    assert "tests/test_purse.py" in environment.step("view[.]")[0]
+    assert "passed" in environment.step("bash[pytest -q]")[0]
 
 
-def test_edits_snapshots_and_the_verdict(world: SWEBench, data: tuple[str, dict[str, Any]]) -> None:
+def test_edits_snapshots_and_the_verdict(environment: SWEBench, data: tuple[str, dict[str, Any]]) -> None:
     arguments = {"path": "purse.py", "old": "whole + whole", "new": "whole - whole"}
-    assert "whole - whole * discount" in world.step(json.dumps({"name": "edit", "arguments": arguments}))[0]
-    world.step("bash[echo x > new.txt; mkdir sub; printf '\\377' > sub/bytes; git add -A; git commit -qm done]")
-    state, key = world.snapshot(), world.state_key()
+    assert "whole - whole * discount" in environment.step(json.dumps({"name": "edit", "arguments": arguments}))[0]
+    environment.step("bash[echo x > new.txt; mkdir sub; printf '\\377' > sub/bytes; git add -A; git commit -qm done]")
+    state, key = environment.snapshot(), environment.state_key()
     other = SWEBench(data=data[0], backend_options={"daemon": URL}).restore(state)
     assert other.state_key() == key
     output = other.step("bash[cat new.txt; od -An -c sub/bytes]")[0]
     assert "\nx\n 377\n</output>" in output
     other.close()
-    observation, reward, *_, info = world.step("submit[]")
+    observation, reward, *_, info = environment.step("submit[]")
     assert (reward, info["metrics"]) == (1.0, {"fail_to_pass": 1.0, "pass_to_pass": 1.0})
     assert "-    return whole + whole" in observation and "new file mode" in observation
 
@@ -159,16 +159,16 @@ def test_edits_snapshots_and_the_verdict(world: SWEBench, data: tuple[str, dict[
         "rm -rf .git; echo > purse.py",
     ],
 )
-def test_what_does_not_resolve_it(world: SWEBench, command: str) -> None:
-    world.step(spell("bash", command))
-    assert world.step("submit[]")[1] == 0.0
+def test_what_does_not_resolve_it(environment: SWEBench, command: str) -> None:
+    environment.step(spell("bash", command))
+    assert environment.step("submit[]")[1] == 0.0
 
 
-def test_a_hook_in_conftest_does_not_help(world: SWEBench) -> None:
+def test_a_hook_in_conftest_does_not_help(environment: SWEBench) -> None:
     hook = "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
     hook += "    outcome = yield\n    report = outcome.get_result()\n    report.outcome, report.longrepr = 'passed', None\n"
-    world.step(spell("bash", f"cat > conftest.py <<'EOF'\n{hook}EOF\npytest -q"))
-    assert world.step("submit[]")[1] == 0.0
+    environment.step(spell("bash", f"cat > conftest.py <<'EOF'\n{hook}EOF\npytest -q"))
+    assert environment.step("submit[]")[1] == 0.0
 
 
 def test_predictions_are_scored_as_swebench_does(data: tuple[str, dict[str, Any]]) -> None:
@@ -192,26 +192,33 @@ def test_a_row_of_swe_smith(data: tuple[str, dict[str, Any]], tmp_path: Path) ->
     tests = [test for test in swe_files.ALL if test != swe_files.ALL[1]]
     # its "bug" is the repair: what is to be done is to put the bug back, and the tests that the image has pass either way
     path = write(tmp_path / "smith.jsonl", {**fixed, "FAIL_TO_PASS": tests[:1], "PASS_TO_PASS": tests[1:]})
-    world = SWEBench(data=str(path), backend_options={"daemon": URL})
-    world.reset(seed=0)
-    assert "whole - whole" in world.step("bash[grep discount purse.py; git log --oneline]")[0]
-    for action in world.oracle():
-        world.step(action)
-        if world.success is not None:
+    environment = SWEBench(data=str(path), backend_options={"daemon": URL})
+    environment.reset(seed=0)
+    assert "whole - whole" in environment.step("bash[grep discount purse.py; git log --oneline]")[0]
+    for action in environment.oracle():
+        environment.step(action)
+        if environment.success is not None:
             break
-    assert world.success and "whole + whole" in world.observation
-    world.close()
+    assert environment.success and "whole + whole" in environment.observation
+    environment.close()
 
 
 def test_a_little_of_the_contract(data: tuple[str, dict[str, Any]]) -> None:
-    laws = ["spellings", "info schema", "snapshots elsewhere", "oracle solves", "oracle recovers", "faults end one episode"]
-    report = check(SWEBench(data=data[0], backend_options={"daemon": URL}), laws=laws)
+    checks = [
+        "spellings",
+        "info schema",
+        "snapshots elsewhere",
+        "oracle solves",
+        "oracle recovers",
+        "faults end one episode",
+    ]
+    report = check(SWEBench(data=data[0], backend_options={"daemon": URL}), checks=checks)
     assert report.ok, str(report)
 
 
 def test_an_image_that_is_not_there_is_said_so(data: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", {**data[1], "image": "swebench/none:latest"})
-    world = SWEBench(data=str(path), backend_options={"daemon": URL})
-    world.reset(seed=0)
+    environment = SWEBench(data=str(path), backend_options={"daemon": URL})
+    environment.reset(seed=0)
     with pytest.raises(agentgym.BadConfig, match="no image 'swebench/none:latest'"):
-        world.step("bash[ls]")
+        environment.step("bash[ls]")

@@ -100,7 +100,7 @@ def test_nothing_of_the_agent_runs_beside_the_tests(tmp_path):
     later = "sleep 1; while true; do echo 1 > /logs/verifier/reward.json; echo 1 > /app/alive; done"
     made.step(bash(f"(setsid nohup bash -c '{later}' > /dev/null 2>&1 &)"))
     assert made.step("submit[]")[1] == 0.0
-    assert not made.jail.run("test -e /app/alive").ok
+    assert not made.sandbox.run("test -e /app/alive").ok
     made.close()
 
 
@@ -133,8 +133,15 @@ def test_tests_that_give_no_whole_reward(test, said, tmp_path):
 
 
 def test_it_keeps_the_contract(tmp_path):
-    laws = ["nasty actions", "info schema", "outcome alone", "horizons", "bad options are refused", "faults end one episode"]
-    report = check(make(write(tmp_path / "t")), laws=laws)
+    checks = [
+        "nasty actions",
+        "info schema",
+        "outcome alone",
+        "horizons",
+        "bad options are refused",
+        "faults end one episode",
+    ]
+    report = check(make(write(tmp_path / "t")), checks=checks)
     assert report.ok, str(report)
 
 

@@ -214,7 +214,7 @@ def test_a_run_trains_an_adapter_and_goes_on(tmp_path: Path) -> None:
     before = (tmp_path / "base" / "model.safetensors").read_bytes()
     config = TrainConfig(
         env="rlvr/GuessNumber-v0", model=str(tmp_path / "base"), engine="vllm", out=str(tmp_path / "run"), steps=4,
-        warm_episodes=16, warm_batch=2, warm_muon=False, warm_lr=2e-2, tasks_per_step=2, group_size=4, horizon=(2,),
+        sft_episodes=16, sft_batch=2, sft_muon=False, sft_lr=2e-2, tasks_per_step=2, group_size=4, horizon=(2,),
         eval_every=0, test_tasks=0, checkpoint_every=1, select="keep", turn_tokens=6, threads=1, lora_rank=4,
         context_tokens=256, engine_options={name: SMALL[name] for name in SMALL.keys() - {"dtype", "context"}},
     )  # fmt: skip

@@ -81,7 +81,7 @@ CHECKS = [check for check in conformance.CHECKS if check is not conformance.chec
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_conformance(check: Any, served: Served, loop: asyncio.Runner) -> None:
-    loop.run(check(conformance.Subject(served.engine, reference=greedy.library(served.first), other=served.second)))
+    loop.run(check(conformance.EngineUnderTest(served.engine, reference=greedy.library(served.first), other=served.second)))
 
 
 def test_score_at_temperature_one(served: Served, loop: asyncio.Runner) -> None:

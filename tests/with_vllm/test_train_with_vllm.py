@@ -19,7 +19,7 @@ from agentgym.trainers.model.policy import PolicySize
 from agentgym.trainers.recipe_files import to_toml
 from agentgym.trainers.weights import sync
 
-WORLD = "rlvr/GuessNumber-v0"
+ENV = "rlvr/GuessNumber-v0"
 SIZE = {"width": 64, "layers": 2, "heads": 2, "feed_forward": 128, "vocabulary": 400, "context": 512}
 ENGINE = {"enforce_eager": True, "max_num_seqs": 16, "kv_cache_memory_bytes": 32 << 20}
 WARM = 4
@@ -34,7 +34,7 @@ def by_turns(group: Any) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return init_policy(WORLD, tmp_path_factory.mktemp("policy"), size=PolicySize(**SIZE), episodes=100)
+    return init_policy(ENV, tmp_path_factory.mktemp("policy"), size=PolicySize(**SIZE), episodes=100)
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def config(policy: Path, out: Path, **changes: Any) -> TrainConfig:
     options: dict[str, Any] = {
-        "env": WORLD, "engine": "vllm", "engine_options": ENGINE, "model": str(policy), "out": str(out), "steps": 10,
-        "warm_episodes": 8 * WARM, "tasks_per_step": 2, "group_size": 4, "select": "keep", "turn_tokens": 6,
+        "env": ENV, "engine": "vllm", "engine_options": ENGINE, "model": str(policy), "out": str(out), "steps": 10,
+        "sft_episodes": 8 * WARM, "tasks_per_step": 2, "group_size": 4, "select": "keep", "turn_tokens": 6,
         "context_tokens": 384, "threads": 1, "eval_every": 0, "test_tasks": 2, "checkpoint_every": 4, "lr": 1e-3,
         "keep_episodes": 8, "credit": f"{__name__}:by_turns",
     }  # fmt: skip
@@ -118,8 +118,8 @@ def test_a_run_whose_weights_do_not_arrive_shows_it(policy: Path, tmp_path: Path
 
 
 def test_a_mixture_trains(tmp_path: Path) -> None:
-    mixture = init_policy(WORLD, tmp_path / "moe", size=PolicySize(**SIZE, experts=4), episodes=100)
-    train(config(mixture, tmp_path / "run", steps=3, test_tasks=0, warm_muon=False))
+    mixture = init_policy(ENV, tmp_path / "moe", size=PolicySize(**SIZE, experts=4), episodes=100)
+    train(config(mixture, tmp_path / "run", steps=3, test_tasks=0, sft_muon=False))
     assert [row["mismatch_mean"] < 1e-3 for row in rows(tmp_path / "run")] == [True] * 3
 
 

@@ -1,5 +1,5 @@
 """The levels of BabyAI (package `minigrid`) told in text (extra `babyai`)."""
 
-from agentgym.envs.babyai.world import BabyAI
+from agentgym.envs.babyai.env import BabyAI
 
 __all__ = ["BabyAI"]

@@ -102,7 +102,7 @@ class Trial:
         self.won = False
 
     def move(self, action: int) -> None:
-        """Make a move; Lost where it would change nothing, which the world does not let the verifier see, or loses."""
+        """Make a move; Lost where it would change nothing, which the environment does not let the verifier see, or loses."""
         if self.won or hindrance(self.level, COMMANDS[action]):
             raise Lost("it is won already, or nothing can come of it")
         _, reward, over, _, _ = self.level.step(action)

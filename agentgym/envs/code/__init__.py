@@ -1,5 +1,5 @@
 """Write a program that passes hidden tests."""
 
-from agentgym.envs.code.world import Code
+from agentgym.envs.code.env import Code
 
 __all__ = ["Code"]

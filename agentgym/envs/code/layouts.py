@@ -1,4 +1,4 @@
-"""The layouts of files of programming tasks: from a line's object to what the world needs.
+"""The layouts of files of programming tasks: from a line's object to what the environment needs.
 
 HumanEval `{task_id, prompt, canonical_solution, test, entry_point}`; MBPP `{task_id, text (or prompt), code, test_list}`;
 LiveCodeBench `{question_id, question_content, starter_code, public_test_cases, private_test_cases, metadata}`;

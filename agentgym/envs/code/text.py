@@ -1,4 +1,4 @@
-"""What the world shows: tests as one writes them in Python, what a run printed, what is wrong with code."""
+"""What the environment shows: tests as one writes them in Python, what a run printed, what is wrong with code."""
 
 import ast
 import traceback

@@ -23,7 +23,7 @@ class Unheard(Exception):
 
 
 class Case(Protocol):
-    """What of the world the two agents look at."""
+    """What of the environment the two agents look at."""
 
     given: dict[str, Any]
     mood: Mood

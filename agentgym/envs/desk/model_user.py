@@ -24,12 +24,12 @@ You are {name}, born on {birth_date}; your postcode is {postcode}.
 class ModelUser:
     """The customer as a chat engine plays it; `engine` is a `ChatEngine`, or its name such as `chat:URL#MODEL`."""
 
-    def __init__(self, player: object) -> None:
-        if isinstance(player, str) and not player.startswith("chat:"):
+    def __init__(self, model_user: object) -> None:
+        if isinstance(model_user, str) and not model_user.startswith("chat:"):
             raise BadConfig(
-                f"user of Desk is {player!r}; expected 'chat:URL#MODEL', a ChatEngine, or '' for the scripted user"
+                f"user of Desk is {model_user!r}; expected 'chat:URL#MODEL', a ChatEngine, or '' for the scripted user"
             )
-        self._engine: ChatEngine = engine(player) if isinstance(player, str) else player  # type: ignore[assignment]
+        self._engine: ChatEngine = engine(model_user) if isinstance(model_user, str) else model_user  # type: ignore[assignment]
         self._thread: ThreadPoolExecutor | None = None
         self._runner = asyncio.Runner()
 

@@ -29,7 +29,11 @@ You can do things yourself, on your own device. To do one, write nothing but the
 
 
 def reply(
-    player: ModelUser, case: Case, log: Sequence[Said | Called], seed: int, call: Callable[[str, Mapping[str, Any]], Called]
+    model_user: ModelUser,
+    case: Case,
+    log: Sequence[Said | Called],
+    seed: int,
+    call: Callable[[str, Mapping[str, Any]], Called],
 ) -> str:
     """Return the customer's next words; `call` carries out what it does before. Fault where the engine fails."""
     hands = case.customer_tools
@@ -39,7 +43,7 @@ def reply(
         system += HANDS.format(name=next(iter(hands)), tools=listed)
     talk = [*_before(case.row), *_since(log)]
     for _ in range(MOST_CALLS):
-        answer = player.reply(system, talk, seed)
+        answer = model_user.reply(system, talk, seed)
         if not hands or not answer.startswith("{"):
             return answer
         wanted = parse_call(answer, hands)

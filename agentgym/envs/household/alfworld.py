@@ -12,12 +12,12 @@ import numpy as np
 
 from agentgym.core.env import Task
 from agentgym.envs.household.catalog import TASK_TYPES
+from agentgym.envs.household.env import HouseEnv
 from agentgym.envs.household.game import Game, build_game
 from agentgym.envs.household.goals import read_goal
 from agentgym.envs.household.grammar import read_grammar
 from agentgym.envs.household.index import FILE, read_index
 from agentgym.envs.household.problem import read_problem
-from agentgym.envs.household.world import HouseWorld
 from agentgym.errors import BadConfig, BadData, unknown
 
 _GAMES = "games fetched by `alfworld-download`, or written by agentgym.envs.household.export"
@@ -48,7 +48,7 @@ def parse_game(content: bytes, where: str) -> Game:
     return build_game(problem, read_goal(problem.goal, where), sentence, dialect, where)
 
 
-class ALFWorld(HouseWorld):
+class ALFWorld(HouseEnv):
     """Genuine ALFWorld games, played natively (arXiv:2010.03768); `data` is a game file or a data folder.
 
     A folder has the published splits `train`, `valid_seen`, `valid_unseen` below it, and `valid_train` in some releases;

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 
 from agentgym.core.env import Task
+from agentgym.envs.household.env import generated_game
 from agentgym.envs.household.goals import Goal, goal_pddl
 from agentgym.envs.household.houses import goal_of, make_problem
 from agentgym.envs.household.play import Play
 from agentgym.envs.household.problem import Problem
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import HELP
-from agentgym.envs.household.world import generated_game
 from agentgym.errors import BadData
 
 _OLD_WORDS = (

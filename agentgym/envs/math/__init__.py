@@ -1,5 +1,5 @@
 """Mathematics with a Python tool: generated families, and GSM8K- and MATH-style files."""
 
-from agentgym.envs.math.world import Math
+from agentgym.envs.math.env import Math
 
 __all__ = ["Math"]

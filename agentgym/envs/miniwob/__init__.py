@@ -1,5 +1,5 @@
 """MiniWoB++: small pages, each with one thing to do."""
 
-from agentgym.envs.miniwob.world import MiniWoB
+from agentgym.envs.miniwob.env import MiniWoB
 
 __all__ = ["MiniWoB"]

@@ -1,5 +1,5 @@
-"""Every task of the `reasoning-gym` package as a world (extra `reasoning-gym`)."""
+"""Every task of the `reasoning-gym` package as an environment (extra `reasoning-gym`)."""
 
-from agentgym.envs.reasoning_gym.world import ReasoningGym
+from agentgym.envs.reasoning_gym.env import ReasoningGym
 
 __all__ = ["ReasoningGym"]

@@ -1,5 +1,5 @@
 """The thirty tasks of ScienceWorld, in its own simulator (extra `scienceworld`, and Java)."""
 
-from agentgym.envs.scienceworld.world import ScienceWorld
+from agentgym.envs.scienceworld.env import ScienceWorld
 
 __all__ = ["ScienceWorld"]

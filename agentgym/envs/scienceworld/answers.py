@@ -1,4 +1,4 @@
-"""What the world answers by itself: the simulator does not hear of it, and what that asks stays open."""
+"""What the environment answers by itself: the simulator does not hear of it, and what that asks stays open."""
 
 HELP = (
     "Actions: look around, look at THING, look in THING, inventory, task, open THING, close THING, activate THING, "
@@ -13,5 +13,5 @@ NO_ACTION = f" is no action: say one in at most {LONGEST} letters, as help expla
 
 
 def own(text: str) -> bool:
-    """Whether an answer is the world's and not the simulator's."""
+    """Whether an answer is the environment's and not the simulator's."""
     return text == HELP or text.endswith(NO_ACTION)

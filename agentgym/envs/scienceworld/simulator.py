@@ -1,4 +1,4 @@
-"""Virtual machines that run the simulator: a few per process, lent to the worlds that are being played."""
+"""Virtual machines that run the simulator: a few per process, lent to the environments that are being played."""
 
 import atexit
 import importlib
@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.errors import Fault, MissingExtra, how_to_install
 
 MOST = 4
-"""Machines per process. A world more, and one that has been idle gives its machine up and plays its actions again."""
+"""Machines per process. An environment more, and one that has been idle gives its machine up and plays its actions again."""
 MEMORY = "512m"
 """Heap of one machine."""
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
@@ -114,7 +114,7 @@ class Simulator:
         return self.process.poll() is None
 
     def free(self) -> bool:
-        """Whether no world holds it."""
+        """Whether no environment holds it."""
         return self.owner is None or self.owner() is None
 
     def end(self) -> None:
@@ -134,9 +134,9 @@ _clock = iter(range(1, 2**62))
 
 
 @contextmanager
-def lent(world: object) -> Generator[Simulator]:
+def lent(env: object) -> Generator[Simulator]:
     """Lend a machine for one step; `played` says what is in it."""
-    machine = _found(world)
+    machine = _found(env)
     try:
         yield machine
     finally:
@@ -144,12 +144,12 @@ def lent(world: object) -> Generator[Simulator]:
         machine.lock.release()
 
 
-def _found(world: object) -> Simulator:
-    """Return a machine whose lock is held: the world's own, a free one, a new one, or the one idle for longest."""
+def _found(env: object) -> Simulator:
+    """Return a machine whose lock is held: the environment's own, a free one, a new one, or the one idle for longest."""
     while True:
         with _lock:
             _machines[:] = [machine for machine in _machines if machine.alive()]
-            own = next((m for m in _machines if m.owner is not None and m.owner() is world), None)
+            own = next((m for m in _machines if m.owner is not None and m.owner() is env), None)
             free = [m for m in _machines if m.free() and not m.lock.locked()]
             if own is None and not free and len(_machines) < MOST:
                 free = [Simulator()]
@@ -157,17 +157,17 @@ def _found(world: object) -> Simulator:
             idle = sorted((m for m in _machines if not m.lock.locked()), key=lambda m: m.used)
             machine = own or next(iter(free or idle), None)
             if machine is not None and machine.lock.acquire(blocking=False):
-                machine.owner = weakref.ref(world)
+                machine.owner = weakref.ref(env)
                 return machine
         with (machine or _machines[0]).lock:  # all are at work: wait for one
             pass
 
 
-def give_back(world: object) -> None:
-    """Take a world's machine from it; of those that nobody holds one is kept for the next world."""
+def give_back(env: object) -> None:
+    """Take an environment's machine from it; of those that nobody holds one is kept for the next environment."""
     with _lock:
         for machine in _machines:
-            if machine.owner is not None and machine.owner() is world:
+            if machine.owner is not None and machine.owner() is env:
                 machine.owner = None
         free = [m for m in _machines if m.free() and not m.lock.locked()]
         for machine in free[1:]:

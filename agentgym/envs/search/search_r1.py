@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 from agentgym.core.env import Outcome, Task
-from agentgym.envs.search import cheaters as shortcuts
+from agentgym.envs.search import shortcuts
+from agentgym.envs.search.env import Search
 from agentgym.envs.search.reader import next_action
-from agentgym.envs.search.world import Search
 from agentgym.rewards.exact_match import exact_match
 
 _CLOSERS = ("</search>", "</answer>")
@@ -85,9 +85,9 @@ class SearchR1(Search):
             results = [(document.title, document.text) for document in self._results]
             yield _tagged(next_action(self.task.data["question"], shown, titles, results, self._asked))
 
-    def cheaters(self) -> Mapping[str, Callable[[list[str]], str]]:
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
         kept = {"closed_book": shortcuts.closed_book, "question_only": shortcuts.question_only}
-        return {name: lambda seen, cheat=cheat: _tagged(cheat(seen)) for name, cheat in kept.items()}
+        return {name: lambda seen, shortcut=shortcut: _tagged(shortcut(seen)) for name, shortcut in kept.items()}
 
 
 def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:

@@ -1,5 +1,5 @@
 """A shop: search for a product, read its pages, choose its options, buy it (WebShop's engine in plain Python)."""
 
-from agentgym.envs.shop.world import Shop, WebShop
+from agentgym.envs.shop.env import Shop, WebShop
 
 __all__ = ["Shop", "WebShop"]

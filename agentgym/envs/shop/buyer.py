@@ -8,7 +8,7 @@ from agentgym.envs.shop.catalogue import Product
 from agentgym.envs.shop.generate import plain
 
 if TYPE_CHECKING:
-    from agentgym.envs.shop.world import Shop
+    from agentgym.envs.shop.env import Shop
 
 PAGES = 3
 """Pages of results that the expert looks at."""

@@ -1,5 +1,5 @@
 """Questions about databases, answered with SQL."""
 
-from agentgym.envs.sql.world import SQL
+from agentgym.envs.sql.env import SQL
 
 __all__ = ["SQL"]

@@ -1,5 +1,5 @@
-"""Repositories with a bug, an issue that describes it, and hidden tests that decide; see `world.py`."""
+"""Repositories with a bug, an issue that describes it, and hidden tests that decide; see `env.py`."""
 
-from agentgym.envs.swe.world import SWE
+from agentgym.envs.swe.env import SWE
 
 __all__ = ["SWE"]

@@ -1,4 +1,4 @@
-"""Tasks that are in a file, by split and number; what worlds of repositories have in common."""
+"""Tasks that are in a file, by split and number; what environments of repositories have in common."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

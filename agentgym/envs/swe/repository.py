@@ -1,4 +1,5 @@
-"""What worlds of repositories have in common: the tools, and a jail in which every command is a shell of its own."""
+"""What environments of repositories have in common: the tools, and a sandbox in which every command is a shell of its
+own."""
 
 import errno
 import shlex
@@ -15,20 +16,20 @@ from agentgym.envs.swe.library import Item, Library
 from agentgym.envs.swe.predictions import told
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadConfig
+from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, BadPath, Limits, Result
-from agentgym.sandbox.world import JailedEnv
 
 LONGEST = 100_000
 """Bytes of a command: the system takes no word of a command line that is much longer."""
 TOOLSETS = ("files", "bash")
 
 
-class RepositoryEnv(JailedEnv):
-    """A repository to repair. A world says which there are, what is in the jail, and what the hidden tests say."""
+class RepositoryEnv(SandboxEnv):
+    """A repository to repair. An environment says which there are, what is in the sandbox, and what the hidden tests say."""
 
     horizon = 50
     difficulty = 99
-    settings: ClassVar[tuple[str, ...]] = (*JailedEnv.settings, "toolset", "timeout")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "toolset", "timeout")
     toolset: str = "files"
     """`files`: bash, view, edit, submit. `bash`: bash alone, submitting as mini-swe-agent does."""
     timeout: float = 30.0
@@ -39,7 +40,7 @@ class RepositoryEnv(JailedEnv):
     expert_bound = 0.0
     answers = ("fix",)
     root = "repository"
-    """Where the repository is in the jail."""
+    """Where the repository is in the sandbox."""
 
     def _check_options(self) -> None:
         self.library = self.load_library()
@@ -57,7 +58,7 @@ class RepositoryEnv(JailedEnv):
         if self.toolset == "bash":
             self.tools: dict[str, Tool] = {"bash": self.tools["bash"]}
 
-    # What a world defines
+    # What an environment defines
 
     def load_library(self) -> Library[Any]:
         """Return the tasks that the options ask for; BadConfig or BadData."""
@@ -68,7 +69,7 @@ class RepositoryEnv(JailedEnv):
         raise NotImplementedError
 
     def shell(self, command: str) -> str:
-        """Return what the jail's shell is given for a command of the agent's."""
+        """Return what the sandbox's shell is given for a command of the agent's."""
         raise NotImplementedError
 
     def patch(self) -> str | None:
@@ -222,7 +223,7 @@ class RepositoryEnv(JailedEnv):
         try:
             self.keep_folder()
         except OSError:  # too large, or not to be read any more
-            self._drop()  # the next look makes a new jail with the folder as it was last kept
+            self._drop()  # the next look makes a new sandbox with the folder as it was last kept
             self.journal = []
             return "\n<warning>The folder could not be read after this command; it was put back to what it was.</warning>"
         return ""
@@ -249,7 +250,7 @@ class RepositoryEnv(JailedEnv):
 
     def _folder(self, path: str) -> str | Outcome:
         look = "find . -maxdepth 2 -mindepth 1 -not -path '*/.*' | LC_ALL=C sort"
-        result = self._twice(lambda: self.jail.run(f"cd -- {shlex.quote(self._at(path))} && {look}"))
+        result = self._twice(lambda: self.sandbox.run(f"cd -- {shlex.quote(self._at(path))} && {look}"))
         found = [line.removeprefix("./") for line in result.text.splitlines()]
         more = [f"({len(found) - 200} more)"] if len(found) > 200 else []
         return "\n".join([f"[Folder: {_short(path)}, two levels deep]", *found[:200], *more])

@@ -1,4 +1,4 @@
-"""Predictions scored against the tasks they are for: ours in jails of their own, SWE-bench's by swebench's steps."""
+"""Predictions scored against the tasks they are for: ours in sandboxes of their own, SWE-bench's by swebench's steps."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 from agentgym.envs.swe.bench.env import SWEBench
 from agentgym.envs.swe.bench.evaluation import evaluate
 from agentgym.envs.swe.bench.rows import Row, is_bench
+from agentgym.envs.swe.env import GRADING, SWE
 from agentgym.envs.swe.grading.grading import grade
 from agentgym.envs.swe.repository import RepositoryEnv
 from agentgym.envs.swe.tasks import Instance
 from agentgym.envs.swe.tasks.pytest_run import FOLDER
 from agentgym.envs.swe.tasks.source import pack, unpack
 from agentgym.envs.swe.verdict import Verdict
-from agentgym.envs.swe.world import GRADING, SWE
 from agentgym.errors import BadData, unknown
 from agentgym.sandbox.protocol import Sandbox
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
 SCHEMA = 2
@@ -28,12 +28,12 @@ def score(
 ) -> dict[str, Any]:
     """Return a report like swebench's on the patches (by instance) of a file of tasks; None: those that come with agentgym.
 
-    `options` are the world's: `backend`, `backend_options`. An instance of SWE-bench is graded as swebench does, without
-    putting configuration back, so that numbers are comparable. BadData where a patch is for no task of the file.
+    `options` are the environment's: `backend`, `backend_options`. An instance of SWE-bench is graded as swebench does,
+    without putting configuration back, so that numbers are comparable. BadData where a patch is for no task of the file.
     """
-    world = _world(data, options)
-    ids = [item.id for item in world.library.items]
-    strange = next((id for id in patches if id not in world.library.by_id), None)
+    env = _env(data, options)
+    ids = [item.id for item in env.library.items]
+    strange = next((id for id in patches if id not in env.library.by_id), None)
     if strange is not None:
         raise BadData(str(unknown("task", strange, ids)))
     found: dict[str, list[str]] = {name: [] for name in ("resolved", "unresolved", "empty_patch")}
@@ -41,7 +41,7 @@ def score(
         verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")
         if patch.strip():
             patch = patch.encode("utf-8", "replace").decode()  # JSON may hold half a character
-            verdict = _bench(world, id, patch) if isinstance(world, SWEBench) else _own(world, id, patch)
+            verdict = _bench(env, id, patch) if isinstance(env, SWEBench) else _own(env, id, patch)
         found["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
         if progress:
             progress(id, verdict)
@@ -59,39 +59,39 @@ def score(
     }
 
 
-def _world(data: str | None, options: Mapping[str, Any]) -> RepositoryEnv:
+def _env(data: str | None, options: Mapping[str, Any]) -> RepositoryEnv:
     if data is not None and not Path(data).is_file():
         raise FileNotFoundError(2, "no such file of tasks", data)
     kind = SWEBench if data is not None and is_bench(data) else SWE
     return kind(data=data, **{name: value for name, value in options.items() if value is not None})
 
 
-def _bench(world: RepositoryEnv, id: str, patch: str) -> Verdict:
-    assert isinstance(world, SWEBench)
-    world.reset(seed=0, options={"task": id})
-    row: Row = world.library.find(id)
-    return world.elsewhere(lambda jail: evaluate(row, patch, jail, restore=False, timeout=world.grading_timeout)[0])
+def _bench(env: RepositoryEnv, id: str, patch: str) -> Verdict:
+    assert isinstance(env, SWEBench)
+    env.reset(seed=0, options={"task": id})
+    row: Row = env.library.find(id)
+    return env.elsewhere(lambda sandbox: evaluate(row, patch, sandbox, restore=False, timeout=env.grading_timeout)[0])
 
 
-def _own(world: RepositoryEnv, id: str, patch: str) -> Verdict:
-    instance: Instance = world.library.find(id)
+def _own(env: RepositoryEnv, id: str, patch: str) -> Verdict:
+    instance: Instance = env.library.find(id)
 
     def elsewhere(work: Callable[[Sandbox], T]) -> T:
-        jail = take(world.backend, limits=world.limits, packages=GRADING, options=world.backend_options)
+        sandbox = take(env.backend, limits=env.limits, packages=GRADING, options=env.backend_options)
         try:
-            return work(jail)
+            return work(sandbox)
         finally:
-            jail.close()
+            sandbox.close()
 
-    tree = elsewhere(lambda jail: patched(jail, instance, patch))
+    tree = elsewhere(lambda sandbox: patched(sandbox, instance, patch))
     return grade(instance, tree, elsewhere) if tree else Verdict(False, 0.0, 0.0, "The patch does not apply.")
 
 
-def patched(jail: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
+def patched(sandbox: Sandbox, instance: Instance, patch: str) -> dict[str, bytes]:
     """Return a task's repository after a patch; empty where it does not apply."""
-    jail.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
-    result = jail.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
+    sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in instance.broken().items()}))
+    result = sandbox.run(f"cd {FOLDER} && git apply --whitespace=nowarn -", stdin=patch.encode())
     try:
-        return unpack(jail.snapshot(), FOLDER) if result.ok else {}
+        return unpack(sandbox.snapshot(), FOLDER) if result.ok else {}
     except OSError:  # too large
         return {}

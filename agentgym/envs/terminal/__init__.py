@@ -1,6 +1,6 @@
-"""A shell in a jail: generated tasks, and task folders of Harbor (Terminal-Bench)."""
+"""A shell in a sandbox: generated tasks, and task folders of Harbor (Terminal-Bench)."""
 
+from agentgym.envs.terminal.env import Terminal
 from agentgym.envs.terminal.harbor import Harbor
-from agentgym.envs.terminal.world import Terminal
 
 __all__ = ["Harbor", "Terminal"]

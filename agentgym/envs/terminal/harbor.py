@@ -1,4 +1,4 @@
-"""The world over task folders of Harbor (Terminal-Bench 2), each played in a container of its own."""
+"""The environment over task folders of Harbor (Terminal-Bench 2), each played in a container of its own."""
 
 import base64
 import gzip
@@ -17,8 +17,8 @@ from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor_files import HarborTask, load
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
 from agentgym.errors import BadConfig, BadData, unknown
+from agentgym.sandbox.env import SandboxEnv
 from agentgym.sandbox.protocol import MEGABYTE, Limits, Sandbox, sandbox
-from agentgym.sandbox.world import JailedEnv
 from agentgym.tasks.library import ALL, HASHED, hashed
 
 PIECE = 60_000
@@ -26,7 +26,7 @@ REWARDS = ("reward.json", "reward.txt")
 """Where `test.sh` writes the reward, in `/logs/verifier`; the first that is there counts, as in Harbor."""
 
 
-class Harbor(JailedEnv):
+class Harbor(SandboxEnv):
     """Task folders of Harbor (Terminal-Bench 2), by `path`: one folder, or a folder of them.
 
     Reward: 1 if the task's own `tests/test.sh` gives at least 1, else 0; what it gave is the measure `reward`. Tests are
@@ -38,7 +38,7 @@ class Harbor(JailedEnv):
     backend = "docker"
     splits: Mapping[str, float] = {**HASHED, ALL: 0.0}
     split = ALL
-    settings: ClassVar[tuple[str, ...]] = (*JailedEnv.settings, "path", "network", "seconds", "shown")
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "path", "network", "seconds", "shown")
     path: str = ""
     """A task folder, or a folder of task folders."""
     network: str = "none"
@@ -114,7 +114,7 @@ class Harbor(JailedEnv):
     def begin(self, task: Task) -> str:
         self.commands: tuple[str, ...] = ()
         self.used, self.given = 0.0, 0.0
-        self._shell = self._opened(self.jail)
+        self._shell = self._opened(self.sandbox)
         return (
             f"{task.instruction}\n\nThe shell is in `{self._present.work}`. "
             f"You have {self.limit} turns; call submit when it is done."
@@ -144,15 +144,15 @@ class Harbor(JailedEnv):
         )
         return sandbox(self.backend, limits=limits, **options)
 
-    def prepare(self, jail: Sandbox) -> None:
+    def prepare(self, sandbox: Sandbox) -> None:
         """Do again in a fresh container what the agent did."""
-        self._shell = self._opened(jail)
+        self._shell = self._opened(sandbox)
         for command in self.commands:
-            self._shell = self._shell.after(jail.run(self._shell.command(command, {}), timeout=self.seconds), {})
+            self._shell = self._shell.after(sandbox.run(self._shell.command(command, {}), timeout=self.seconds), {})
 
-    def _opened(self, jail: Sandbox) -> ShellState:
+    def _opened(self, sandbox: Sandbox) -> ShellState:
         """Return the state of a new shell; BadConfig where the image has none."""
-        result = jail.run("test -x /bin/bash && test -x /usr/bin/env && exec /usr/bin/env -0")
+        result = sandbox.run("test -x /bin/bash && test -x /usr/bin/env && exec /usr/bin/env -0")
         if not result.ok:
             raise BadConfig(f"the image of {self._present.name} has no /bin/bash or no /usr/bin/env, which its shell needs")
         return started(result, self._present.work)
@@ -169,7 +169,7 @@ class Harbor(JailedEnv):
         if left <= 0:
             return f"[the {self._present.agent_seconds:g} seconds that this task has for commands are used up: submit]"
         seconds = min(self.seconds, left)
-        result = self._twice(lambda: self.jail.run(self._shell.command(command, {}), timeout=seconds))
+        result = self._twice(lambda: self.sandbox.run(self._shell.command(command, {}), timeout=seconds))
         self.used += result.seconds
         self.commands = (*self.commands, command)
         self._shell = self._shell.after(result, {})
@@ -188,20 +188,20 @@ class Harbor(JailedEnv):
 
     def _graded(self) -> tuple[float, str]:
         """Run the task's tests in the container and return the reward that they wrote, and a word on it."""
-        task, jail = self._present, cast("Any", self._twice(lambda: self.jail))
-        jail.run("rm -rf /tests /logs/verifier; mkdir -p /logs/verifier /logs/agent /logs/artifacts")
-        if any(_is_there(jail, place) for place in ("/tests", *(f"/logs/verifier/{name}" for name in REWARDS))):
+        task, sandbox = self._present, cast("Any", self._twice(lambda: self.sandbox))
+        sandbox.run("rm -rf /tests /logs/verifier; mkdir -p /logs/verifier /logs/agent /logs/artifacts")
+        if any(_is_there(sandbox, place) for place in ("/tests", *(f"/logs/verifier/{name}" for name in REWARDS))):
             return 0.0, "what the agent left in their place could not be removed"  # it may have replaced rm
-        jail.copy_in(task.packed("tests"), "/tests")
+        sandbox.copy_in(task.packed("tests"), "/tests")
         variables = [f"{name}={value}" for name, value in _given(task.verifier_env, task, "verifier").items()]
         quiet = 'exec "$@" > /logs/verifier/test-stdout.txt 2>&1'
         words = ["/bin/bash", "-c", quiet, "bash", "/usr/bin/env", *variables, "/bin/bash", "/tests/test.sh"]
-        result = jail.run(words, timeout=task.verifier_seconds)
+        result = sandbox.run(words, timeout=task.verifier_seconds)
         if result.reason != "exit":
             return 0.0, f"they were ended ({result.reason})"
         for name in REWARDS:
             try:
-                found = _reward(_only_file(jail.copy_out(f"/logs/verifier/{name}")), name)
+                found = _reward(_only_file(sandbox.copy_out(f"/logs/verifier/{name}")), name)
             except FileNotFoundError:
                 continue
             except (OSError, tarfile.TarError):
@@ -242,10 +242,10 @@ def _root_capabilities() -> tuple[str, ...]:
     return vars(importlib.import_module("agentgym.sandbox.docker.sandbox"))["ROOT_CAPABILITIES"]
 
 
-def _is_there(jail: Any, path: str) -> bool:
+def _is_there(sandbox: Any, path: str) -> bool:
     """Return whether a container holds something at a path, as its daemon sees it."""
     try:
-        jail.copy_out(path)
+        sandbox.copy_out(path)
     except FileNotFoundError:
         return False
     except OSError:  # too large to be read

@@ -114,7 +114,7 @@ def _task(folder: Path) -> HarborTask:
 
 
 def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Refuse what this world has not; a task that is played otherwise than it was meant would give a wrong number."""
+    """Refuse what this environment has not; a task that is played otherwise than it was meant would give a wrong number."""
     compose = any((folder / "environment" / f"docker-compose.{end}").exists() for end in ("yaml", "yml"))
     absent = {
         "several containers (docker-compose)": compose,

@@ -16,14 +16,14 @@ FOLDER = "task"
 """The folder of the task, in the home folder."""
 Rng = np.random.Generator
 Run = Callable[[str, bytes, Mapping[str, bytes]], Result]
-"""Run a command in a fresh jail that holds the final state: command, standard input, files to add."""
+"""Run a command in a fresh sandbox that holds the final state: command, standard input, files to add."""
 Checks = Iterator[tuple[str, bool]]
 """What has to hold, in words, and whether it does."""
 T = TypeVar("T")
 
 
 class Final:
-    """The state that an agent left, as a checker sees it: read outside the jail, run only in a fresh one."""
+    """The state that an agent left, as a checker sees it: read outside the sandbox, run only in a fresh one."""
 
     def __init__(self, tree: Tree, run: Run, home: str = f"{HOME}/{FOLDER}") -> None:
         self.tree, self.home, self._run = tree, home, run
@@ -56,18 +56,18 @@ class Final:
         return {path: content for path, content in found.items() if content is not None}
 
     def run(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> Result:
-        """Run a command in a fresh jail that holds this state."""
+        """Run a command in a fresh sandbox that holds this state."""
         return self._run(command, stdin, files or {})
 
     def prints(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> str | None:
-        """Return what a command prints in a fresh jail, without white space at its end; None where it failed."""
+        """Return what a command prints in a fresh sandbox, without white space at its end; None where it failed."""
         result = self.run(command, stdin, files)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip() if result.ok else None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One task, with all that its world, its oracle and its tests need."""
+    """One task, with all that its environment, its oracle and its tests need."""
 
     instruction: str
     tree: Tree

@@ -36,13 +36,13 @@ print(seen.hexdigest())
 """
 
 
-def settle(jail: Sandbox, since: float, clock: int) -> str:
+def settle(sandbox: Sandbox, since: float, clock: int) -> str:
     """Set the time of what changed since a time to `clock`, and return what tells one state of the folder from another.
 
     So `ls -l` prints the same whenever an episode is played. A program cannot set the time of a change of names or
     modes back, so the returned text differs whenever anything was done to the folder.
     """
-    result = jail.python(_SETTLE.format(since=json.dumps(since), clock=clock))
+    result = sandbox.python(_SETTLE.format(since=json.dumps(since), clock=clock))
     if not result.ok:
         raise SandboxFault(f"the folder could not be looked through ({result.reason}): {result.text[-300:]}")
     return result.stdout.decode()

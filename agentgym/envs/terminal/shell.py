@@ -63,7 +63,7 @@ class ShellState:
 
 
 def started(result: Result, folder: str) -> ShellState:
-    """Return the state of a new shell in a folder, from what `env -0` prints in a jail."""
+    """Return the state of a new shell in a folder, from what `env -0` prints in a sandbox."""
     pairs = (entry.partition("=") for entry in result.stdout.decode().split("\0") if entry)
     variables = {name: value for name, _, value in pairs if name not in _OURS}
     return ShellState(folder, folder, tuple(sorted(variables.items())))

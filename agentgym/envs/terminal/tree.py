@@ -1,4 +1,4 @@
-"""What a folder holds, seen from outside the jail: files, folders and links as plain data."""
+"""What a folder holds, seen from outside the sandbox: files, folders and links as plain data."""
 
 import hashlib
 import io
@@ -65,7 +65,7 @@ def pack(tree: Tree, below: str) -> bytes:
 
 
 def unpack(archive: bytes) -> dict[str, Entry]:
-    """Return what an archive of a jail's folder holds, by path."""
+    """Return what an archive of a sandbox's folder holds, by path."""
     found: dict[str, Entry] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:

@@ -1,5 +1,5 @@
 """Games of the `textworld` package, made on the spot (extra `textworld`)."""
 
-from agentgym.envs.textworld.world import TextWorld
+from agentgym.envs.textworld.env import TextWorld
 
 __all__ = ["TextWorld"]

@@ -22,7 +22,7 @@ def advise(told: Told) -> str:
 
 
 def candidates(notes: Notes) -> Iterator[str]:
-    """Yield commands, the best first; some the world may have refused."""
+    """Yield commands, the best first; some the environment may have refused."""
     yield from cook(notes) if "cookbook" in notes.objective else run_errand(notes)
     yield from do(notes, unknown(notes, probing=True))
 

@@ -1,5 +1,5 @@
 """A real browser over embedded sites: tasks that the sites' databases, or the answer, decide."""
 
-from agentgym.envs.web.world import Web
+from agentgym.envs.web.env import Web
 
 __all__ = ["Web"]

@@ -90,7 +90,7 @@ def _filled(site: str, seed: int, size: int) -> bytes:
 class EpisodeState:
     """The databases of one episode. Sites are filled when they are first asked for, always alike.
 
-    `size` is an int from 0: sites hold more with each. Used from the server's threads and the world's: hold `lock`.
+    `size` is an int from 0: sites hold more with each. Used from the server's threads and the environment's: hold `lock`.
     """
 
     def __init__(self, seed: int, size: int = 0) -> None:

@@ -24,7 +24,7 @@ function differences() {
   const add = (name, row, kind) => rows.push(node("tr", { class: kind }, node("th", {}, name), node("td", {}, row.difference.units),
     node("td", {}, percent(row.a)), node("td", {}, percent(row.b)), node("td", {}, points(row.difference.mean)),
     node("td", {}, `${points(row.difference.low)} to ${points(row.difference.high)}`), node("td", {}, row.gained.length), node("td", {}, row.lost.length)));
-  for (const [name, row] of Object.entries(data.comparison.worlds)) {
+  for (const [name, row] of Object.entries(data.comparison.envs)) {
     add(name, row, "whole");
     for (const [type, part] of Object.entries(row.by_type)) add(type, part, "part");
     const levels = Object.entries(row.by_difficulty);
@@ -36,7 +36,7 @@ function differences() {
 }
 
 function bothCurves() {
-  const rows = { a: data.metrics.a.filter((row) => row.phase !== "warm"), b: data.metrics.b.filter((row) => row.phase !== "warm") };
+  const rows = { a: data.metrics.a.filter((row) => row.phase !== "sft"), b: data.metrics.b.filter((row) => row.phase !== "sft") };
   const places = [...rows.a, ...rows.b].map((row) => row.x);
   if (!places.length) return;
   const domain = [Math.min(...places), Math.max(...places)];

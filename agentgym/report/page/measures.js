@@ -2,7 +2,7 @@
 
 function measures(data) {
   const summary = data.summary || {};
-  if (!summary.worlds || typeof summary.worlds !== "object") return;
+  if (!summary.envs || typeof summary.envs !== "object") return;
   const section = document.getElementById("measures");
   section.hidden = false;
   replace(section.querySelector(".body"),
@@ -45,12 +45,12 @@ function effortTable(summary) {
   const line = (name, row, kind) => node("tr", { class: kind }, node("th", { scope: "row" }, name),
     columns.map(([, cell]) => node("td", {}, cell(row))));
   const levels = (row) => Object.entries(row.by_difficulty || {});
-  const lines = Object.entries(summary.worlds).flatMap(([world, row]) => [line(world, row, "whole"),
+  const lines = Object.entries(summary.envs).flatMap(([env, row]) => [line(env, row, "whole"),
     ...Object.entries(row.by_type || {}).map(([name, part]) => line(name, part, "part")),
     ...(levels(row).length > 1 ? levels(row).map(([name, part]) => line("difficulty " + name, part, "part")) : [])]);
   if (lines.length > 1) lines.push(line("all", summary, "whole"));
-  return node("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "measures by world" }, node("table", {},
-    node("thead", {}, node("tr", {}, node("th", {}, "world"), columns.map(([name]) => node("th", { scope: "col" }, name)))),
+  return node("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "measures by environment" }, node("table", {},
+    node("thead", {}, node("tr", {}, node("th", {}, "environment"), columns.map(([name]) => node("th", { scope: "col" }, name)))),
     node("tbody", {}, lines)));
 }
 
@@ -59,14 +59,14 @@ const hundredths = (value) => (isNumber(value) ? value.toFixed(2) : "–");
 function contaminationTable(found) {
   if (!found || typeof found !== "object") return "";
   const checks = [["split_overlap", "are also in the training split"], ["answer_in_prompt", "show the answer at once"]];
-  const lines = Object.entries(found).flatMap(([world, row]) => checks.filter(([key]) => row[key]).map(([key, what]) => {
+  const lines = Object.entries(found).flatMap(([env, row]) => checks.filter(([key]) => row[key]).map(([key, what]) => {
     const one = row[key];
     const said = one.checked ? `${one.found} of ${one.checked} tasks ${what}` : `not checked whether tasks ${what}`;
     const more = [one.checked ? one.how : "", one.examples.length ? "such as " + one.examples.join(", ") : "", one.why].filter(Boolean);
-    return node("li", { class: one.found ? "wrong" : "" }, node("b", {}, world), ": ", said, more.length ? ` (${more.join("; ")})` : "");
+    return node("li", { class: one.found ? "wrong" : "" }, node("b", {}, env), ": ", said, more.length ? ` (${more.join("; ")})` : "");
   }));
-  const worlds = Object.values(found);
-  const sum = (key, part) => worlds.reduce((total, row) => total + (row[key] ? row[key][part] : 0), 0);
+  const envs = Object.values(found);
+  const sum = (key, part) => envs.reduce((total, row) => total + (row[key] ? row[key][part] : 0), 0);
   return node("details", { class: "card", open: checks.some(([key]) => sum(key, "found")) },
     node("summary", {}, "Contamination: ", checks.map(([key, what]) => `${sum(key, "found")} of ${sum(key, "checked")} tasks ${what}`).join(", ")), node("ul", {}, lines));
 }

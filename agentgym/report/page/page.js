@@ -95,7 +95,7 @@ function listRow(i) {
   return node("button", { class: "row", role: "option", "data-index": i, onclick: () => visit(i) },
     node("span", { class: "mark " + e.outcome, "aria-label": OUTCOME[e.outcome] }),
     node("span", { class: "row-text" }, node("b", {}, e.instruction || e.task),
-      node("span", { class: "soft" }, [e.part ? partName(e.part, e.step) : "", data.worlds.length > 1 ? e.env : "", e.type, e.task].filter(Boolean).join(" · "))),
+      node("span", { class: "soft" }, [e.part ? partName(e.part, e.step) : "", data.envs.length > 1 ? e.env : "", e.type, e.task].filter(Boolean).join(" · "))),
     node("span", { class: "row-end" }, node("b", {}, short(e.reward)), node("span", { class: "soft" }, e.turns.length + " turns")));
 }
 

@@ -7,9 +7,9 @@ function header(data) {
     node("span", { class: "soft" }, name), node("b", {}, value), note ? node("span", { class: "soft" }, note) : ""));
   const rate = (value, name, note) => { if (isNumber(value)) tile(name, percent(value), note); };
   rate(summary.success_before, "before");
-  rate(summary.success_warm, "after warm start");
-  rate(summary.success_after, "after training", isNumber(summary.success_warm)
-    ? signed(100 * (summary.success_after - summary.success_warm)) + " points" : "");
+  rate(summary.success_sft, "after SFT warm start");
+  rate(summary.success_after, "after training", isNumber(summary.success_sft)
+    ? signed(100 * (summary.success_after - summary.success_sft)) + " points" : "");
   const found = summary.success;
   if (found && typeof found === "object") {
     tile("success", percent(found.mean), `95 % interval ${percent(found.low)} to ${percent(found.high)}`);
@@ -23,16 +23,16 @@ function header(data) {
     if (isNumber(summary.train_seconds)) tile("training", duration(summary.train_seconds));
     if (summary.credit) tile("credit", summary.credit, isNumber(summary.seed) ? "seed " + summary.seed : "");
   }
-  const all = data.worlds;
-  const worlds = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
+  const all = data.envs;
+  const envs = all.slice(0, 4).join(", ") + (all.length > 4 ? ` and ${all.length - 4} more` : "");
   replace(document.getElementById("head"),
-    node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, worlds)),
+    node("div", { class: "title" }, node("h1", {}, data.name), node("span", { class: "soft" }, envs)),
     tiles.length ? node("div", { class: "tiles" }, tiles) : "");
 }
 
 function curves(data) {
-  const rows = data.metrics.filter((row) => row.phase !== "warm");
-  const imitation = data.metrics.filter((row) => row.phase === "warm");
+  const rows = data.metrics.filter((row) => row.phase !== "sft");
+  const imitation = data.metrics.filter((row) => row.phase === "sft");
   const domain = rows.length > 1 ? [rows[0].x, rows[rows.length - 1].x] : undefined; // all curves share the axis of RL
   const of = (key) => rows.filter((row) => isNumber(row[key])).map((row) => [row.x, row[key]]);
   const series = (name, key, mark, dots) => ({ name, points: of(key), mark, dots });
@@ -42,7 +42,7 @@ function curves(data) {
   const charts = [
     { title: "Success", wide: true, bottom: 0, top: 1, format: whole,
       series: [series("training", "success_train", "s2"), series("held out", "success_valid", "s1", true)],
-      levels: [...level("before", summary.success_before), ...level("warm start", summary.success_warm),
+      levels: [...level("before", summary.success_before), ...level("SFT warm start", summary.success_sft),
         ...level("after training", summary.success_after)] },
     { title: "Reward", note: "mean of an episode", series: [series("reward", "reward", "s1")] },
     { title: "Turns", note: "mean of an episode", bottom: 0, series: [series("turns", "turns", "s1")] },

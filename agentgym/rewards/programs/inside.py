@@ -1,4 +1,4 @@
-"""What runs a solution in its jail: inputs come in as data, values go out as data. Standard library only.
+"""What runs a solution in its sandbox: inputs come in as data, values go out as data. Standard library only.
 
 It shares its process with hostile code, so nothing here is a secret and nothing that it says is believed: whoever
 compares the values does so outside, and no expected value ever comes in here.

@@ -10,7 +10,7 @@ from agentgym.rewards.programs import inside, values
 
 
 def program(last: str, shipped: Sequence[ModuleType] = (values, inside)) -> str:
-    """Return a program for a jail: modules of this package, and a call in the last of them."""
+    """Return a program for a sandbox: modules of this package, and a call in the last of them."""
     name = shipped[-1].__name__
     return f"{_modules(tuple(shipped))}\nsys.modules[{name!r}].{last}\n"
 

@@ -1,4 +1,4 @@
-"""Values as plain data that keeps their exact types. It also runs in the jail: standard library only."""
+"""Values as plain data that keeps their exact types. It also runs in the sandbox: standard library only."""
 
 import json
 from collections import Counter, OrderedDict, defaultdict

@@ -1,4 +1,4 @@
-"""The default jail on Linux: bubblewrap around a zygote that forks every execution (see `zygote.py`)."""
+"""The default sandbox on Linux: bubblewrap around a fork server that forks every execution (see `fork_server.py`)."""
 
 import importlib.util
 import marshal
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import BadConfig, how_to_install
-from agentgym.sandbox.local.zygoted import LOADED_WITH, Zygoted
+from agentgym.sandbox.local.fork_server_sandbox import LOADED_WITH, ForkServerSandbox
 from agentgym.sandbox.protocol import Limits
 from agentgym.sandbox.seccomp import denied_calls
 
 NOBODY = "65534"
-ZYGOTE = Path("/opt/agentgym/zygote.pyc")
+FORK_SERVER = Path("/opt/agentgym/fork_server.pyc")
 
 
-class Bubblewrap(Zygoted):
-    """A jail made by bubblewrap. `packages`: importable libraries that Python in it has loaded already.
+class Bubblewrap(ForkServerSandbox):
+    """A sandbox made by bubblewrap. `packages`: importable libraries that Python in it has loaded already.
 
-    BadConfig where bubblewrap or pyseccomp is missing; SandboxFault where the jail cannot be started.
+    BadConfig where bubblewrap or pyseccomp is missing; SandboxFault where the sandbox cannot be started.
     """
 
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = ()) -> None:
@@ -58,8 +58,8 @@ class Bubblewrap(Zygoted):
             mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(made))} && "
         shown |= _copied(stage)
         binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
-        zygote = [_python(), "-s", "-S", "-P", str(ZYGOTE)]
-        command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *zygote]
+        fork_server = [_python(), "-s", "-S", "-P", str(FORK_SERVER)]
+        command = [_program("bwrap"), *_SYSTEM, *binds, *_masked(), *_LAST, "--", *fork_server]
         if not root:
             return command
         drop = [_program("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--", *command]
@@ -68,15 +68,15 @@ class Bubblewrap(Zygoted):
 
 
 def missing() -> str:
-    """Return what this machine lacks for the jail and how to get it; empty where nothing is missing."""
+    """Return what this machine lacks for the sandbox and how to get it; empty where nothing is missing."""
     if sys.platform != "linux":
-        return f"the bubblewrap jail needs Linux, and this is {sys.platform}: use backend='docker'"
+        return f"the bubblewrap sandbox needs Linux, and this is {sys.platform}: use backend='docker'"
     needed = {"bwrap": "bubblewrap", **({"setpriv": "util-linux", "unshare": "util-linux"} if os.geteuid() == 0 else {})}
     absent = [package for program, package in needed.items() if shutil.which(program) is None]
     if absent:
-        return f"the bubblewrap jail needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
+        return f"the bubblewrap sandbox needs {absent[0]}: apt install {absent[0]} (or the like on other systems)"
     if importlib.util.find_spec("pyseccomp") is None:
-        return f"the bubblewrap jail needs pyseccomp: {how_to_install('sandbox')}"
+        return f"the bubblewrap sandbox needs pyseccomp: {how_to_install('sandbox')}"
     return ""
 
 
@@ -85,7 +85,8 @@ def _program(name: str) -> str:
 
 
 def _copied(stage: Path) -> dict[str, Path]:
-    """Write what the jail sees of this package to where an unprivileged user can read it; return it by its place there."""
+    """Write what the sandbox sees of this package to where an unprivileged user can read it; return it by its place
+    there."""
     shown: dict[str, Path] = {}
     for inner, content in _inside().items():
         shown[inner] = stage / Path(inner).name
@@ -96,12 +97,13 @@ def _copied(stage: Path) -> dict[str, Path]:
 
 @cache
 def _inside() -> dict[str, bytes]:
-    """Return the files by their place in the jail; code is compiled, which spares each jail the time and the memory."""
+    """Return the files by their place in the sandbox; code is compiled, which spares each sandbox the time and the
+    memory."""
     here = Path(__file__).parent
     code_inside = here.parent / "inside"
     found = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
-    for name in ("zygote", "system", "processes", "kernel"):
-        place = f"{ZYGOTE.parent}/{name}.pyc"
+    for name in ("fork_server", "system", "processes", "kernel"):
+        place = f"{FORK_SERVER.parent}/{name}.pyc"
         code = compile((code_inside / f"{name}.py").read_bytes(), place, "exec", dont_inherit=True, optimize=2)
         flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: it need not be checked
         found[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
@@ -109,12 +111,12 @@ def _inside() -> dict[str, bytes]:
 
 
 def package_paths(name: str) -> list[Path]:
-    """Return what of an installed library goes into the jail: its folder or file, and the shared objects it brought."""
+    """Return what of an installed library goes into the sandbox: its folder or file, and the shared objects it brought."""
     if name in sys.stdlib_module_names:  # which is there already, and wanted loaded
         return []
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
-        raise BadConfig(f"package {name!r} for the jail is not installed here: pip install {name}")
+        raise BadConfig(f"package {name!r} for the sandbox is not installed here: pip install {name}")
     origin = Path(found.origin)
     path = origin.parent if origin.name == "__init__.py" else origin
     libraries = path.with_name(f"{name}.libs")
@@ -122,7 +124,7 @@ def package_paths(name: str) -> list[Path]:
 
 
 _SYSTEM = [
-    *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "jail", "--die-with-parent"),
+    *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--die-with-parent"),
     *(
         "--clearenv",
         "--setenv",
@@ -151,13 +153,13 @@ _LAST = ["--chdir", "/", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _python() -> str:
-    """Return the interpreter for the jail: the one that runs this, without its virtual environment."""
+    """Return the interpreter for the sandbox: the one that runs this, without its virtual environment."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return str(Path(sys.base_prefix) / "bin" / version)
 
 
 def _masked() -> list[str]:
-    """Hide this package, whose worlds know their answers, where it is installed among the system's libraries."""
+    """Hide this package, whose environments know their answers, where it is installed among the system's libraries."""
     package = Path(__file__).parents[2].resolve()
     places = (Path("/usr"), Path(sys.base_prefix).resolve())
     return ["--tmpfs", str(package)] if any(package.is_relative_to(place) for place in places) else []

@@ -9,7 +9,7 @@ from agentgym.sandbox.docker.daemon import Daemon, docker, faults
 from agentgym.sandbox.protocol import BadPath, Result, SandboxFault
 
 Do = Callable[[str, Sequence[str], bytes, int], Result]
-"""Run a shell script of ours in the jail with arguments, an input and at most so many bytes of output."""
+"""Run a shell script of ours in the sandbox with arguments, an input and at most so many bytes of output."""
 MESSAGES = 65536
 ABSENT, FOLDER, SPECIAL = 44, 45, 46
 """What the script that reads a file ends with."""

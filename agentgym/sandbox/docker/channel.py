@@ -1,4 +1,4 @@
-"""The stream between a jail's process 1 in its container and this process: frames in both directions, many executions."""
+"""The stream between a sandbox's process 1 in its container and this process: frames in both directions, many executions."""
 
 import json
 import select
@@ -125,7 +125,7 @@ class Channel:
 
     def _ready(self, wait: float, events: int) -> int:
         """Return the events that happened within so many seconds."""
-        poll = select.poll()  # not select: a process with many jails has files beyond its reach
+        poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
         poll.register(self._stream, events)
         return next((found for _, found in poll.poll(1000 * min(wait, 3600.0))), 0)
 
@@ -170,7 +170,7 @@ class Channel:
 
     def close(self) -> None:
         """Hang up: process 1 ends, and with it the container."""
-        self._break("the jail is closed")
+        self._break("the sandbox is closed")
         self._stream.close()
 
 

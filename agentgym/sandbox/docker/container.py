@@ -1,4 +1,4 @@
-"""One container as a jail wants it: what may be asked for, how the daemon is told, and the stream to its process 1."""
+"""One container as a sandbox wants it: what may be asked for, how the daemon is told, and the stream to its process 1."""
 
 import atexit
 import contextlib
@@ -66,7 +66,7 @@ module.main(told['settings'])
 
 @dataclass(frozen=True)
 class Asked:
-    """What kind of container a jail is."""
+    """What kind of container a sandbox is."""
 
     image: str = ""
     """Name of an image that the daemon has."""
@@ -91,7 +91,9 @@ class Asked:
 
     def __post_init__(self) -> None:
         if not self.image and not self.build:
-            raise BadConfig("the docker jail needs an image: image='python:3.12-slim', or build='folder with a Dockerfile'")
+            raise BadConfig(
+                "the docker sandbox needs an image: image='python:3.12-slim', or build='folder with a Dockerfile'"
+            )
         if not PurePosixPath(self.work).is_absolute() or PurePosixPath(self.work) == PurePosixPath("/"):
             raise BadConfig(f"work is {self.work!r}; expected the absolute path of a folder in the container, not the root")
         if self.capabilities and self.user.partition(":")[0] not in ("root", "0"):
@@ -170,7 +172,7 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[st
             user=asked.user,
             environment=dict(asked.environment),
             working_dir="/",
-            hostname="jail",
+            hostname="sandbox",
             stop_signal="SIGKILL",  # process 1 heeds no other
             stdin_open=True,
             healthcheck={"test": ["NONE"]},  # the image's own would run programs beside ours
@@ -226,7 +228,7 @@ def _security(daemon: Daemon) -> list[str]:
 
 @cache
 def _narrowed(_: int) -> str:
-    """Return a file with the filter that Podman comes with, less what no jail allows; one for each process."""
+    """Return a file with the filter that Podman comes with, less what no sandbox allows; one for each process."""
     base = next((path for path in map(Path, PROFILES) if path.exists()), None)
     profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}
     if base is not None:

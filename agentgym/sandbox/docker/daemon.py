@@ -77,7 +77,7 @@ def docker() -> Any:
     try:
         import docker as library
     except ImportError as error:
-        raise MissingExtra(f"the docker jail needs the docker package: {how_to_install('docker')}") from error
+        raise MissingExtra(f"the docker sandbox needs the docker package: {how_to_install('docker')}") from error
     return library
 
 
@@ -110,7 +110,7 @@ def usual() -> str:
 
 @contextlib.contextmanager
 def faults() -> Any:
-    """Turn what a daemon fails at into a fault of the jail; NotFound and BuildError pass."""
+    """Turn what a daemon fails at into a fault of the sandbox; NotFound and BuildError pass."""
     library = docker()
     import requests
 

@@ -1,4 +1,4 @@
-"""Process 1 of a container: starts every execution of one jail and ends all that is left of it.
+"""Process 1 of a container: starts every execution of one sandbox and ends all that is left of it.
 
 Sent over the container's input by `docker/sandbox.py`; standard library alone, from Python 3.8 on. What it starts runs as
 the same user and cannot reach it: no signal from inside ends process 1, and its memory and files are closed to its own user.

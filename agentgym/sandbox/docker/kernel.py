@@ -16,8 +16,8 @@ GRACE = 30.0
 MESSAGES = 4096
 
 
-class Jail(Protocol):
-    """What a kernel needs of its jail."""
+class KernelSandbox(Protocol):
+    """What a kernel needs of its sandbox."""
 
     limits: Limits
 
@@ -28,16 +28,16 @@ class Jail(Protocol):
 class DockerKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
-    def __init__(self, jail: Jail, request: dict[str, Any], number: int) -> None:
-        self._jail = jail  # which ends when nobody holds it
-        self._channel, self._number, self.limits = jail.channel, number, jail.limits
+    def __init__(self, sandbox: KernelSandbox, request: dict[str, Any], number: int) -> None:
+        self._sandbox = sandbox  # which ends when nobody holds it
+        self._channel, self._number, self.limits = sandbox.channel, number, sandbox.limits
         self.alive = True
         """Whether its variables are still there."""
         self._channel.open(number, 2 * self.limits.output + MESSAGES)
         self._channel.send(number, frames.START, json.dumps(request).encode(), time.monotonic() + START)
         started = self.run("", START)
         if not self.alive and started.reason != "killed":
-            raise SandboxFault(f"the jail could not start a kernel ({started.reason}): {started.text}")
+            raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
 
     def run(self, code: str, timeout: float | None = None) -> Result:
         """Run code; a last line that is an expression is displayed, as in an interactive session.

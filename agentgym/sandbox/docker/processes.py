@@ -1,4 +1,4 @@
-"""The processes of a container as its process 1 sees them. Runs inside the jail: standard library only."""
+"""The processes of a container as its process 1 sees them. Runs inside the sandbox: standard library only."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A jail that is a container, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
+"""A sandbox that is a container, by Docker or Podman. Its process 1 is ours (`docker/init.py`), reached over one stream."""
 
 import contextlib
 import importlib.util
@@ -14,6 +14,7 @@ from typing import Any
 
 from agentgym.errors import BadConfig, bad_option
 from agentgym.sandbox import working_folder as inside
+from agentgym.sandbox.base import BaseSandbox
 from agentgym.sandbox.docker import archive as docker_archive
 from agentgym.sandbox.docker import frames as frames
 from agentgym.sandbox.docker.channel import Channel, told_in
@@ -21,8 +22,7 @@ from agentgym.sandbox.docker.container import KNOWN, ROOT_CAPABILITIES, Asked, a
 from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.kernel import DockerKernel
 from agentgym.sandbox.docker.shell import Shell
-from agentgym.sandbox.jail import Jail
-from agentgym.sandbox.local.zygoted import ENVIRONMENT
+from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
 from agentgym.sandbox.protocol import Limits, Result, SandboxFault
 from agentgym.sandbox.seccomp import denied_calls
 
@@ -37,8 +37,9 @@ SENT = ("docker.frames", "docker.processes", "inside.system", "inside.kernel", "
 """The modules that process 1 consists of, each after those it needs."""
 
 
-class Docker(Jail):
-    """A jail in a container of its own. Keywords: the fields of `docker.container.Asked`, `image` or `build` first of all.
+class Docker(BaseSandbox):
+    """A sandbox in a container of its own. Keywords: the fields of `docker.container.Asked`, `image` or `build` first of
+    all.
 
     `packages`: libraries of the image that Python in it has loaded already. BadConfig where there is no daemon, no image or
     nothing in it to work with; SandboxFault where the container cannot be started. It closes itself when nobody holds it any
@@ -48,7 +49,7 @@ class Docker(Jail):
     def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
         wrong = next((name for name in asked if name not in KNOWN), None)
         if wrong is not None:
-            raise bad_option("option of the docker jail", wrong, KNOWN)
+            raise bad_option("option of the docker sandbox", wrong, KNOWN)
         self.limits = limits or Limits()
         self.asked = Asked(**asked)
         self.work = self.asked.work
@@ -84,7 +85,7 @@ class Docker(Jail):
         except SandboxFault as fault:
             if "/bin/sh" in str(fault):
                 raise BadConfig(
-                    f"image {self._image!r} has no /bin/sh, which the docker jail needs in it ({fault})"
+                    f"image {self._image!r} has no /bin/sh, which the docker sandbox needs in it ({fault})"
                 ) from fault
             raise
         if "python" not in told_in(channel.receive(0, time.monotonic() + START)[1]):
@@ -167,7 +168,7 @@ class Docker(Jail):
 
     def copy_in(self, archive: bytes, path: str) -> None:
         """Unpack a tar archive in a folder of the container, making it: as root where the image's files may be changed, else
-        as the jail's user.
+        as the sandbox's user.
         """
         if self.asked.writable:
             docker_archive.put(self.daemon, self.container, archive, path)

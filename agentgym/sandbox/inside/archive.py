@@ -1,4 +1,5 @@
-"""Packs a jail's working folder and makes it what it was: runs in the jail, as a program of its own, next to hostile files.
+"""Packs a sandbox's working folder and makes it what it was: runs in the sandbox, as a program of its own, next to
+hostile files.
 
 Sent there by `working_folder.py`, with `files.py`; standard library alone, from Python 3.8 on.
 """

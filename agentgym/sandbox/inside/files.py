@@ -1,4 +1,5 @@
-"""Reads and writes a file of a jail's working folder: runs in the jail, as a program of its own, next to hostile files.
+"""Reads and writes a file of a sandbox's working folder: runs in the sandbox, as a program of its own, next to hostile
+files.
 
 Sent there by `working_folder.py`; standard library alone, from Python 3.8 on. An OSError is told by its number.
 """

@@ -1,4 +1,4 @@
-"""Python inside the jail: one program, or a kernel that keeps its state. Standard library only, next to hostile code."""
+"""Python inside the sandbox: one program, or a kernel that keeps its state. Standard library only, next to hostile code."""
 
 from __future__ import annotations
 

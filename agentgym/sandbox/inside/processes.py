@@ -1,4 +1,5 @@
-"""What processes there are and what they hold, where no control group counts it. Standard library only: runs in the jail."""
+"""What processes there are and what they hold, where no control group counts it. Standard library only: runs in the
+sandbox."""
 
 import contextlib
 import os

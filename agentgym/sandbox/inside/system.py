@@ -1,4 +1,5 @@
-"""Calls to the Linux kernel that the standard library has no name for. Runs inside the jail too: standard library only."""
+"""Calls to the Linux kernel that the standard library has no name for. Runs inside the sandbox too: standard library
+only."""
 
 import ctypes
 import os

@@ -14,12 +14,12 @@ PREFIX = "agentgym-"
 FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}
 """What a group has that bounds something, by what it bounds."""
 OURS = 8
-"""Processes of the jail itself, beyond those of the programs in it."""
+"""Processes of the sandbox itself, beyond those of the programs in it."""
 _numbers = itertools.count()
 
 
 class ControlGroup:
-    """The groups of one jail; without them its supervisor watches memory, and a resource limit bounds processes."""
+    """The groups of one sandbox; without them its supervisor watches memory, and a resource limit bounds processes."""
 
     def __init__(self, paths: dict[str, Path]) -> None:
         self._paths = paths

@@ -1,4 +1,5 @@
-"""The one thread that starts every jail of this process: the kernel ends a jail together with the thread that started it."""
+"""The one thread that starts every sandbox of this process: the kernel ends a sandbox together with the thread that
+started it."""
 
 import os
 import threading
@@ -19,7 +20,7 @@ def start(work: Callable[[], T]) -> T:
     with _lock:
         if _asked is None:
             _asked = SimpleQueue()
-            threading.Thread(target=_serve, args=(_asked,), name="jails", daemon=True).start()
+            threading.Thread(target=_serve, args=(_asked,), name="sandboxes", daemon=True).start()
     done: Future[T] = Future()
     _asked.put((work, done))
     return done.result()

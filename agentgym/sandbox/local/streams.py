@@ -1,4 +1,4 @@
-"""Reading what a program in a jail prints, never more than was agreed."""
+"""Reading what a program in a sandbox prints, never more than was agreed."""
 
 import ast
 import contextlib
@@ -20,7 +20,7 @@ GRACE = 0.2
 
 @dataclass
 class Execution:
-    """A program that runs in a jail, seen from outside."""
+    """A program that runs in a sandbox, seen from outside."""
 
     lifeline: socket.socket
     """Says how the program ended; cutting it ends the program, and `i` interrupts it."""
@@ -102,10 +102,10 @@ class Gathered:
 def collect(
     execution: Execution, feed: FileIO, stdin: bytes, cap: int, patience: float
 ) -> tuple[dict[str, Any], tuple[bytes, bytes], bool]:
-    """Feed a program and read both streams until its jail says how it ended; closes `feed`.
+    """Feed a program and read both streams until its sandbox says how it ended; closes `feed`.
 
-    Returns what the jail said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.
-    SandboxFault where the jail says nothing within `patience` seconds.
+    Returns what the sandbox said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.
+    SandboxFault where the sandbox says nothing within `patience` seconds.
     """
     gathered, left = Gathered(execution, cap), memoryview(stdin)
     ended, deadline = False, time.monotonic() + patience
@@ -119,7 +119,7 @@ def collect(
             if not ready and ended:
                 break
             if not ready:
-                raise SandboxFault(f"the jail did not say within {patience:.0f} s how its program ended")
+                raise SandboxFault(f"the sandbox did not say within {patience:.0f} s how its program ended")
             for key, _ in ready:
                 if key.fileobj is feed:
                     left = _fed(feed.fileno(), left)

@@ -1,4 +1,4 @@
-"""No jail: a program with resource limits and a folder of its own, that can read all its user can."""
+"""No sandbox: a program with resource limits and a folder of its own, that can read all its user can."""
 
 import sys
 import tempfile
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import BadConfig
-from agentgym.sandbox.local.zygoted import Zygoted
+from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
 from agentgym.sandbox.protocol import Limits
 
 
-class Process(Zygoted):
-    """Runs programs as this very user, with limits and without isolation: for code one trusts, where there is no jail.
+class Process(ForkServerSandbox):
+    """Runs programs as this very user, with limits and without isolation: for code one trusts, where there is no sandbox.
 
     BadConfig unless `unsafe=True`. `packages` are loaded from the caller's own path.
     """
@@ -27,7 +27,7 @@ class Process(Zygoted):
         super().__init__(limits, packages, temporary=[self.work])
 
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
-        return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "zygote.py")]
+        return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "fork_server.py")]
 
     def _told(self) -> dict[str, Any]:
         return {"isolated": False}

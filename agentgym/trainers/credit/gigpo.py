@@ -49,13 +49,13 @@ def gigpo(
     Source: GiGPO, arXiv 2505.10978, eqs. 3 to 8, with the semantics corrected where the published code departs from
     them (`gigpo_reference` keeps that). A_E is `grpo` with `norm`. A_S centres the discounted return-to-go
     G_k = r_k + gamma * G_{k+1} among the turns of the group with the same anchor: what the agent saw
-    (`anchor="observation"`, as published) or the world's `state_key` (`"state"`; None: no anchor, A_S = 0).
+    (`anchor="observation"`, as published) or the environment's `state_key` (`"state"`; None: no anchor, A_S = 0).
     Statistics: A_E over trajectories, A_S over turns. `ddof` and `eps` serve both terms where they divide by the
     spread (`norm`, `step_norm` = `std`; `mean` divides by nothing). Anchor groups are small, so dividing by their own
     spread makes trifles as large as successes: `step_norm` is `mean` unless asked. A group of one has A_E = 0, a turn alone
     at its anchor A_S = 0, zero spread exactly 0.
     `revisits=False`: only the first visit of a trajectory to an anchor is compared, later ones have A_S = 0.
-    With `anchor="observation"`, what the world says to an invalid action is not a state: turns that see it have no
+    With `anchor="observation"`, what the environment says to an invalid action is not a state: turns that see it have no
     anchor unless `keep_errors`. `keep_invalid=False` leaves out turns whose own action is invalid too.
     Penalties (see `grpo`): `before`: part of the turn's reward, so it enters R and, discounted, the G of earlier turns;
     `after`: taken from that turn's score and its own G only; `advantage`: from the turn's finished advantage.
@@ -63,7 +63,8 @@ def gigpo(
     choice("anchor", anchor, ANCHORS)
     if anchor == "state" and keep_errors:
         raise BadConfig(
-            "keep_errors does nothing with anchor='state': a state is a state whatever the world said last; leave it out"
+            "keep_errors does nothing with anchor='state': a state is a state whatever the environment said last; leave "
+            "it out"
         )
     episode_term = episode_advantages(
         group, norm=norm, ddof=ddof, eps=eps, penalty=penalty, punish=punish, penalty_order=penalty_order
@@ -99,7 +100,7 @@ def anchor_groups(
     """Return, by anchor, the (episode, turn) pairs that are compared there; see `gigpo` for the switches."""
     found: dict[Hashable, list[tuple[int, int]]] = {}
     for i, episode in enumerate(group):
-        answered = False  # whether the observation is the world's answer to an invalid action
+        answered = False  # whether the observation is the environment's answer to an invalid action
         seen: set[Hashable] = set()
         for k, turn in enumerate(episode.turns):
             key = turn.observation if anchor == "observation" else turn.state_key

@@ -33,7 +33,7 @@ def grpo(
     Source: GRPO, arXiv 2402.03300, eq. in section 4.1.2 (outcome supervision). Statistics over trajectories, each
     counted once, however long. `ddof` 1 as in verl and TRL (0: NumPy's). `norm="mean"` does not divide at all.
     A group of one gives 0; zero spread gives exactly 0.
-    Penalties: each turn whose action the world rejected (`punish="valid"`), or in whose reply none was found
+    Penalties: each turn whose action the environment rejected (`punish="valid"`), or in whose reply none was found
     (`"parsed"`), costs `penalty`. `penalty_order="before"`: it is part of the return, hence shared by all turns of the
     episode. `"after"`: it lowers that turn's score only; statistics are over each trajectory's mean score.
     `"advantage"`: it is taken from that turn's finished advantage and never divided by the spread.

@@ -33,7 +33,7 @@ def turn_rewards(episode: Episode) -> Floats:
 
 
 def punished(turns: Sequence[Turn], punish: str) -> Floats:
-    """Return 1 for each turn to be punished: the world rejected the action (`valid`), or none was found (`parsed`)."""
+    """Return 1 for each turn to be punished: the environment rejected the action (`valid`), or none was found (`parsed`)."""
     choice("punish", punish, PUNISH)
     return np.array([not (turn.valid if punish == "valid" else turn.parsed) for turn in turns], dtype=np.float64)
 

@@ -12,7 +12,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from agentgym.errors import BadConfig
 
 
-def prepare(model: Any, *, checkpointing: bool, compiled: bool) -> tuple[Any, ...]:
+def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tuple[Any, ...]:
     """Prepare a model's layers and return those that `recomputed` has compute again in the backward pass.
 
     Layers are compiled one by one, which takes the compiler far less time than the whole model, as they are alike.
@@ -20,11 +20,13 @@ def prepare(model: Any, *, checkpointing: bool, compiled: bool) -> tuple[Any, ..
     if compiled:
         for layer in model.get_decoder().layers:
             layer.compile(dynamic=True)
-    if not checkpointing:
+    if not gradient_checkpointing:
         return ()
     found = tuple(module for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
     if not found or not model.supports_gradient_checkpointing:
-        raise BadConfig(f"checkpointing: {type(model).__name__} has no layers that can be computed again; leave it off")
+        raise BadConfig(
+            f"gradient_checkpointing: {type(model).__name__} has no layers that can be computed again; leave it off"
+        )
     model.gradient_checkpointing_enable({"use_reentrant": False})
     return found
 

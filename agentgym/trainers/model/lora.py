@@ -47,22 +47,24 @@ def _check_combination(config: "TrainConfig") -> None:
             f"lora_rank is {config.lora_rank} with model 'init': adapters would be all that is trained of random weights. "
             "Name a trained model, or leave lora_rank at 0"
         )
-    if not config.steps and not config.warm_episodes:
-        raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 warm_episodes: nothing trains the adapters")
-    if config.weights != "auto":
+    if not config.steps and not config.sft_episodes:
+        raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
+    if config.weight_transport != "auto":
         raise BadConfig(
-            f"weights is {config.weights!r}, but adapters (lora_rank {config.lora_rank}) go as a folder: leave it out"
+            f"weight_transport is {config.weight_transport!r}, but adapters (lora_rank {config.lora_rank}) go as a "
+            f"folder: leave it out"
         )
-    for name, used in (("muon", config.steps), ("warm_muon", config.warm_episodes)):
+    for name, used in (("muon", config.steps), ("sft_muon", config.sft_episodes)):
         if getattr(config, name) and used:
             raise BadConfig(
                 f"{name} is on with lora_rank {config.lora_rank}: Muon moves every direction of a matrix alike, and is not "
                 f"meant for the thin factors of an adapter. Set {name} to false: adapters train with AdamW"
             )
-    if config.kl and config.warm_episodes:
+    if config.kl and config.sft_episodes:
         raise BadConfig(
-            f"kl is {config.kl} with lora_rank {config.lora_rank} and {config.warm_episodes} warm_episodes: the reference "
-            "is the model without adapters, so the penalty would undo the warm start. Leave out one of kl and warm_episodes"
+            f"kl is {config.kl} with lora_rank {config.lora_rank} and {config.sft_episodes} sft_episodes: the reference "
+            "is the model without adapters, so the penalty would undo the SFT warm start. Leave out one of kl and "
+            "sft_episodes"
         )
 
 

@@ -1,4 +1,4 @@
-"""A policy made here: a small Qwen3-shaped model and a tokenizer trained on a world's own text."""
+"""A policy made here: a small Qwen3-shaped model and a tokenizer trained on an environment's own text."""
 
 # transformers is typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -64,8 +64,8 @@ class PolicySize:
     """Longest sequence in tokens."""
     experts: int = 0
     """Experts of each feed-forward layer, two of them active for a token, each half as wide; 0 makes a dense model."""
-    pieces: str = "phrases"
-    """What a token may grow to: `phrases` of a world, or `words`."""
+    pre_tokenizer: str = "phrases"
+    """What a token may grow to: `phrases` of an environment, or `words`."""
 
 
 def init_policy(
@@ -84,8 +84,8 @@ def init_policy(
     """
     size = size or PolicySize()
     envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]
-    texts = chain.from_iterable(world_text(name, options, episodes, seed) for name, options in envs)
-    tokenizer = train_tokenizer(texts, size.vocabulary, size.pieces)
+    texts = chain.from_iterable(env_text(name, options, episodes, seed) for name, options in envs)
+    tokenizer = train_tokenizer(texts, size.vocabulary, size.pre_tokenizer)
     torch.manual_seed(seed)
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
 
@@ -157,28 +157,28 @@ def set_threads(model: Any, threads: int = 0) -> None:
         torch.set_num_threads(threads)
 
 
-def world_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Iterable[str]:
-    """Yield what a world prints and what its expert says, with some random and invalid play mixed in."""
-    world = registry.make(env, **options)
+def env_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Iterable[str]:
+    """Yield what an environment prints and what its expert says, with some random and invalid play mixed in."""
+    environment = registry.make(env, **options)
     rng = generator("world text", env, seed)
     for number in range(episodes):
-        observation, info = world.reset(seed=seed + number)
+        observation, info = environment.reset(seed=seed + number)
         yield observation
-        for _ in range(world.limit):
+        for _ in range(environment.limit):
             commands = info["admissible"]
-            action = next(iter(world.expert()), None)
+            action = next(iter(environment.expert()), None)
             if action is None:  # it knows nothing to do any more
                 break
             if rng.random() < 0.2:
                 action = commands[int(rng.integers(len(commands)))] if commands and rng.random() < 0.8 else "wrong"
             yield action
-            observation, _, terminated, truncated, info = world.step(action)
+            observation, _, terminated, truncated, info = environment.step(action)
             yield observation
             if terminated or truncated:
                 break
 
 
-PIECES = ("phrases", "words")
+PRE_TOKENIZERS = ("phrases", "words")
 _WHOLE = r" ?\[[A-Z]+\] ?| ?(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{8,}"
 """A mark in brackets and capitals ("[SEP]") with the blanks around it, so that what it parts begins as it does in a command;
 a code of letters and digits, whose characters would else be cut in ever other ways."""
@@ -190,11 +190,11 @@ def words() -> str:
 
 
 def phrases(texts: Iterable[str]) -> str:
-    """Return a pattern that cuts a world's text into what a token may grow to.
+    """Return a pattern that cuts an environment's text into what a token may grow to.
 
     Whatever is followed by a number somewhere ("drawer 2") is the name of a thing and stands alone, number apart: the
     thing in the goal, in a list and in a command is then the same token, and copying it is all there is to learn.
-    Other words stay together as phrases, so that what a world says over and over becomes one token.
+    Other words stay together as phrases, so that what an environment says over and over becomes one token.
     """
     names = sorted({name for text in texts for name in _NUMBERED.findall(text)})
     thing = rf"(?:{'|'.join(names) or '(?!)'})(?!\p{{L}})"
@@ -224,12 +224,13 @@ def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: li
     return tokenizer
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, pieces: str = "phrases") -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most such `pieces`."""
+def train_tokenizer(texts: Iterable[str], vocabulary: int, pre_tokenizer: str = "phrases") -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most what `pre_tokenizer`
+    cuts."""
     texts = list(texts)
-    if pieces not in PIECES:
-        raise unknown("pieces of a tokenizer", pieces, PIECES)
-    pattern = words() if pieces == "words" else phrases(texts)
+    if pre_tokenizer not in PRE_TOKENIZERS:
+        raise unknown("pre_tokenizer", pre_tokenizer, PRE_TOKENIZERS)
+    pattern = words() if pre_tokenizer == "words" else phrases(texts)
     tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [PAD, ACT, END])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -21,7 +21,7 @@ from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.planner.dry_run import Rows, cut, micro_batch
 from agentgym.trainers.planner.duration import Rates
-from agentgym.trainers.planner.plan import Plan, Subject, engine_slots, resolved
+from agentgym.trainers.planner.plan import Plan, Workload, engine_slots, resolved
 from agentgym.trainers.step import Scorer
 
 SMALL = 30_000_000
@@ -34,19 +34,19 @@ WORK = {"cpu": 1e11, "cuda": 2e13}
 """Multiplications of a measured pass, about: seconds on a slow CPU, less on a GPU."""
 
 
-def calibrate(config: TrainConfig, subject: Subject, made: Plan) -> Rates | None:
+def calibrate(config: TrainConfig, workload: Workload, made: Plan) -> Rates | None:
     """Return the rates of a run; None where that takes too long or too much memory."""
     config = resolved(config, made.memory)
-    depth = int(subject.architecture.num_hidden_layers)
+    depth = int(workload.architecture.num_hidden_layers)
     if config.threads or config.processes > 1 or made.parameters < SMALL_MODEL:
         torch.set_num_threads(config.threads or 1)  # as the run itself does
     if made.parameters > LARGE and made.memory.device == "cpu":
         return None
     if made.parameters <= SMALL or depth <= 2:
-        return _rates(config, subject, made, depth)
-    if 16 * _share(subject.architecture, made.parameters, 2) * made.parameters + 2**30 > made.memory.free / 2:
+        return _rates(config, workload, made, depth)
+    if 16 * _share(workload.architecture, made.parameters, 2) * made.parameters + 2**30 > made.memory.free / 2:
         return None
-    one, two = (_rates(config, subject, made, layers) for layers in (1, 2))
+    one, two = (_rates(config, workload, made, layers) for layers in (1, 2))
     line = {f.name: (getattr(one, f.name), getattr(two, f.name)) for f in fields(Rates) if f.name != "layers"}
     return Rates(**{name: max(a + (b - a) * (depth - 1), b) for name, (a, b) in line.items()}, layers=2)
 
@@ -57,23 +57,23 @@ def _share(architecture: Any, parameters: int, layers: int) -> float:
     return (outside + (parameters - outside) * layers / architecture.num_hidden_layers) / parameters
 
 
-def _rates(config: TrainConfig, subject: Subject, made: Plan, layers: int) -> Rates:
+def _rates(config: TrainConfig, workload: Workload, made: Plan, layers: int) -> Rates:
     from transformers import AutoModelForCausalLM
 
     device = torch.device(made.memory.device)
     torch.manual_seed(0)
-    model: Any = AutoModelForCausalLM.from_config(cut(subject.architecture, layers), dtype=DTYPES[config.precision])
+    model: Any = AutoModelForCausalLM.from_config(cut(workload.architecture, layers), dtype=DTYPES[config.precision])
     if config.lora_rank:
         lora.add_adapters(model, config)
     model = model.to(device).eval()
-    prefill, decode, sync = _sampling(config, subject, made, model) if config.engine == "hf" else (0.0, 0.0, 0.0)
+    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine == "hf" else (0.0, 0.0, 0.0)
     train, optimizer = _training(config, made, model)
     return Rates(prefill, decode, train, optimizer, sync, layers)
 
 
-def _sampling(config: TrainConfig, subject: Subject, made: Plan, model: Any) -> tuple[float, float, float]:
+def _sampling(config: TrainConfig, workload: Workload, made: Plan, model: Any) -> tuple[float, float, float]:
     """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
-    play, slow = subject.play, unsupported(model) is not None
+    play, slow = workload.play, unsupported(model) is not None
     flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
     count = min(flying, 2) if slow else flying
     backend = (LibraryModel if slow else SlotModel)(model, count, made.row)
@@ -92,7 +92,7 @@ def _sampling(config: TrainConfig, subject: Subject, made: Plan, model: Any) -> 
 def _training(config: TrainConfig, made: Plan, model: Any) -> tuple[float, float]:
     """Return seconds of a token forward and backward, and of an optimizer's step."""
     device = torch.device(made.memory.device)
-    scorer = Scorer(model, config.temperature, config.attention, checkpointing=config.checkpointing)
+    scorer = Scorer(model, config.temperature, config.attention, gradient_checkpointing=config.gradient_checkpointing)
     behind = masters(model, config.precision, 1)
     updated = optimizers(model if behind is None else behind, config.lr, muon=config.muon, kind=config.optimizer)
     few = _tokens(made, model)

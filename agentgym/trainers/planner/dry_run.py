@@ -257,9 +257,9 @@ class _Experts:
 
 def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -> int:
     """Run a micro-batch forward and backward and return what was alive when the vocabulary was reached."""
-    small = config.attention in ("auto", "small") and not (gpu or config.checkpointing or config.compile)
+    small = config.attention in ("auto", "small") and not (gpu or config.gradient_checkpointing or config.compile)
     method = "small" if small and forward.supported(model) else "sdpa" if config.attention == "sdpa" else "rows"
-    prepared = layers.prepare(model, checkpointing=config.checkpointing, compiled=False)
+    prepared = layers.prepare(model, gradient_checkpointing=config.gradient_checkpointing, compiled=False)
     before, ready, head = live.bytes, micro_batch(batch), model.get_output_embeddings()
     reached: list[int] = []
     with layers.recomputed(prepared), head.register_forward_pre_hook(lambda *_: reached.append(live.bytes)):

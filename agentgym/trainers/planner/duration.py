@@ -29,18 +29,18 @@ class Seconds:
     """Seconds of one update by phase, and what a whole run is made of."""
 
     rollout: float
-    world: float
+    env: float
     train: float
     sync: float
     evaluation: float
     """Its share of one update."""
     whole: float
-    """The whole run: warm start, updates, and the three evaluations around them."""
+    """The whole run: SFT warm start, updates, and the three evaluations around them."""
 
     @property
     def update(self) -> float:
         """Seconds of one update."""
-        return self.rollout + self.world + self.train + self.sync + self.evaluation
+        return self.rollout + self.env + self.train + self.sync + self.evaluation
 
 
 def likely(config: TrainConfig, play: Play, rates: Rates, row: int) -> Seconds:
@@ -65,14 +65,14 @@ def _seconds(config: TrainConfig, play: Play, rates: Rates, turns: float, reply:
 
     episodes = config.tasks_per_step * config.group_size / config.processes
     passes = config.epochs + (1 / 3 if config.differs and config.updates > 1 else 0) + (1 / 3 if config.kl else 0)
-    rollout, world = sampled(episodes), episodes * turns * play.world_seconds
+    rollout, env = sampled(episodes), episodes * turns * play.env_seconds
     train = episodes * tokens * passes * rates.train + config.updates * rates.optimizer
     tested = config.eval_tasks / config.processes if config.eval_every else 0.0
-    evaluation = (sampled(tested) + tested * turns * play.world_seconds) / config.eval_every if tested else 0.0
-    shown = config.warm_episodes / config.processes
-    warm = shown * (tokens * rates.train + turns * (play.world_seconds + play.agent_seconds))
-    warm += -(-config.warm_episodes // config.warm_batch) * rates.optimizer
+    evaluation = (sampled(tested) + tested * turns * play.env_seconds) / config.eval_every if tested else 0.0
+    shown = config.sft_episodes / config.processes
+    sft = shown * (tokens * rates.train + turns * (play.env_seconds + play.agent_seconds))
+    sft += -(-config.sft_episodes // config.sft_batch) * rates.optimizer
     asked = config.test_tasks / config.processes
-    around = 3 * (sampled(asked) + asked * turns * play.world_seconds) if asked else 0.0
-    update = rollout + world + train + rates.sync + evaluation
-    return Seconds(rollout, world, train, rates.sync, evaluation, warm + config.steps * update + around)
+    around = 3 * (sampled(asked) + asked * turns * play.env_seconds) if asked else 0.0
+    update = rollout + env + train + rates.sync + evaluation
+    return Seconds(rollout, env, train, rates.sync, evaluation, sft + config.steps * update + around)

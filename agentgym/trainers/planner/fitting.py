@@ -12,14 +12,14 @@ from agentgym.trainers.planner.memory import Memory, available
 from agentgym.trainers.planner.plan import (
     MARGIN,
     Plan,
-    Subject,
+    Workload,
     cache_bytes,
     context,
     engine_slots,
     parameters,
     plan,
     read_architecture,
-    read_subject,
+    read_workload,
     vllm_share,
 )
 
@@ -40,33 +40,33 @@ class Change:
         return self.plan.fits
 
 
-def smallest_change(config: TrainConfig, subject: Subject, memory: Memory) -> Change:
+def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> Change:
     """Return the first change that makes the run fit, by what it costs: each alone, then all of them one upon another.
 
     Where nothing helps, the last one is returned, which has all of them and does not fit.
     """
-    for changed in _alone(config, subject):
-        found = Change(flags(config, changed), changed, plan(changed, subject, memory))
+    for changed in _alone(config, workload):
+        found = Change(flags(config, changed), changed, plan(changed, workload, memory))
         if found.fits:
             return found
-    together = Change("", config, plan(config, subject, memory))
+    together = Change("", config, plan(config, workload, memory))
     for kind in _KINDS:
-        for changed in kind(together.config, subject):
-            found = Change(flags(config, changed), changed, plan(changed, subject, memory))
+        for changed in kind(together.config, workload):
+            found = Change(flags(config, changed), changed, plan(changed, workload, memory))
             if found.fits:
-                return _pruned(config, found, subject, memory)
+                return _pruned(config, found, workload, memory)
             if found.plan.need < together.plan.need:
                 together = found
     return together
 
 
-def _pruned(config: TrainConfig, found: Change, subject: Subject, memory: Memory) -> Change:
+def _pruned(config: TrainConfig, found: Change, workload: Workload, memory: Memory) -> Change:
     """Take back what is not needed, beginning with what costs most."""
     for name in UNDONE:
         kept = getattr(config, name)
         if getattr(found.config, name) != kept and not (name == "context_tokens" and not kept):
             fewer = replace(found.config, **{name: kept})
-            made = Change(flags(config, fewer), fewer, plan(fewer, subject, memory))
+            made = Change(flags(config, fewer), fewer, plan(fewer, workload, memory))
             found = made if made.fits else found
     return found
 
@@ -79,7 +79,7 @@ def check(config: TrainConfig) -> None:
     try:
         architecture, memory = read_architecture(config), available()
         refused = "" if plainly_fits(config, architecture, memory) else _refused(config, memory)
-    except Exception as error:  # of a model or a world that cannot be planned, but perhaps be trained
+    except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
         warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
         return
     if refused:
@@ -88,11 +88,11 @@ def check(config: TrainConfig) -> None:
 
 def _refused(config: TrainConfig, memory: Memory) -> str:
     """Return why a run is refused; empty where it is not."""
-    subject = read_subject(config)
-    if not subject.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
-        subject = replace(subject, play=replace(subject.play, longest=config.turn_tokens, first=1))
-    made = plan(config, subject, memory)
-    return refusal(config, made, smallest_change(config, subject, memory)) if made.hopeless else ""
+    workload = read_workload(config)
+    if not workload.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
+        workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
+    made = plan(config, workload, memory)
+    return refusal(config, made, smallest_change(config, workload, memory)) if made.hopeless else ""
 
 
 def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
@@ -149,32 +149,32 @@ def gib(size: float) -> str:
     return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / 2**20:,.0f} MiB"
 
 
-def _alone(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _alone(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     for kind in _KINDS:
-        yield from kind(config, subject)
+        yield from kind(config, workload)
 
 
-def _slots(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _slots(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """Slots that no episode is ever in cost memory for nothing."""
     in_flight = max(config.tasks_per_step * config.group_size // config.processes, config.eval_tasks, config.test_tasks)
     if config.concurrency > in_flight and "slots" not in config.engine_options:
         yield replace(config, concurrency=in_flight)
 
 
-def _batch(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _batch(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """Smaller micro-batches compute the same gradient, down to one row each."""
-    row, tokens = subject.play.row(context(config, subject.architecture)), config.batch_tokens
+    row, tokens = workload.play.row(context(config, workload.architecture)), config.batch_tokens
     while tokens > row:
         tokens = max(tokens // 2, row)
         yield replace(config, batch_tokens=tokens)
 
 
-def _checkpointing(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
-    if not config.checkpointing and config.attention != "small":
-        yield replace(config, checkpointing=True)
+def _gradient_checkpointing(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
+    if not config.gradient_checkpointing and config.attention != "small":
+        yield replace(config, gradient_checkpointing=True)
 
 
-def _concurrency(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """Fewer episodes at once sample more slowly, and the same."""
     number = engine_slots(config)
     while number > 8:
@@ -182,7 +182,7 @@ def _concurrency(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]
         yield _with(config, slots=number) if "slots" in config.engine_options else replace(config, concurrency=number)
 
 
-def _share(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
     share = vllm_share(config)
     while config.engine == "vllm" and share > 0.2:
@@ -194,28 +194,36 @@ def _with(config: TrainConfig, **options: Any) -> TrainConfig:
     return replace(config, engine_options={**config.engine_options, **options})
 
 
-def _small_state(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _small_state(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     if config.optimizer == "adamw":
         yield replace(config, optimizer="adamw8bit")
 
 
-def _processes(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _processes(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     number = config.processes
     while number > 1:
         number -= 1
-        if not config.tasks_per_step % number and not config.warm_batch % number:
+        if not config.tasks_per_step % number and not config.sft_batch % number:
             yield replace(config, processes=number)
 
 
-def _shorter(config: TrainConfig, subject: Subject) -> Iterator[TrainConfig]:
+def _shorter(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """A shorter context ends long episodes, which changes what is learned: the last resort."""
-    row = subject.play.row(context(config, subject.architecture))
-    least = subject.play.first + 2 * (config.turn_tokens + int(subject.play.growth))
+    row = workload.play.row(context(config, workload.architecture))
+    least = workload.play.first + 2 * (config.turn_tokens + int(workload.play.growth))
     while row // 2 > least:
         row //= 2
         yield replace(config, context_tokens=row)
 
 
-UNDONE = ("context_tokens", "processes", "optimizer", "concurrency", "engine_options", "checkpointing", "batch_tokens")
-_KINDS: tuple[Any, ...] = (_slots, _share, _batch, _checkpointing, _concurrency, _small_state, _processes, _shorter)
+UNDONE = (
+    "context_tokens",
+    "processes",
+    "optimizer",
+    "concurrency",
+    "engine_options",
+    "gradient_checkpointing",
+    "batch_tokens",
+)
+_KINDS: tuple[Any, ...] = (_slots, _share, _batch, _gradient_checkpointing, _concurrency, _small_state, _processes, _shorter)
 """By what they cost: nothing, waiting, precision, time, and at last what is learned."""

@@ -18,7 +18,7 @@ from agentgym.agents.spec import AGENTS
 from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.model.policy import PolicySize, policy_shape, train_tokenizer, world_text
+from agentgym.trainers.model.policy import PolicySize, env_text, policy_shape, train_tokenizer
 from agentgym.trainers.model.precision import resolve
 from agentgym.trainers.planner.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
 from agentgym.trainers.planner.memory import FIRST_USE, Memory, available, process_bytes
@@ -30,7 +30,7 @@ PHASES = ("rollout", "update", "optimizer step")
 MARGIN = 1.25
 """A run is refused only when it needs this much more than there is: the plan's own error is far smaller."""
 SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha", "lora_targets")
-UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "checkpointing", "attention", "compile")
+UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
 VLLM_SHARE = 0.92
@@ -40,7 +40,7 @@ VLLM_OWN = 2 * 2**30
 
 
 @dataclass(frozen=True)
-class Subject:
+class Workload:
     """What is planned for: a model's architecture and what its episodes look like."""
 
     architecture: Any
@@ -114,7 +114,7 @@ def read_architecture(config: TrainConfig) -> Any:
         ) from error
 
 
-def read_subject(config: TrainConfig) -> Subject:
+def read_workload(config: TrainConfig) -> Workload:
     """Return what a run's model and episodes look like; BadConfig for a model that is not there.
 
     Without a tokenizer the rows are counted in tokens of a stand-in, made from the environment's own text.
@@ -123,15 +123,15 @@ def read_subject(config: TrainConfig) -> Subject:
     play = None
     if config.agent in AGENTS:
         play = trial_play(config, _tokenizer(config))
-    return Subject(architecture, play or assumed(config, context(config, architecture)))
+    return Workload(architecture, play or assumed(config, context(config, architecture)))
 
 
 def _tokenizer(config: TrainConfig) -> Any:
     from transformers import AutoTokenizer
 
     if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
-        text = world_text(config.env, dict(config.env_options), 100, config.seed)
-        return train_tokenizer(text, config.vocabulary, config.pieces)
+        text = env_text(config.env, dict(config.env_options), 100, config.seed)
+        return train_tokenizer(text, config.vocabulary, config.pre_tokenizer)
     if has_tokenizer(config):
         return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
     return stand_in(config.env, dict(config.env_options), config.seed)
@@ -169,10 +169,10 @@ def context(config: TrainConfig, architecture: Any) -> int:
     return min(config.context_tokens or own, own)
 
 
-def plan(config: TrainConfig, subject: Subject, memory: Memory | None = None) -> Plan:
+def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> Plan:
     """Return the memory of a run on this machine, or in the memory given; BadConfig for a model that cannot be traced."""
     try:
-        return _planned(config, subject, memory or available())
+        return _planned(config, workload, memory or available())
     except BadConfig:
         raise
     except Exception as error:  # the model's own code, run over tensors without content
@@ -183,12 +183,12 @@ def plan(config: TrainConfig, subject: Subject, memory: Memory | None = None) ->
         ) from error
 
 
-def _planned(config: TrainConfig, subject: Subject, memory: Memory) -> Plan:
+def _planned(config: TrainConfig, workload: Workload, memory: Memory) -> Plan:
     config = resolved(config, memory)
-    row = subject.play.row(context(config, subject.architecture))
-    batch = largest_batch(config, subject)
-    update = _traced(config, subject, batch, memory.device != "cpu")
-    parts = [*_kept(config, subject, memory, update), *_passing(config, update)]
+    row = workload.play.row(context(config, workload.architecture))
+    batch = largest_batch(config, workload)
+    update = _traced(config, workload, batch, memory.device != "cpu")
+    parts = [*_kept(config, workload, memory, update), *_passing(config, update)]
     return Plan(
         parts=tuple(part for part in parts if any(part.bytes)),
         memory=memory,
@@ -201,17 +201,17 @@ def _planned(config: TrainConfig, subject: Subject, memory: Memory) -> Plan:
     )
 
 
-def largest_batch(config: TrainConfig, subject: Subject) -> Rows:
+def largest_batch(config: TrainConfig, workload: Workload) -> Rows:
     """Return the largest micro-batch that the run may meet: as many of the longest rows as `batch_tokens` holds."""
-    own = context(config, subject.architecture)
-    row = subject.play.row(own)
+    own = context(config, workload.architecture)
+    row = workload.play.row(own)
     episodes = max(config.tasks_per_step * config.group_size // config.processes // config.minibatches, 1)
-    there = max(round(episodes * subject.play.rows), 1)
+    there = max(round(episodes * workload.play.rows), 1)
     rows = min(max(config.batch_tokens // row, 1), there)
-    return Rows(rows, row, subject.play.trained(own, config.turn_tokens), batches=2 if there > rows else 1)
+    return Rows(rows, row, workload.play.trained(own, config.turn_tokens), batches=2 if there > rows else 1)
 
 
-def _kept(config: TrainConfig, subject: Subject, memory: Memory, update: Update) -> list[Part]:
+def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
     """Return what is there in every phase."""
     parts: list[Part] = []
 
@@ -226,18 +226,18 @@ def _kept(config: TrainConfig, subject: Subject, memory: Memory, update: Update)
         add("reference", update.weights, "the policy as it was, for the KL penalty")
     add("optimizer state", update.optimizer, _state(config, update))
     if config.engine == "hf":
-        row = subject.play.row(context(config, subject.architecture))
-        spelled = subject.architecture.to_json_string(use_diff=False)
+        row = workload.play.row(context(config, workload.architecture))
+        spelled = workload.architecture.to_json_string(use_diff=False)
         slots = engine_slots(config)
         prefill = int(config.engine_options.get("prefill_tokens", PREFILL))
         options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
-        rollout = _rollout(spelled, options, subject.play.first, row, prefill)
+        rollout = _rollout(spelled, options, workload.play.first, row, prefill)
         room = f"{slots} slots, rows up to {row:,} tokens"
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
         parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
     elif config.engine == "vllm":
-        parts += _vllm(config, subject, memory, update)
+        parts += _vllm(config, workload, memory, update)
     return parts
 
 
@@ -253,12 +253,12 @@ def _passing(config: TrainConfig, update: Update) -> list[Part]:
     ]
 
 
-def _vllm(config: TrainConfig, subject: Subject, memory: Memory, update: Update) -> list[Part]:
+def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Update) -> list[Part]:
     """Return what vLLM takes: its share of a GPU that it has together with the trainer, else its weights and the cache."""
     width = 4 if memory.device == "cpu" and "dtype" not in config.engine_options else 2
     weights = width * update.parameters
-    row = subject.play.row(context(config, subject.architecture))
-    cache = config.concurrency * row * cache_bytes(subject.architecture, width)
+    row = workload.play.row(context(config, workload.architecture))
+    cache = config.concurrency * row * cache_bytes(workload.architecture, width)
     if memory.device == "cpu":
         return [
             Part("engine's own weights", (weights, weights, weights), f"vLLM's copy, {8 * width} bits"),
@@ -304,14 +304,14 @@ def _precision(update: Update) -> str:
     return f"{8 * update.weights / max(update.parameters, 1):.0f} bits each"
 
 
-def _traced(config: TrainConfig, subject: Subject, batch: Rows, gpu: bool) -> Update:
-    """Return the bytes of an update: of a run with a warm start, the most of both of its phases."""
-    spelled = subject.architecture.to_json_string(use_diff=False)
+def _traced(config: TrainConfig, workload: Workload, batch: Rows, gpu: bool) -> Update:
+    """Return the bytes of an update: of a run with an SFT warm start, the most of both of its phases."""
+    spelled = workload.architecture.to_json_string(use_diff=False)
     found = _update(spelled, _chosen(config, UPDATE_FIELDS), batch, gpu)
-    if not config.warm_episodes or config.warm_muon == config.muon:
+    if not config.sft_episodes or config.sft_muon == config.muon:
         return found
-    warm = _update(spelled, _chosen(replace(config, muon=config.warm_muon), UPDATE_FIELDS), batch, gpu)
-    return replace(found, **{name: max(getattr(found, name), getattr(warm, name)) for name in ("optimizer", "stepping")})
+    sft = _update(spelled, _chosen(replace(config, muon=config.sft_muon), UPDATE_FIELDS), batch, gpu)
+    return replace(found, **{name: max(getattr(found, name), getattr(sft, name)) for name in ("optimizer", "stepping")})
 
 
 def _chosen(config: TrainConfig, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:

@@ -1,4 +1,4 @@
-"""How long the rows of a run get and what its world costs: a few episodes played by the expert and by chance."""
+"""How long the rows of a run get and what its environment costs: a few episodes played by the expert and by chance."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym import registry
 from agentgym.agents.demonstrator import Demonstrator
-from agentgym.agents.players import Noise
+from agentgym.agents.policies import Noise
 from agentgym.core.seeding import derive
 from agentgym.engines import Sampling
 from agentgym.engines.scripted import ScriptedEngine
@@ -49,8 +49,8 @@ class Play:
     """Replies in that row."""
     tokens: float
     """Tokens that the rows of an expert's episode have together."""
-    world_seconds: float
-    """Seconds in the world for each turn, resets included."""
+    env_seconds: float
+    """Seconds in the environment for each turn, resets included."""
     agent_seconds: float
     """Seconds of the agent for each turn: prompts, tokens, parsing."""
     episodes: int = 0
@@ -67,7 +67,7 @@ class Play:
 
 def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
-    chat = replace(config, agent="chat", warm_episodes=0) if config.agent == "summary" else config
+    chat = replace(config, agent="chat", sft_episodes=0) if config.agent == "summary" else config
     env = config.mix[0]
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
     probe = registry.make(env.id, **env.options)
@@ -89,9 +89,9 @@ def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     if not expert or not chance:
         return None
     turns = sum(len(e.turns) for e in (*expert, *chance))
-    world = pool.seconds
+    environment = pool.seconds
     found = _measured(expert, chance, horizon, config.turn_tokens)
-    seconds = {"world_seconds": world / turns, "agent_seconds": max(played - world, 0.0) / turns}
+    seconds = {"env_seconds": environment / turns, "agent_seconds": max(played - environment, 0.0) / turns}
     return replace(found, **seconds, episodes=len(expert) + len(chance))
 
 
@@ -110,7 +110,7 @@ def assumed(config: TrainConfig, context: int) -> Play:
         longest=context,
         replies=horizon,
         tokens=context,
-        world_seconds=0.0,
+        env_seconds=0.0,
         agent_seconds=0.0,
     )
 
@@ -143,7 +143,7 @@ def _measured(expert: Sequence[Episode], chance: Sequence[Episode], horizon: int
         longest=longest,
         replies=most,
         tokens=sum(len(segment) for segment in build(expert)) / len(expert),
-        world_seconds=0.0,
+        env_seconds=0.0,
         agent_seconds=0.0,
     )
 

@@ -10,7 +10,7 @@ from agentgym.trainers.stages.needs import NEEDS
 from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of
 
 LOSSES = Seam("loss", {"clip": "agentgym.trainers.losses:clip"}, {"needs": (), "choose": None})
-FRAME = ("weighing", "constant", "kl", "kl_kind", "mismatch_cap")
+FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 

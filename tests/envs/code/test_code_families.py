@@ -7,11 +7,11 @@ from agentgym.envs.code import Code
 from agentgym.envs.code.families import FAMILIES, family, read
 from agentgym.envs.code.families.family import HIDDEN, PUBLIC, outcome
 from agentgym.envs.code.grading.tests import CodeTests, run_tests
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 
 @pytest.fixture(scope="module")
-def jail():
+def sandbox():
     made = take(limits=Code.limits)
     yield made
     made.close()
@@ -22,16 +22,16 @@ def test_there_are_twelve_families():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_hidden_tests_pass_the_reference_and_reject_every_wrong_solution_in_a_jail(name, jail):
+def test_hidden_tests_pass_the_reference_and_reject_every_wrong_solution_in_a_sandbox(name, sandbox):
     for difficulty in (0, 2):
         draft = family(name).draw(generator("wrong", name), difficulty)
         plan = draft.plan
         tests = CodeTests(plan.start.kind, plan.entry, draft.hidden, tolerance=family(name).tolerance)
         assert len(draft.public) == PUBLIC and len(draft.hidden) == HIDDEN
-        assert all(one.passed for one in run_tests(jail, plan.solution(), tests))
+        assert all(one.passed for one in run_tests(sandbox, plan.solution(), tests))
         assert len(draft.wrong) >= 2
         for code in draft.wrong:
-            assert not all(one.passed for one in run_tests(jail, code, tests)), code
+            assert not all(one.passed for one in run_tests(sandbox, code, tests)), code
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -12,7 +12,7 @@ from agentgym.envs.code.contests import pack_private
 from agentgym.envs.code.files import load, whole
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.errors import BadConfig, BadData
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 PLACES = [os.environ.get("AGENTGYM_DATA"), Path(__file__).parents[4] / "shared" / "data"]
 HUMAN_EVAL = next((p for place in PLACES if place and (p := Path(place) / "HumanEval.jsonl.gz").is_file()), None)
@@ -26,27 +26,27 @@ def human_eval():
 
 
 @pytest.fixture(scope="module")
-def jails():
+def sandboxes():
     made = [take(limits=Code.limits) for _ in range(2)]
     yield made
-    for jail in made:
-        jail.close()
+    for sandbox in made:
+        sandbox.close()
 
 
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
-def test_reference_solutions_of_human_eval_pass_and_empty_ones_fail(human_eval, jails, every):
+def test_reference_solutions_of_human_eval_pass_and_empty_ones_fail(human_eval, sandboxes, every):
     assert len(human_eval.tasks) == 164
     wrong = []
     for task in human_eval.tasks[::every]:
         data = task.data
         checks = Checks(data["names"], data["hidden"], data["before"], data["setup"])
-        right = run_checks(*jails, whole(data, data["reference"]), checks)
-        empty = run_checks(*jails, whole(data, "    pass\n"), checks)
+        right = run_checks(*sandboxes, whole(data, data["reference"]), checks)
+        empty = run_checks(*sandboxes, whole(data, "    pass\n"), checks)
         wrong += [(task.id, right, empty)] * (not all(one.passed for one in right) or all(one.passed for one in empty))
     assert not wrong
 
 
-def test_human_eval_as_a_world(human_eval):
+def test_human_eval_as_an_environment(human_eval):
     env = Code(data=str(HUMAN_EVAL), split="test")
     observation, info = env.reset(seed=0, options={"task": "HumanEval/2"})
     assert observation.startswith("Complete this function.") and "def truncate_number" in observation

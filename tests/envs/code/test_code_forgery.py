@@ -5,7 +5,7 @@ import pytest
 from agentgym.envs.code import Code
 from agentgym.envs.code.grading.checks import Checks, run_checks
 from agentgym.envs.code.grading.tests import CodeTests, run_tests
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 # f(n) is 3 * n + 1; the tests know results that nobody can guess from the first ones.
 CASES = [[[n], 3 * n + 1] for n in (5, 17, -40, 123_456, 77)]
@@ -82,21 +82,21 @@ FORGERIES = {
 
 
 @pytest.fixture(scope="module")
-def jails():
+def sandboxes():
     made = [take(limits=Code.limits) for _ in range(2)]
     yield made
-    for jail in made:
-        jail.close()
+    for sandbox in made:
+        sandbox.close()
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_forgeries_earn_nothing(name, jails):
-    tried = run_tests(jails[0], FORGERIES[name], CodeTests("function", "f", CASES, seconds=0.3))
+def test_forgeries_earn_nothing(name, sandboxes):
+    tried = run_tests(sandboxes[0], FORGERIES[name], CodeTests("function", "f", CASES, seconds=0.3))
     assert len(tried) == len(CASES)
     assert not all(one.passed for one in tried)
     if name != "constants of the first tests":  # which are right as far as they go
         assert not any(one.passed for one in tried[1:]), tried
-    assert all(one.passed for one in run_tests(jails[0], RIGHT, CodeTests("function", "f", CASES)))
+    assert all(one.passed for one in run_tests(sandboxes[0], RIGHT, CodeTests("function", "f", CASES)))
 
 
 CHECKS = Checks(
@@ -109,33 +109,33 @@ CHECKS = Checks(
 
 
 @pytest.mark.parametrize("name", sorted(set(FORGERIES) - {"right as a float"}))
-def test_forgeries_earn_nothing_where_checks_are_code(name, jails):
-    tried = run_checks(*jails, FORGERIES[name], CHECKS)
+def test_forgeries_earn_nothing_where_checks_are_code(name, sandboxes):
+    tried = run_checks(*sandboxes, FORGERIES[name], CHECKS)
     assert len(tried) == 2 and not tried[1].passed, tried
 
 
-def test_the_end_of_an_iteration_ends_no_check(jails):
+def test_the_end_of_an_iteration_ends_no_check(sandboxes):
     checks = Checks(["f"], [["assert all(map(f, [1, 2]))"]])
-    tried = run_checks(*jails, "def f(n): raise StopIteration", checks)
+    tried = run_checks(*sandboxes, "def f(n): raise StopIteration", checks)
     assert [one.passed for one in tried] == [False] and "StopIteration" in tried[0].got
 
 
-def test_what_is_right_passes_where_checks_are_code(jails):
-    assert all(one.passed for one in run_checks(*jails, RIGHT, CHECKS))
+def test_what_is_right_passes_where_checks_are_code(sandboxes):
+    assert all(one.passed for one in run_checks(*sandboxes, RIGHT, CHECKS))
 
 
-def test_expected_values_never_enter_the_jail_of_the_solution(jails):
+def test_expected_values_never_enter_the_sandbox_of_the_solution(sandboxes):
     sent = []
 
     class Watched:
-        limits = jails[0].limits
+        limits = sandboxes[0].limits
 
         def python(self, code, *, stdin=b"", timeout=None):
             sent.append(code.encode() + stdin)
-            return jails[0].python(code, stdin=stdin, timeout=timeout)
+            return sandboxes[0].python(code, stdin=stdin, timeout=timeout)
 
         def kernel(self):
-            kernel = jails[0].kernel()
+            kernel = sandboxes[0].kernel()
             plain = kernel.run
             kernel.run = lambda code, timeout=None: (sent.append(code.encode()), plain(code, timeout))[1]
             return kernel
@@ -144,29 +144,32 @@ def test_expected_values_never_enter_the_jail_of_the_solution(jails):
     tests = CodeTests("function", "f", [[[1], secret], [[2], 4]])
     assert [one.passed for one in run_tests(Watched(), "def f(n): return 2 * n", tests)] == [False, True]
     checks = Checks(["f"], [[f"assert f(1) == {secret}"], ["assert f(2) == 4"]])
-    assert [one.passed for one in run_checks(Watched(), jails[1], "def f(n): return 2 * n", checks)] == [False, True]
+    assert [one.passed for one in run_checks(Watched(), sandboxes[1], "def f(n): return 2 * n", checks)] == [False, True]
     assert sent and not any(str(secret).encode() in text for text in sent)
 
 
-def test_a_program_that_prints_the_public_output_and_more_fails(jails):
+def test_a_program_that_prints_the_public_output_and_more_fails(sandboxes):
     tests = CodeTests("program", "", [["1 2\n", "3\n"], ["5 5\n", "10\n"]], "lines", seconds=1.0)
-    assert [one.passed for one in run_tests(jails[0], "print(3)", tests)] == [True, False]
-    assert not any(one.passed for one in run_tests(jails[0], "print(3)\nprint(10)", tests))
+    assert [one.passed for one in run_tests(sandboxes[0], "print(3)", tests)] == [True, False]
+    assert not any(one.passed for one in run_tests(sandboxes[0], "print(3)\nprint(10)", tests))
     keeps = "import os\nopen('seen', 'a').write(input())\nprint(3 if len(open('seen').read()) == 3 else 10)"
-    assert [one.passed for one in run_tests(jails[0], keeps, tests)] == [True, False]  # no file is left from test to test
-    assert all(one.passed for one in run_tests(jails[0], "print(sum(map(int, input().split())))", tests))
+    assert [one.passed for one in run_tests(sandboxes[0], keeps, tests)] == [
+        True,
+        False,
+    ]  # no file is left from test to test
+    assert all(one.passed for one in run_tests(sandboxes[0], "print(sum(map(int, input().split())))", tests))
 
 
-def test_slow_cases_are_bounded_and_told(jails):
+def test_slow_cases_are_bounded_and_told(sandboxes):
     code = "def f(n):\n    while n == 17: pass\n    return 3 * n + 1"
-    tried = run_tests(jails[0], code, CodeTests("function", "f", CASES, seconds=0.2))
+    tried = run_tests(sandboxes[0], code, CodeTests("function", "f", CASES, seconds=0.2))
     assert [one.passed for one in tried] == [True, False, True, True, True]
     assert "no result within 0.2 s" in tried[1].got
-    forever = run_tests(jails[0], "def f(n):\n    while True: pass", CodeTests("function", "f", CASES, seconds=0.1))
+    forever = run_tests(sandboxes[0], "def f(n):\n    while True: pass", CodeTests("function", "f", CASES, seconds=0.1))
     assert not any(one.passed for one in forever) and "no result" in forever[-1].got
 
 
-def test_one_long_result_among_many_tests_is_read(jails):
+def test_one_long_result_among_many_tests_is_read(sandboxes):
     cases = [[[n], "x" * n] for n in (100_000, *range(60))]
-    tried = run_tests(jails[0], "def f(n): return n * chr(120)", CodeTests("function", "f", cases))
+    tried = run_tests(sandboxes[0], "def f(n): return n * chr(120)", CodeTests("function", "f", cases))
     assert all(one.passed for one in tried), [one.got[:80] for one in tried if not one.passed]

@@ -20,11 +20,11 @@ def test_the_time_for_all_tests_is_below_that_of_a_step():
 @needs_sandbox
 def test_many_slow_tests_of_a_program_end_when_the_time_for_all_is_over(monkeypatch):
     monkeypatch.setattr(code_tests, "budget", lambda seconds: 1.0)
-    jail = Bubblewrap()
+    sandbox = Bubblewrap()
     try:
-        tried = run_tests(jail, SLOW, CodeTests("program", "", [("x", "x\n")] * 40, "lines", seconds=5.0))
+        tried = run_tests(sandbox, SLOW, CodeTests("program", "", [("x", "x\n")] * 40, "lines", seconds=5.0))
     finally:
-        jail.close()
+        sandbox.close()
     ran = [one for one in tried if one.got != "not run: the time for all cases ran out"]
     assert len(tried) == 40 and 1 <= len(ran) <= 3 and not tried[-1].passed
 
@@ -32,12 +32,12 @@ def test_many_slow_tests_of_a_program_end_when_the_time_for_all_is_over(monkeypa
 @needs_sandbox
 def test_many_slow_calls_of_checks_end_when_the_time_for_all_is_over(monkeypatch):
     monkeypatch.setattr(code_checks, "budget", lambda seconds: 1.0)
-    jails = Bubblewrap(), Bubblewrap()
+    sandboxes = Bubblewrap(), Bubblewrap()
     code = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x"
     try:
-        tried = run_checks(*jails, code, Checks(["f"], [[f"assert f({n}) == {n}"] for n in range(40)], seconds=5.0))
+        tried = run_checks(*sandboxes, code, Checks(["f"], [[f"assert f({n}) == {n}"] for n in range(40)], seconds=5.0))
     finally:
-        for jail in jails:
-            jail.close()
+        for sandbox in sandboxes:
+            sandbox.close()
     assert len(tried) == 40 and sum(one.passed for one in tried) <= 3
     assert "the time for all calls ran out" in tried[-1].got

@@ -7,7 +7,7 @@ import pytest
 from agentgym.envs.code import Code
 from agentgym.envs.code.files import load
 from agentgym.envs.code.grading.checks import Checks, run_checks
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 NODE = "class Node:\n    def __init__(self, data):\n        self.data = data\n        self.left = self.right = None\n"
 HEIGHT = (
@@ -68,11 +68,11 @@ ROWS = {
 
 
 @pytest.fixture(scope="module")
-def jails():
+def sandboxes():
     made = [take(limits=Code.limits) for _ in range(2)]
     yield made
-    for jail in made:
-        jail.close()
+    for sandbox in made:
+        sandbox.close()
 
 
 @pytest.fixture(scope="module")
@@ -93,17 +93,19 @@ def library(tmp_path_factory):
     return load(str(path))
 
 
-def tried(jails, data, code):
-    return run_checks(*jails, code, Checks(data["names"], data["hidden"], data["before"], data["setup"], data["seconds"]))
+def tried(sandboxes, data, code):
+    return run_checks(
+        *sandboxes, code, Checks(data["names"], data["hidden"], data["before"], data["setup"], data["seconds"])
+    )
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=list(ROWS))
-def test_references_pass_and_forgeries_fail(number, library, jails):
+def test_references_pass_and_forgeries_fail(number, library, sandboxes):
     data = library.tasks[number].data
-    found = tried(jails, data, data["reference"])
+    found = tried(sandboxes, data, data["reference"])
     assert all(one.passed for one in found), found
     for forged in ROWS[data["statement"].split("\n")[0]][3]:
-        assert not all(one.passed for one in tried(jails, data, forged)), forged
+        assert not all(one.passed for one in tried(sandboxes, data, forged)), forged
 
 
 # What a solution can do with an object that the checks hold: f has to return 7.
@@ -120,7 +122,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_objects_are_taken_for_no_value(name, jails):
+def test_objects_are_taken_for_no_value(name, sandboxes):
     checks = [
         ["assert f() == 7"],
         ["assert 7 == f()"],
@@ -129,6 +131,6 @@ def test_objects_are_taken_for_no_value(name, jails):
         ["assert int(f()) == 7"],
     ]
     checks += [["assert str(f()) == '7'"], ["f()", "7"], ["assert not f() != 7"], ["assert f() == f()"]]
-    found = run_checks(*jails, OBJECTS[name], Checks(["f"], checks, seconds=0.3))
+    found = run_checks(*sandboxes, OBJECTS[name], Checks(["f"], checks, seconds=0.3))
     equal_to_itself = name == "a type"
     assert [one.passed for one in found] == [False] * 8 + [equal_to_itself]

@@ -1,4 +1,4 @@
-"""A repository of one module with three bugs to put in, for tests of the world of repositories."""
+"""A repository of one module with three bugs to put in, for tests of the environment of repositories."""
 
 from pathlib import Path
 

@@ -104,8 +104,8 @@ def test_rows_are_read(tmp_path):
     assert (row.image, row.split, row.difficulty) == (ROW["image"], "test", 1)
     assert row.tests("PASS_TO_PASS") == ["tests/test_purse.py::test_total", "tests/test_purse.py::test_share[a"]
     assert [HOURS.index(one) for one in HOURS] == [0, 1, 2, 3]
-    world = SWEBench(data=str(path), split="test")
-    assert world.tasks(1)[0].instruction == "The discount is added." and world.size("dev") == 1
+    env = SWEBench(data=str(path), split="test")
+    assert env.tasks(1)[0].instruction == "The discount is added." and env.size("dev") == 1
 
 
 def test_rows_of_swe_smith_get_a_script(tmp_path):

@@ -1,4 +1,4 @@
-"""The tasks that come with agentgym: every one is what it says; all are tried in jails by `-m slow`, a sample always."""
+"""The tasks that come with agentgym: every one is what it says; all are tried in sandboxes by `-m slow`, a sample always."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ TASKS = read()
 
 
 @pytest.fixture(scope="module")
-def jail():
+def box():
     with sandbox(packages=PACKAGES, limits=Limits(timeout=60)) as made:
         yield made
 
@@ -75,16 +75,16 @@ def test_issues_give_nothing_away():
         assert not re.search(r"\btest_|tests?/|line \d+, in|Traceback", task.issue), task.id
 
 
-def check(jail, task):
+def check(box, task):
     """The bug fails exactly what it is said to; its repair, made in what the agent gets, restores all."""
     tests = [*task.fail_to_pass, *task.pass_to_pass]
-    broken = run_tests(jail, task.graded(task.mutated()), tests)
+    broken = run_tests(box, task.graded(task.mutated()), tests)
     assert {test for test in tests if broken[test] != "passed"} == set(task.fail_to_pass), task.id
-    repaired = run_tests(jail, task.graded(edited(task.broken(), task.gold)), tests)
+    repaired = run_tests(box, task.graded(edited(task.broken(), task.gold)), tests)
     assert set(repaired.values()) == {"passed"}, task.id
 
 
-def show(jail, task):
+def show(box, task):
     """The code in the issue finds all that it names: it runs on the clean repository."""
     tree, ids = task.base(), list[str]()
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", task.issue, re.DOTALL)):
@@ -92,19 +92,19 @@ def show(jail, task):
         program = f"def test_{number}():\n    try:\n        {error}\n    except (NameError, ImportError):\n        raise\n"
         tree[f"test_block_{number}.py"] = (program + "    except Exception:\n        pass\n").encode()
         ids.append(f"test_block_{number}.py::test_{number}")
-    assert set(run_tests(jail, tree, ids).values()) <= {"passed"}, task.issue
+    assert set(run_tests(box, tree, ids).values()) <= {"passed"}, task.issue
 
 
-def test_a_sample_is_valid(jail):
+def test_a_sample_is_valid(box):
     for place in range(7, len(TASKS), 55):
-        check(jail, TASKS[place])
-        show(jail, TASKS[place])
+        check(box, TASKS[place])
+        show(box, TASKS[place])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", embedded())
-def test_all_are_valid(jail, package):
+def test_all_are_valid(box, package):
     for task in TASKS:
         if task.package == package:
-            check(jail, task)
-            show(jail, task)
+            check(box, task)
+            show(box, task)

@@ -20,7 +20,7 @@ from agentgym.envs.swe.tasks.pytest_run import run_tests
 from agentgym.envs.swe.tasks.source import digest, tree_of
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.sandbox.protocol import SandboxFault
-from agentgym.sandbox.stock import take
+from agentgym.sandbox.warm_pool import take
 
 HOOK = """
 import pytest
@@ -133,11 +133,11 @@ def tasks(tmp_path_factory):
 
 
 def elsewhere(work):
-    jail = take(packages=("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py"))
+    sandbox = take(packages=("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py"))
     try:
-        return work(jail)
+        return work(sandbox)
     finally:
-        jail.close()
+        sandbox.close()
 
 
 def judged(task, changes):
@@ -234,7 +234,7 @@ def test_an_ordinary_grader_would_believe_these_forgeries(tasks, name):
     task = tasks["purse-discount"]
     tree = task.graded(task.broken() | {"purse.py": forging(task, IN_CODE[name]).encode()})
     asked = [*task.fail_to_pass, *task.pass_to_pass]
-    assert set(elsewhere(lambda jail: run_tests(jail, tree, asked)).values()) == {"passed"}
+    assert set(elsewhere(lambda sandbox: run_tests(sandbox, tree, asked)).values()) == {"passed"}
 
 
 def test_in_one_process_altered_tests_stop_what_is_blind_to_them(tasks):
@@ -403,7 +403,7 @@ def test_a_busy_machine_fails_no_right_repair(tasks):
 
 def test_nothing_changed_is_not_run(tasks):
     def never(_):
-        raise AssertionError("a jail was asked for")
+        raise AssertionError("a sandbox was asked for")
 
     task = tasks["purse-discount"]
     assert not grade(task, task.broken() | {"tests/new.py": b"", "conftest.py": b""}, never).resolved
@@ -534,7 +534,7 @@ def test_answers_to_what_an_issue_quotes_win_nothing(id):
     tree, answered, told = swe_quoted.repair(task)
     assert answered == told > 0
     asked = [*task.fail_to_pass, *task.pass_to_pass]
-    assert set(elsewhere(lambda jail: run_tests(jail, task.graded(tree), asked)).values()) == {"passed"}
+    assert set(elsewhere(lambda sandbox: run_tests(sandbox, task.graded(tree), asked)).values()) == {"passed"}
     grading._known.clear()
     verdict = grade(task, tree, elsewhere)
     assert not verdict.resolved and "still there" in verdict.said, verdict

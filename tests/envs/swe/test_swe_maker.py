@@ -77,7 +77,7 @@ def test_runs():
 TREE = {"shop.py": SHOP, "test/test_shop.py": TESTS}
 
 
-def open_jail():
+def open_sandbox():
     return sandbox(packages=PACKAGES, limits=Limits(timeout=30))
 
 
@@ -86,8 +86,8 @@ def make(tree, tmp_path, plan, *, older=None, say=lambda line: None, workers=1):
     maker = Maker(
         ("shop", str(tmp_path / "shop.tar"), tree),
         plan,
-        open_jail=open_jail,
-        close_jail=lambda jail: jail.close(),
+        open_sandbox=open_sandbox,
+        close_sandbox=lambda sandbox: sandbox.close(),
         workers=workers,
         journal=tmp_path / "journal",
         say=say,
@@ -107,10 +107,10 @@ def of(made):
 def test_tasks_are_valid(made):
     """Holds the maker to its word by other means: the bug fails exactly those tests, and its repair none."""
     assert len(made.instances) == 5
-    with open_jail() as jail:
+    with open_sandbox() as sandbox:
         for task in made.instances:
             tests = task.repository.tests
-            found = run_tests(jail, edited(TREE, task.bug), tests)
+            found = run_tests(sandbox, edited(TREE, task.bug), tests)
             assert tuple(test for test in tests if found[test] != "passed") == task.fail_to_pass
             assert set(task.fail_to_pass) | set(task.pass_to_pass) == set(tests) and task.pass_to_pass
             assert edited(edited(TREE, task.bug), task.gold) == TREE
@@ -271,22 +271,22 @@ def test_a_command_that_makes_nothing_leaves_nothing(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["cart-1.2.tar"]
 
 
-def test_a_jail_that_breaks_is_replaced_once():
+def test_a_sandbox_that_breaks_is_replaced_once():
     opened, closed = [], []
 
     def open_one():
-        opened.append(open_jail())
+        opened.append(open_sandbox())
         if len(opened) == 1:
             opened[0].close()  # as if something had ended it
         return opened[-1]
 
-    bench = Workbench(open_one, lambda jail: (closed.append(jail), jail.close()))
+    bench = Workbench(open_one, lambda sandbox: (closed.append(sandbox), sandbox.close()))
     found = Survey(("test/test_shop.py::test_default",), (), 0, 1.0, False)
     try:
         assert bench.run(0, TREE, found).outcomes["test/test_shop.py::test_default"] == "passed"
         assert (len(opened), closed) == (2, opened[:1])
-        for jail in opened:
-            jail.close()
+        for sandbox in opened:
+            sandbox.close()
         opened.clear()
         with pytest.raises(SandboxFault):
             bench.run(0, TREE, found)

@@ -1,4 +1,4 @@
-"""A repository's tests in a jail: how each ended, and what is not believed."""
+"""A repository's tests in a sandbox: how each ended, and what is not believed."""
 
 import pytest
 
@@ -51,17 +51,17 @@ PASSING = [f"{FILE}::{name}" for name in ("test_right", "TestShop::TestInner::te
 
 
 @pytest.fixture(scope="module")
-def jail():
+def box():
     with sandbox(packages=PACKAGES, limits=Limits(timeout=30)) as made:
         yield made
 
 
-def outcomes(jail, tree, ids):
-    return [run_tests(jail, tree, [f"{FILE}::{name}"])[f"{FILE}::{name}"] for name in ids]
+def outcomes(box, tree, ids):
+    return [run_tests(box, tree, [f"{FILE}::{name}"])[f"{FILE}::{name}"] for name in ids]
 
 
-def test_outcomes(jail):
-    report = run_files(jail, {"shop.py": CODE, FILE: TESTS}, [FILE])
+def test_outcomes(box):
+    report = run_files(box, {"shop.py": CODE, FILE: TESTS}, [FILE])
     assert report.problem == ""
     found = {test.removeprefix(f"{FILE}::"): outcome for test, outcome in report.outcomes.items()}
     assert {name: outcome for name, outcome in found.items() if not name.startswith("test_text")} == {
@@ -78,16 +78,16 @@ def test_outcomes(jail):
     assert "assert 4 == 5" in report.messages[f"{FILE}::test_wrong"]
 
 
-def test_tests_that_are_not_there_are_missing(jail):
+def test_tests_that_are_not_there_are_missing(box):
     tree = {"shop.py": CODE, FILE: TESTS}
-    assert run_tests(jail, tree, [f"{FILE}::test_gone", PASSING[0]]) == {
+    assert run_tests(box, tree, [f"{FILE}::test_gone", PASSING[0]]) == {
         f"{FILE}::test_gone": "missing",
         PASSING[0]: "passed",
     }
-    assert set(run_tests(jail, {"shop.py": CODE}, PASSING).values()) == {"missing"}
+    assert set(run_tests(box, {"shop.py": CODE}, PASSING).values()) == {"missing"}
 
 
-def test_source_folders(jail):
+def test_source_folders(box):
     assert roots({"src/shop/__init__.py": b"", "a.py": b""}) == ["", "src"]
     assert roots({"shop/__init__.py": b"", "src/__init__.py": b""}) == [""]
     tree = {
@@ -95,19 +95,19 @@ def test_source_folders(jail):
         "pkg/__init__.py": b"",
         FILE: b"import shop, pkg\ndef test_right():\n    assert shop and pkg\n",
     }
-    assert run_tests(jail, tree, PASSING[:1]) == {PASSING[0]: "passed"}
+    assert run_tests(box, tree, PASSING[:1]) == {PASSING[0]: "passed"}
 
 
-def test_tests_inside_of_the_package(jail):
+def test_tests_inside_of_the_package(box):
     test = b"import shop\ndef test_a():\n    assert shop.double(1) == 2\n"
     inside = {"shop/__init__.py": CODE, "shop/tests/__init__.py": b"", "shop/tests/test_a.py": test}
-    assert run_tests(jail, inside, ["shop/tests/test_a.py::test_a"]) == {"shop/tests/test_a.py::test_a": "passed"}
+    assert run_tests(box, inside, ["shop/tests/test_a.py::test_a"]) == {"shop/tests/test_a.py::test_a": "passed"}
 
 
-def test_a_file_that_cannot_be_imported_hides_only_its_own_tests(jail):
+def test_a_file_that_cannot_be_imported_hides_only_its_own_tests(box):
     other = "tests/test_other.py"
     tree = {"shop.py": CODE, FILE: TESTS, other: b"import nothing\ndef test_x():\n    pass\n"}
-    found = run_tests(jail, tree, [PASSING[0], f"{other}::test_x"])
+    found = run_tests(box, tree, [PASSING[0], f"{other}::test_x"])
     assert found == {PASSING[0]: "passed", f"{other}::test_x": "missing"}
 
 
@@ -138,23 +138,23 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_wrong_test_never_passes(jail, name):
+def test_a_wrong_test_never_passes(box, name):
     tree = {"shop.py": CODE, FILE: TESTS, **FORGERIES[name]}
     timeout = 2.0 if name == "endless" else None
-    assert run_tests(jail, tree, [f"{FILE}::test_wrong"], timeout=timeout)[f"{FILE}::test_wrong"] in ("failed", "missing")
+    assert run_tests(box, tree, [f"{FILE}::test_wrong"], timeout=timeout)[f"{FILE}::test_wrong"] in ("failed", "missing")
 
 
-def test_what_ends_early_is_not_believed(jail):
+def test_what_ends_early_is_not_believed(box):
     for name in ("exit at import", "exit in a test", "endless"):
         timeout = 2.0 if name == "endless" else None
-        found = run_tests(jail, {"shop.py": CODE, FILE: TESTS, **FORGERIES[name]}, PASSING, timeout=timeout)
+        found = run_tests(box, {"shop.py": CODE, FILE: TESTS, **FORGERIES[name]}, PASSING, timeout=timeout)
         assert set(found.values()) == {"missing"}, name
 
 
-def test_the_next_run_in_a_jail_sees_nothing_of_the_last(jail):
-    run_tests(jail, {"shop.py": b"open('left.txt', 'w').write('x')\n" + CODE, FILE: TESTS}, PASSING)
+def test_the_next_run_in_a_sandbox_sees_nothing_of_the_last(box):
+    run_tests(box, {"shop.py": b"open('left.txt', 'w').write('x')\n" + CODE, FILE: TESTS}, PASSING)
     look = b"import os\ndef test_right():\n    assert sorted(os.listdir()) == ['tests'] and len(os.listdir('..')) == 1\n"
-    assert run_tests(jail, {FILE: look}, PASSING[:1]) == {PASSING[0]: "passed"}
+    assert run_tests(box, {FILE: look}, PASSING[:1]) == {PASSING[0]: "passed"}
 
 
 CASE = '<testcase file="test_a.py" classname="test_a" name="test_b"/>'

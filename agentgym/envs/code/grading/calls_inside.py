@@ -1,7 +1,7 @@
-"""Two ends of a call from one jail to another: the solution that is called, and the checks that call it.
+"""Two ends of a call from one sandbox to another: the solution that is called, and the checks that call it.
 
-The checks know the answers, so they run in a jail of their own, where a solution's functions are stand-ins: what these
-are given goes out as data, to the jail of the solution, and what comes back is data. Standard library only.
+The checks know the answers, so they run in a sandbox of their own, where a solution's functions are stand-ins: what these
+are given goes out as data, to the sandbox of the solution, and what comes back is data. Standard library only.
 """
 
 import ast
@@ -117,7 +117,7 @@ def _shown(value: Any, wanted: str) -> str | None:
 
 
 def stand_in(name: str) -> Any:
-    """Return a function that has another jail do the work."""
+    """Return a function that has another sandbox do the work."""
 
     def function(*given: Any, **named: Any) -> Any:
         return _asked(name, given, named)
@@ -148,7 +148,7 @@ class Distant:
 
 
 def _asked(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return what the solution's jail says to a call."""
+    """Return what the solution's sandbox says to a call."""
     try:
         asked = [name, pack(_sent(list(given))), pack(_sent(named))]
     except NotData as error:

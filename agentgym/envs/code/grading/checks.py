@@ -1,6 +1,6 @@
 """Checks written in Python (`assert f(1) == 2`, a function `check`), without showing them to the code they check.
 
-Checks and solution run in two jails. Each call of the solution goes from one to the other through here, as data.
+Checks and solution run in two sandboxes. Each call of the solution goes from one to the other through here, as data.
 """
 
 import json
@@ -39,7 +39,7 @@ class Checks:
 
 
 def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[Tried]:
-    """Return what becomes of each check; `theirs` is the jail of the solution, `ours` that of the checks."""
+    """Return what becomes of each check; `theirs` is the sandbox of the solution, `ours` that of the checks."""
     one, two = theirs.kernel(), ours.kernel()
     try:
         return _Conversation(one, two, checks, theirs.limits.output // 4).results(code)

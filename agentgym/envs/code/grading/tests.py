@@ -1,4 +1,4 @@
-"""Whether a program is right: its results, computed in a jail, are compared with the expected ones outside of it."""
+"""Whether a program is right: its results, computed in a sandbox, are compared with the expected ones outside of it."""
 
 import json
 from collections.abc import Sequence
@@ -44,10 +44,10 @@ class Tried:
     """What the solution gave, or what was wrong, to be shown."""
 
 
-def run_tests(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
-    """Return what becomes of each case; the jail, which has to be used for nothing else, sees inputs only."""
+def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+    """Return what becomes of each case; the sandbox, which has to be used for nothing else, sees inputs only."""
     if tests.kind == "program":
-        return _programs(jail, code, tests)
+        return _programs(sandbox, code, tests)
     inputs = [given for given, _ in tests.cases]
     request = {
         "code": code,
@@ -55,11 +55,11 @@ def run_tests(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
         "kind": tests.kind,
         "inputs": inputs,
         "seconds": tests.seconds,
-        "room": jail.limits.output // 2,
+        "room": sandbox.limits.output // 2,
         "patience": PATIENCE,
     }
     limit = START + tests.seconds * (1 + min(len(inputs), PATIENCE))
-    result = jail.python(program("main()"), stdin=json.dumps(request).encode(), timeout=limit)
+    result = sandbox.python(program("main()"), stdin=json.dumps(request).encode(), timeout=limit)
     answers = read_answers(result.stdout, len(inputs))
     if isinstance(answers, str):
         return [Tried(False, answers)] * len(inputs)
@@ -117,10 +117,10 @@ def budget(seconds: float) -> float:
     return max(ALL, START + seconds * (1 + PATIENCE))
 
 
-def _programs(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
+def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     """Run a program once for each case, from an empty folder each time."""
     found: list[Tried] = []
-    slow, left, empty = 0, budget(tests.seconds), jail.snapshot()
+    slow, left, empty = 0, budget(tests.seconds), sandbox.snapshot()
     for number, (given, expected) in enumerate(tests.cases):
         if slow >= PATIENCE:
             found.append(Tried(False, "not run: too many cases before it ran out of time"))
@@ -129,8 +129,8 @@ def _programs(jail: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
             found.append(Tried(False, "not run: the time for all cases ran out"))
             continue
         if number:
-            jail.restore(empty)
-        result = jail.python(code, stdin=given.encode(), timeout=tests.seconds)
+            sandbox.restore(empty)
+        result = sandbox.python(code, stdin=given.encode(), timeout=tests.seconds)
         left -= result.seconds
         slow += result.reason == "timeout"
         said = result.stdout.decode("utf-8", "backslashreplace")

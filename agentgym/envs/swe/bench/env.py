@@ -1,4 +1,4 @@
-"""Instances of SWE-bench as a world: each in the container that `swebench` built for it."""
+"""Instances of SWE-bench as an environment: each in the container that `swebench` built for it."""
 
 import shlex
 from collections.abc import Iterator
@@ -81,29 +81,29 @@ class SWEBench(RepositoryEnv):
         assert isinstance(self.item, Row)
         return self.item
 
-    # The jail
+    # The sandbox
 
-    def _take(self) -> Sandbox:  # not from stock: a container that waits for each image would be many
+    def _take(self) -> Sandbox:  # not from the warm pool: a container that waits for each image would be many
         wanted = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
         return sandbox(self.backend, limits=self.limits, **{**wanted, **self.backend_options})
 
-    def prepare(self, jail: Sandbox) -> None:
+    def prepare(self, sandbox: Sandbox) -> None:
         if self._row().bug:
-            apply(jail, self._row().bug)
-        result = jail.run(_PREPARE, timeout=300.0)
+            apply(sandbox, self._row().bug)
+        result = sandbox.run(_PREPARE, timeout=300.0)
         if not result.ok:
             raise SandboxFault(f"the repository in {self._row().image} could not be prepared: {result.text[-500:]}")
 
-    def pack_folder(self, jail: Sandbox) -> bytes:
-        result = jail.run(_CHANGED, timeout=300.0)
+    def pack_folder(self, sandbox: Sandbox) -> bytes:
+        result = sandbox.run(_CHANGED, timeout=300.0)
         if not result.ok:
             raise OSError(f"git cannot tell what changed: {result.text[-500:]}")
         return result.stdout
 
-    def unpack_folder(self, jail: Sandbox, folder: bytes) -> None:
-        self.prepare(jail)
+    def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
+        self.prepare(sandbox)
         if folder:
-            apply(jail, folder.decode("utf-8", "surrogateescape"))
+            apply(sandbox, folder.decode("utf-8", "surrogateescape"))
 
     def shell(self, command: str) -> str:
         return (
@@ -123,7 +123,7 @@ class SWEBench(RepositoryEnv):
         if not self.folder:
             return Verdict(False, 0.0, 0.0, "Nothing was changed.")
         row, patch = self._row(), self.patch()
-        return self.elsewhere(lambda jail: evaluate(row, patch, jail, restore=True, timeout=self.grading_timeout)[0])
+        return self.elsewhere(lambda sandbox: evaluate(row, patch, sandbox, restore=True, timeout=self.grading_timeout)[0])
 
     # Who plays
 

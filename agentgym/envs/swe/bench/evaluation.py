@@ -24,24 +24,24 @@ APPLY = (
 )
 """Ways to apply a patch, tried in this order (`swebench.harness.run_evaluation.GIT_APPLY_CMDS`)."""
 DECIDING = (CONFIGURATION - {"setup.py"}) | {"sitecustomize.py", "usercustomize.py"}
-"""Files that decide how tests are run: a world takes them as they were, unless the repair itself is in them."""
+"""Files that decide how tests are run: an environment takes them as they were, unless the repair itself is in them."""
 
 
 def evaluate(
-    row: Row, patch: str, jail: Sandbox, *, restore: bool, timeout: float = TIMEOUT
+    row: Row, patch: str, sandbox: Sandbox, *, restore: bool, timeout: float = TIMEOUT
 ) -> tuple[Verdict, dict[str, Any]]:
-    """Return the verdict on a patch and swebench's report, by its own steps in a fresh jail of the instance's image.
+    """Return the verdict on a patch and swebench's report, by its own steps in a fresh sandbox of the instance's image.
 
     `restore` puts back configuration that the patch changed, which swebench itself does not do.
     """
     if row.bug:
-        apply(jail, row.bug)
-    if not applied(jail, patch):
+        apply(sandbox, row.bug)
+    if not applied(sandbox, patch):
         return Verdict(False, 0.0, 0.0, "The patch does not apply."), {}
     if restore:
-        _put_back(jail, row)
-    jail.write("/tmp/eval.sh", _spec(row).eval_script.encode())
-    result = jail.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
+        _put_back(sandbox, row)
+    sandbox.write("/tmp/eval.sh", _spec(row).eval_script.encode())
+    result = sandbox.run("/bin/bash /tmp/eval.sh 2>&1", timeout=timeout)
     if result.reason != "exit":
         return Verdict(False, 0.0, 0.0, f"The tests were ended: {result.reason}."), {}
     report = report_of(row, patch, result.stdout.decode("utf-8", "replace"))
@@ -93,29 +93,29 @@ def _verdict(report: dict[str, Any]) -> Verdict:
     return Verdict(bool(report["resolved"]), shares[0], shares[1], f"{'; '.join(said)}.")
 
 
-def applied(jail: Sandbox, patch: str) -> bool:
+def applied(sandbox: Sandbox, patch: str) -> bool:
     """Apply a patch as swebench does and return whether that went well."""
-    jail.write("/tmp/patch.diff", patch.encode("utf-8", "surrogateescape"))
+    sandbox.write("/tmp/patch.diff", patch.encode("utf-8", "surrogateescape"))
     for attempt, command in enumerate(APPLY):
         if attempt:
-            jail.run("git checkout -- . ; git clean -fd")
-        if jail.run(f"{command} /tmp/patch.diff").ok:
+            sandbox.run("git checkout -- . ; git clean -fd")
+        if sandbox.run(f"{command} /tmp/patch.diff").ok:
             return True
-    return jail.run("git apply --check --reverse /tmp/patch.diff").ok
+    return sandbox.run("git apply --check --reverse /tmp/patch.diff").ok
 
 
-def apply(jail: Sandbox, patch: str) -> None:
+def apply(sandbox: Sandbox, patch: str) -> None:
     """Apply a patch of the instance's own; SandboxFault where it does not fit its image."""
-    result = jail.run("git apply --binary --whitespace=nowarn -", stdin=patch.encode("utf-8", "surrogateescape"))
+    result = sandbox.run("git apply --binary --whitespace=nowarn -", stdin=patch.encode("utf-8", "surrogateescape"))
     if not result.ok:
         raise SandboxFault(f"the patch of the instance does not fit its image: {result.text[-500:]}")
 
 
-def _put_back(jail: Sandbox, row: Row) -> None:
+def _put_back(sandbox: Sandbox, row: Row) -> None:
     """Put back configuration that a patch changed or added."""
-    listed = jail.run("git diff --name-only -z HEAD; git ls-files -z --others --exclude-standard").stdout.decode(
+    listed = sandbox.run("git diff --name-only -z HEAD; git ls-files -z --others --exclude-standard").stdout.decode(
         "utf-8", "replace"
     )
     for path in listed.split("\0"):
         if PurePosixPath(path).name in DECIDING and f"a/{path} " not in row.row["patch"]:
-            jail.run(["/bin/sh", "-c", 'git checkout -q HEAD -- "$1" || rm -f -- "$1"', "sh", path])
+            sandbox.run(["/bin/sh", "-c", 'git checkout -q HEAD -- "$1" || rm -f -- "$1"', "sh", path])

@@ -14,7 +14,7 @@ from agentgym.envs.swe.tasks.suite import is_protected, roots
 from agentgym.rewards.programs import inside as code_inside
 from agentgym.rewards.programs import values
 from agentgym.rewards.programs.program import program
-from agentgym.sandbox.local.zygoted import Zygoted
+from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
 from agentgym.sandbox.protocol import Kernel, Result, Sandbox
 
 SHIPPED = (values, code_inside, remote_values, remote_classes, remote, remote_tests)
@@ -105,7 +105,7 @@ def run_apart(
 
 def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
     """Return a kernel of each, and whether they have a socket to each other, which containers have not."""
-    if isinstance(ours, Zygoted) and isinstance(theirs, Zygoted):
+    if isinstance(ours, ForkServerSandbox) and isinstance(theirs, ForkServerSandbox):
         mine, yours = socket.socketpair()
         with mine, yours:  # the kernels get copies
             return ours.kernel(mine.fileno()), theirs.kernel(yours.fileno()), True
@@ -113,7 +113,7 @@ def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
 
 
 def _worked(end: Sandbox) -> float:
-    return end.group.worked() if isinstance(end, Zygoted) else 0.0
+    return end.group.worked() if isinstance(end, ForkServerSandbox) else 0.0
 
 
 def _is_code(path: str) -> bool:

@@ -23,7 +23,7 @@ Outcomes = Mapping[str, str]
 
 
 class Elsewhere(Protocol):
-    """Runs something in a sandbox that nobody has used and returns what it returns (`JailedEnv.elsewhere`)."""
+    """Runs something in a sandbox that nobody has used and returns what it returns (`SandboxEnv.elsewhere`)."""
 
     def __call__(self, work: Callable[[Sandbox], T]) -> T: ...
 

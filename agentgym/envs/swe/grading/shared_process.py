@@ -23,7 +23,7 @@ def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock,
     """Return how each test ended; `forged` for all where altered tests do not end as they must."""
 
     def run(files: Tree) -> dict[str, str]:
-        ended = elsewhere(lambda jail: _run(jail, instance, files, asked, clock))
+        ended = elsewhere(lambda sandbox: _run(sandbox, instance, files, asked, clock))
         clock.spend(ended.seconds)
         return {test: ended.outcomes.get(test, "missing") for test in asked}
 
@@ -33,9 +33,9 @@ def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock,
     return found
 
 
-def _run(jail: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str], clock: Clock) -> Ended:
+def _run(sandbox: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str], clock: Clock) -> Ended:
     files = sorted({test.partition("::")[0] for test in asked})
-    report = run_files(jail, tree, files, timeout=max(clock.left, 0.01), conftest=instance.repository.conftest)
+    report = run_files(sandbox, tree, files, timeout=max(clock.left, 0.01), conftest=instance.repository.conftest)
     return Ended(report.outcomes, seconds=report.seconds)
 
 

@@ -17,7 +17,7 @@ from agentgym.envs.swe.maker.journal import Journal
 from agentgym.envs.swe.maker.survey import Survey, survey
 from agentgym.envs.swe.maker.trial import Workbench, repaired, try_bug
 from agentgym.envs.swe.tasks.instance import Instance, Repository, edited
-from agentgym.envs.swe.tasks.pytest_run import Jail
+from agentgym.envs.swe.tasks.pytest_run import PytestSandbox
 from agentgym.envs.swe.tasks.source import digest
 from agentgym.errors import BadData
 
@@ -56,8 +56,8 @@ class Made:
 class Maker:
     """Makes tasks from one repository.
 
-    `open_jail` and `close_jail` give and take what the tests run in, `say` hears how it goes, `journal` is where verdicts
-    are kept until all is done.
+    `open_sandbox` and `close_sandbox` give and take what the tests run in, `say` hears how it goes, `journal` is where
+    verdicts are kept until all is done.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class Maker:
         repository: tuple[str, str, Mapping[str, bytes]],
         plan: Plan,
         *,
-        open_jail: Callable[[], Jail],
-        close_jail: Callable[[Jail], None],
+        open_sandbox: Callable[[], PytestSandbox],
+        close_sandbox: Callable[[PytestSandbox], None],
         workers: int = 1,
         journal: Path,
         say: Callable[[str], None] = lambda line: None,
@@ -74,7 +74,7 @@ class Maker:
         self.name, self.source, self.tree = repository
         self.plan, self.say, self.workers = plan, say, workers
         self.made = Made()
-        self._bench = lambda: Workbench(open_jail, close_jail)
+        self._bench = lambda: Workbench(open_sandbox, close_sandbox)
         self._benches: dict[int, Workbench] = {}
         self._journal_path = journal
         self._held: list[Candidate] = []
@@ -87,7 +87,7 @@ class Maker:
         """Return the tasks. BadData where the repository's tests cannot be used, or no task is found."""
         bench = self._bench()
         try:
-            self.made.survey = survey(self.name, self.tree, (bench.jail(0), bench.jail(1)), self.say)
+            self.made.survey = survey(self.name, self.tree, (bench.sandbox(0), bench.sandbox(1)), self.say)
         finally:
             bench.close()
         tests = self.made.survey

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agentgym.envs.swe.tasks.pytest_run import Jail, Report, run_files
+from agentgym.envs.swe.tasks.pytest_run import PytestSandbox, Report, run_files
 from agentgym.envs.swe.tasks.suite import is_test
 from agentgym.errors import BadData
 
@@ -27,8 +27,10 @@ class Survey:
     conftest: bool
 
 
-def survey(name: str, tree: Mapping[str, bytes], jails: tuple[Jail, Jail], say: Callable[[str], None]) -> Survey:
-    """Run the tests twice, in two jails whose Python hashes differently; BadData where nothing can be made of them."""
+def survey(
+    name: str, tree: Mapping[str, bytes], sandboxes: tuple[PytestSandbox, PytestSandbox], say: Callable[[str], None]
+) -> Survey:
+    """Run the tests twice, in two sandboxes whose Python hashes differently; BadData where nothing can be made of them."""
     files = test_files(tree)
     if not files:
         raise BadData(
@@ -36,13 +38,13 @@ def survey(name: str, tree: Mapping[str, bytes], jails: tuple[Jail, Jail], say: 
             "use a checkout of the repository, or an sdist that has them"
         )
     say(f"running {len(files)} test files of {name}")
-    first = run_files(jails[0], tree, files, timeout=LONGEST)
+    first = run_files(sandboxes[0], tree, files, timeout=LONGEST)
     conftest = any(path.rpartition("/")[2] == "conftest.py" for path in tree)
     if conftest:
-        with_it = run_files(jails[0], tree, files, timeout=LONGEST, conftest=True)
+        with_it = run_files(sandboxes[0], tree, files, timeout=LONGEST, conftest=True)
         conftest = _passed(with_it) > _passed(first)
         first = with_it if conftest else first
-    second = run_files(jails[1], tree, files, timeout=LONGEST, conftest=conftest)
+    second = run_files(sandboxes[1], tree, files, timeout=LONGEST, conftest=conftest)
     for report in (first, second):
         if not _passed(report):
             raise BadData(f"{name}: its tests cannot be run: {_reason(report)}")
@@ -81,5 +83,6 @@ def _reason(report: Report) -> str:
     said = next(iter(report.messages.values()), "")
     example = f"; the first says: {said[-600:]}" if said else ""
     return (
-        f"none of {len(report.outcomes)} tests passes in a jail without network and with the standard library alone{example}"
+        f"none of {len(report.outcomes)} tests passes in a sandbox without network and with the standard library "
+        f"alone{example}"
     )

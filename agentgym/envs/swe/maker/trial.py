@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from agentgym.envs.swe.maker.survey import Survey, test_files
 from agentgym.envs.swe.tasks.instance import Instance, edited
-from agentgym.envs.swe.tasks.pytest_run import Jail, Report, run_files
+from agentgym.envs.swe.tasks.pytest_run import PytestSandbox, Report, run_files
 from agentgym.errors import Fault
 
 MOST = 20
@@ -29,34 +29,34 @@ class Trial:
 
 
 class Workbench:
-    """Two jails in which repositories are tried, opened when they are needed; one that breaks is replaced once."""
+    """Two sandboxes in which repositories are tried, opened when they are needed; one that breaks is replaced once."""
 
-    def __init__(self, open_jail: Callable[[], Jail], close_jail: Callable[[Jail], None]) -> None:
-        self._open, self._close = open_jail, close_jail
-        self._jails: list[Jail | None] = [None, None]
+    def __init__(self, open_sandbox: Callable[[], PytestSandbox], close_sandbox: Callable[[PytestSandbox], None]) -> None:
+        self._open, self._close = open_sandbox, close_sandbox
+        self._sandboxes: list[PytestSandbox | None] = [None, None]
 
-    def jail(self, number: int) -> Jail:
-        """Return the first or the second jail."""
-        jail = self._jails[number]
-        if jail is None:
-            jail = self._jails[number] = self._open()
-        return jail
+    def sandbox(self, number: int) -> PytestSandbox:
+        """Return the first or the second sandbox."""
+        sandbox = self._sandboxes[number]
+        if sandbox is None:
+            sandbox = self._sandboxes[number] = self._open()
+        return sandbox
 
     def run(self, number: int, tree: Mapping[str, bytes], survey: Survey) -> Report:
-        """Run a repository's tests in one of the jails."""
+        """Run a repository's tests in one of the sandboxes."""
         limit = max(5.0, 5 * survey.seconds)
         try:
-            return run_files(self.jail(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
+            return run_files(self.sandbox(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
         except Fault:
             self.close(number)
-            return run_files(self.jail(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
+            return run_files(self.sandbox(number), tree, test_files(tree), timeout=limit, conftest=survey.conftest)
 
     def close(self, *numbers: int) -> None:
-        """Close both jails, or one."""
+        """Close both sandboxes, or one."""
         for number in numbers or (0, 1):
-            jail, self._jails[number] = self._jails[number], None
-            if jail is not None:
-                self._close(jail)
+            sandbox, self._sandboxes[number] = self._sandboxes[number], None
+            if sandbox is not None:
+                self._close(sandbox)
 
 
 def try_bug(bench: Workbench, tree: Mapping[str, bytes], survey: Survey, kind: str) -> Trial:

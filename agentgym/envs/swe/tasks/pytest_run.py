@@ -1,4 +1,4 @@
-"""Running a repository's tests in a jail, and reading how each of them ended."""
+"""Running a repository's tests in a sandbox, and reading how each of them ended."""
 
 import re
 import secrets
@@ -11,14 +11,14 @@ from agentgym.envs.swe.tasks.source import pack
 from agentgym.envs.swe.tasks.suite import roots
 
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-"""What a jail must be given for this: `take(packages=PACKAGES)`."""
+"""What a sandbox must be given for this: `take(packages=PACKAGES)`."""
 FOLDER = "repository"
-"""Where in the jail's working folder the repository is put."""
+"""Where in the sandbox's working folder the repository is put."""
 LONGEST = 8 << 20  # bytes of the report; read, what code under test may have written takes 50 times as much
 
 
 class Ended(Protocol):
-    """How a program in a jail ended (`agentgym.sandbox.Result`)."""
+    """How a program in a sandbox ended (`agentgym.sandbox.Result`)."""
 
     @property
     def exit_code(self) -> int: ...
@@ -30,8 +30,8 @@ class Ended(Protocol):
     def text(self) -> str: ...
 
 
-class Jail(Protocol):
-    """What is needed of a jail (`agentgym.sandbox.Sandbox`)."""
+class PytestSandbox(Protocol):
+    """What is needed of a sandbox (`agentgym.sandbox.Sandbox`)."""
 
     def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ended: ...
     def restore(self, state: bytes) -> None: ...
@@ -51,18 +51,20 @@ class Report:
     """Why there are no outcomes: time, a crash, or a report that does not agree with how pytest ended."""
 
 
-def run_tests(jail: Jail, tree: Mapping[str, bytes], ids: Iterable[str], timeout: float | None = None) -> dict[str, str]:
+def run_tests(
+    sandbox: PytestSandbox, tree: Mapping[str, bytes], ids: Iterable[str], timeout: float | None = None
+) -> dict[str, str]:
     """Return `passed`, `failed`, `skipped` or `missing` for each test id; all `missing` where the run cannot be believed.
 
-    The jail should be fresh: all that is in its working folder is replaced by the tree.
+    The sandbox should be fresh: all that is in its working folder is replaced by the tree.
     """
     asked = list(ids)
-    report = run_files(jail, tree, sorted({test.partition("::")[0] for test in asked}), timeout=timeout)
+    report = run_files(sandbox, tree, sorted({test.partition("::")[0] for test in asked}), timeout=timeout)
     return {test: report.outcomes.get(test, "missing") for test in asked}
 
 
 def run_files(
-    jail: Jail,
+    sandbox: PytestSandbox,
     tree: Mapping[str, bytes],
     files: Iterable[str],
     *,
@@ -71,13 +73,13 @@ def run_files(
 ) -> Report:
     """Run all tests of some test files (none: of the whole repository) and return how each ended."""
     name = f"{secrets.token_hex(16)}.xml"  # not to be guessed by what is tested
-    jail.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
+    sandbox.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items()}))
     paths = [f"./{path}" for path in files if path in tree]
-    ended = jail.python(_program(tree, paths, name, conftest), timeout=timeout)
+    ended = sandbox.python(_program(tree, paths, name, conftest), timeout=timeout)
     if ended.reason != "exit":
         return Report(seconds=ended.seconds, problem=f"the tests were ended: {ended.reason}")
     try:
-        document = jail.read(name)
+        document = sandbox.read(name)
     except OSError:
         return Report(seconds=ended.seconds, problem=f"no report (status {ended.exit_code}): {ended.text[-2000:].strip()}")
     return _read(document, ended)

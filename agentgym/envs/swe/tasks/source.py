@@ -74,7 +74,8 @@ def pack(tree: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
-    """Return the plain files of a tar archive, for example of a jail's snapshot; of those in a folder, if one is named."""
+    """Return the plain files of a tar archive, for example of a sandbox's snapshot; of those in a folder, if one is
+    named."""
     found: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(state)) as archive:
         for member in archive:

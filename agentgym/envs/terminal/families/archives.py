@@ -161,7 +161,7 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
 def _members(final: Final, archive: str) -> dict[str, str] | None:
     """Return the hashes of the files in a packed tar archive by path; None where it is none.
 
-    It is read in a jail, for somebody else made it: a few bytes may unpack to very many.
+    It is read in a sandbox, for somebody else made it: a few bytes may unpack to very many.
     """
     found = final.prints(f"python3 -I -c '{_LIST}' {archive}")
     members: dict[str, str] = {}

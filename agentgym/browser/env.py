@@ -1,0 +1,361 @@
+"""The environment that every environment of pages is: what it defines, and what comes with it."""
+
+import hashlib
+import os
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from agentgym.browser.browser import Kind, browser
+from agentgym.browser.chromium import needed
+from agentgym.browser.loop import loop
+from agentgym.browser.observation import Element, elements, written
+from agentgym.browser.server import READY, SITES, address, server
+from agentgym.browser.session import Session
+from agentgym.browser.tab import PageError
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.errors import Fault
+
+T = TypeVar("T")
+START_SECONDS = 90.0
+"""For the browser to start and the first page to load."""
+
+
+class Done(NamedTuple):
+    """An action that was carried out in the browser."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    digest: str
+    """A hash of what was seen after it."""
+
+
+@dataclass
+class _Live:
+    """An episode that stands in the browser now."""
+
+    task_id: str
+    state: Any
+    session: Session
+    seen: dict[str, Any]
+    """What the last look showed."""
+    log: list[Done] = field(default_factory=list[Done])
+    process: int = field(default_factory=os.getpid)
+    """Whose it is: a forked child leaves its parent's episodes alone."""
+
+
+class BrowserEnv(TextEnv):
+    """An environment of pages: one context of a browser for each episode, sites on loopback, and tools to use them.
+
+    An environment defines `start(task)`, `judge(answer)`, and perhaps `digest()` and `end(state)`. An action returns when
+    the page has come to rest and `pause` milliseconds of its own time have passed. Snapshots are the log of actions: they
+    are carried out again, and what is seen is compared.
+    """
+
+    blocking = True
+    snapshot_kind = "replay"
+    horizon = 30
+    settings: ClassVar[tuple[str, ...]] = ("screenshots", "max_chars")
+    screenshots: bool = False
+    """Whether `info` has one key more, `screenshot`: the window as PNG bytes, at every step."""
+    max_chars: int = 16_000
+    """Most characters of an observation."""
+    clock: str = "2026-03-02T09:00:00Z"
+    """The moment at which the page's time begins, in every document."""
+    pause: int = 1000
+    """Milliseconds of the page's time that each action takes."""
+    viewport: tuple[int, int] = (1280, 800)
+    ready: str = READY
+    """The host of the empty page on which contexts wait; `ready.HOST` where every episode begins on that host."""
+    seconds: float = 20.0
+    """Most seconds for an action; a page that has not come to rest by then ends its episode as a fault."""
+    page_options: ClassVar[dict[str, Any]] = {"every": False}
+    """Options of `page.js`; `every` gives ids to all elements and shows drawings in full."""
+
+    # What an environment defines
+
+    def start(self, task: Task) -> tuple[Any, str]:
+        """Return the state that the sites find in `environ["agentgym.episode"]`, fresh, and the first page's URL."""
+        raise NotImplementedError(f"{type(self).__name__} must define start(task)")
+
+    def judge(self, answer: str | None) -> bool | None:
+        """Say after an action whether the task is done: True or False ends the episode, None goes on.
+
+        `answer` is None but for the tool `answer`, after which the episode ends: None counts as False then.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
+
+    def digest(self) -> object:
+        """Return what decides the future besides the pages: what is in `self.site`."""
+        return None
+
+    @staticmethod
+    def end(state: Any) -> None:
+        """Free the state that `start` made; no request reaches it any more."""
+
+    async def prepare(self, session: Session) -> None:
+        """Do what is to be done in the browser once the first page is there, before its time passes; runs in its loop."""
+
+    def opening(self, task: Task) -> str:
+        """Return what the first observation says before the page."""
+        return task.instruction
+
+    # What it may use
+
+    @property
+    def site(self) -> Any:
+        """The state that `start` made, of the running episode."""
+        return self._alive().state
+
+    def elements(self, role: str | None = None, name: str | None = None) -> list[Element]:
+        """Return the elements on the current page that have an id, in order, also those the observation cut."""
+        found = elements(self.seen)
+        return [e for e in found if role in (None, e.role) and (name is None or e.name == name)]
+
+    def peek(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression in the current page: for oracles and judges."""
+        live = self._alive()
+        return self._ask(live, live.session.tab.main(expression))
+
+    # Tools
+
+    @tool
+    def click(self, id: int) -> Outcome:
+        """Click the element with this number, as shown in brackets."""
+        return self.do("click", id)
+
+    @tool
+    def fill(self, id: int, text: str) -> Outcome:
+        """Replace the text of a field; empty text clears it."""
+        return self.do("fill", id, text)
+
+    @tool
+    def select(self, id: int, option: str) -> Outcome:
+        """Choose an option of a list, by its text."""
+        return self.do("select", id, option)
+
+    @tool
+    def press(self, key: str) -> Outcome:
+        """Press a key in what has the focus: Enter, Tab, ArrowDown, a letter, Control+a."""
+        return self.do("press", key)
+
+    @tool
+    def scroll(self, direction: str, id: int = 0) -> Outcome:
+        """Scroll the page up, down, left or right; with an id, the part of the page that element is in."""
+        step = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}.get(direction.strip().lower())
+        if step is None:
+            return self.refused(f"direction is {direction[:40]!r}; expected up, down, left or right")
+        return self.do("scroll", *step, id)
+
+    @tool
+    def goto(self, path: str) -> Outcome:
+        """Load a path of this site such as /cart, or an address such as http://shop.test/cart."""
+        url = address(path, self.seen["url"], self.hosts())
+        if url is None or len(url) > 2000:
+            hosts = ", ".join(sorted(f"http://{host}/" for host in self.hosts()))
+            return self.refused(f"{path[:80]!r} leads nowhere. There is: {hosts}")
+        return self.do("navigate", url)
+
+    @tool
+    def back(self) -> Outcome:
+        """Go back to the page before this one."""
+        return self.do("back")
+
+    @tool
+    def tab(self, n: int) -> Outcome:
+        """Turn to the tab with this number, counted from 1."""
+        return self.do("turn_to", n)
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the final answer, which ends the episode."""
+        done = self.judge(text)
+        return self.win("Right.") if done else self.lose("Wrong.")
+
+    def hosts(self) -> list[str]:
+        """Return the hosts that `goto` may lead to: by default all that are mounted."""
+        return list(SITES)
+
+    # How it is done
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no browser, no driver of it or no server of pages."""
+        super().requires()
+        needed(f"rlvr/{type(self).__name__}-v0")
+
+    def setup(self) -> None:
+        """Prepare what all episodes share; an override calls this one."""
+        self._held: list[_Live] = []  # the running episode, as long as it stands in the browser
+        weakref.finalize(self, _drop, self._held, self.end).atexit = False
+
+    def begin(self, task: Task) -> str:
+        self.log: tuple[Done, ...] = ()
+        live = self._alive()  # where the same task stands at its start already, that is it
+        self._look(live)
+        return self.opening(task) + "\n\n" + self.text
+
+    def do(self, name: str, *arguments: Any) -> Outcome:
+        """Carry out an action of the session and return what came of it."""
+        live = self._alive()
+        error = self._carry_out(live, name, arguments)
+        self._look(live, error)
+        if error:
+            return Outcome(self.text, valid=False, error=error)
+        done = self.judge(None)
+        if done is None:
+            return Outcome(self.text)
+        return self.win(self.text) if done else self.lose(self.text)
+
+    def refused(self, error: str) -> Outcome:
+        """Return the outcome of an action that never came to the browser."""
+        return Outcome(written(self.seen | {"notes": []}, self.max_chars, error), valid=False, error=error)
+
+    def malformed(self, error: str) -> Outcome:
+        return self.refused(error)
+
+    def _carry_out(self, live: _Live, name: str, arguments: tuple[Any, ...]) -> str | None:
+        """Do it, write it down, and return what was wrong with it."""
+        error, before = None, live.seen
+        try:
+            self._ask(live, getattr(live.session, name)(*arguments))
+        except PageError as problem:
+            live.session.notes = []
+            error = str(problem)[:600]
+        self.seen = live.seen = self._ask(live, live.session.look())
+        if error and {**self.seen, "notes": []} == {**before, "notes": []}:
+            return error  # it never happened
+        done = Done(name, arguments, _hash(self.seen, error))
+        live.log.append(done)
+        self.log = (*self.log, done)
+        return error
+
+    def _look(self, live: _Live, error: str | None = None) -> None:
+        """Keep what is seen, as text and as a key."""
+        self.seen = live.seen
+        self.text = written(self.seen, self.max_chars, error)
+        self.key = self._key()
+
+    def _key(self) -> str:
+        seen = {k: v for k, v in self.seen.items() if k != "notes"}
+        return _hash(self.task.id, self.digest(), seen)
+
+    def state_key(self) -> str | None:
+        return self.key
+
+    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, Any]:
+        info = super()._info(outcome, rewards, reason)
+        return info | {"screenshot": self.screenshot()} if self.screenshots else info
+
+    def screenshot(self) -> bytes:
+        """Return the window as a PNG."""
+        live = self._alive()
+        return self._ask(live, live.session.screenshot())
+
+    def _ask(self, live: _Live, work: Coroutine[Any, Any, T]) -> T:
+        return loop().run(live.session.safely(work), self.seconds)
+
+    def _alive(self) -> _Live:
+        """Return the episode in the browser, brought there again where it is not."""
+        live = self._held[0] if self._held else None
+        here = self.task.id, self.log[: len(live.log)] if live else (), os.getpid()
+        if live is None or (live.task_id, tuple(live.log), live.process) != here:
+            live = self._open()
+        if len(live.log) < len(self.log):
+            self._replay(live)
+        return live
+
+    def _replay(self, live: _Live) -> None:
+        whole, seen = self.log, self.seen
+        self.log = whole[: len(live.log)]
+        try:
+            for done in whole[len(live.log) :]:
+                self._carry_out(live, done.name, done.arguments)
+                if not self.log or self.log[-1].digest != done.digest:
+                    what = f"{done.name}{done.arguments!r:.100}"
+                    raise Fault(f"the episode could not be brought back: {what} showed something else", reason="crash")
+        finally:
+            self.log, self.seen = whole, seen
+
+    def _open(self) -> _Live:
+        """Put the episode's first page into the browser; into a new browser where this one has died unnoticed.
+
+        What stood there before goes only then: the browser has one thread for closing and for beginning.
+        """
+        try:
+            live = self._stand()
+        except Fault as fault:
+            if fault.reason != "crash":
+                raise
+            live = self._stand()
+        finally:
+            self._drop()
+        self._held.append(live)
+        return live
+
+    def _stand(self) -> _Live:
+        state, url = self.start(self.task)
+        try:
+            session = loop().run(self._session(), START_SECONDS)
+        except BaseException:
+            self.end(state)
+            raise
+        server().open(session.context.token, state)
+        live = _Live(self.task.id, state, session, {})
+        try:
+            live.seen = loop().run(session.safely(self._first(session, url)), START_SECONDS)
+        except PageError as error:  # for the agent, but no action of its own has led here
+            _drop([live], self.end)
+            raise Fault(f"the first page, {url[:200]}, cannot be had: {error}", reason="crash") from error
+        except BaseException:
+            _drop([live], self.end)
+            raise
+        return live
+
+    @property
+    def _kind(self) -> Kind:
+        return Kind(self.clock, *self.viewport, self.ready)
+
+    async def _session(self) -> Session:
+        made = browser()
+        return Session(made, await made.take(self._kind), self.page_options, self.pause)
+
+    async def _first(self, session: Session, url: str) -> dict[str, Any]:
+        await session.begin(url)
+        await self.prepare(session)
+        await session.rest()
+        seen = await session.look()  # a look also numbers the elements: no action is possible before it
+        session.browser.refill(self._kind)  # once this episode stands, so as not to slow it
+        return seen
+
+    def _drop(self) -> None:
+        _drop(self._held, self.end)
+
+    def _break_off(self, fault: Fault) -> Any:
+        self._drop()
+        return super()._break_off(fault)
+
+    def close(self) -> None:
+        """Leave the browser; the episode is brought back if it is stepped again."""
+        self._drop()
+
+
+def _drop(held: list[_Live], end: Callable[[Any], None]) -> None:
+    """Take an episode out of the browser."""
+    while held:
+        live = held.pop()
+        if live.process != os.getpid():
+            continue
+        server().close(live.session.context.token)
+        loop().spawn(_leave(live.session))
+        end(live.state)
+
+
+async def _leave(session: Session) -> None:
+    session.browser.give_back(session.context)
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

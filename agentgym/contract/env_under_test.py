@@ -1,0 +1,274 @@
+"""The environment under examination: how to make it, which tasks to take, and how to play it."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from agentgym.contract.causes import told
+from agentgym.contract.report import Broken, NotChecked
+from agentgym.core.actions import Tool, spell
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig
+
+ENDLESS = 10_000  # a horizon that no check reaches
+Step = tuple[str, float, bool, bool, dict[str, Any]]
+Breaks = Callable[[Sequence[Any]], str | None]
+
+
+@dataclass
+class EnvUnderTest:
+    """An environment to check: everything a check needs, with the budget it may spend."""
+
+    id: str
+    kind: type[TextEnv]
+    options: dict[str, Any]
+    count: int = 4
+    """Tasks a check looks at."""
+    steps: int = 25
+    """Most turns of one play."""
+    plays: int = 30
+    """Episodes behind a success rate."""
+    seed: int = 0
+    """Which tasks are looked at: with 0 the fixed evaluation list, else others for every number."""
+
+    def make(self, **options: Any) -> TextEnv:
+        """Return a fresh environment, bare."""
+        return self.kind(**{**self.options, **options})
+
+    def at(self, difficulty: int) -> Self:
+        """Return the same environment at another difficulty."""
+        return replace(self, options={**self.options, "difficulty": difficulty})
+
+    def repeatable(self) -> None:
+        """Raise NotChecked where the environment declares that it cannot be repeated."""
+        if self.env.nondeterministic:
+            raise NotChecked(f"the environment declares itself non-deterministic: {self.env.nondeterministic}")
+
+    @cached_property
+    def env(self) -> TextEnv:
+        """An environment that checks may use freely: each resets it first."""
+        return self.make()
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The tasks that checks look at, fewer where the split has fewer."""
+        return self._tasks(self.count)
+
+    @cached_property
+    def many(self) -> list[Task]:
+        """The tasks behind a success rate."""
+        return self._tasks(self.plays)
+
+    @cached_property
+    def levels(self) -> Sequence["EnvUnderTest"]:
+        """This environment, and the same one at the other difficulties from 0 to 3 where those have tasks of their own.
+
+        Where the caller names a difficulty, a horizon or a preset, that one is meant and no other; nor is there another
+        with the smallest budget, one task.
+        """
+        if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
+            return [self]
+        found = [self]
+        for difficulty in range(4):
+            other = replace(self.at(difficulty), plays=max(self.count, self.plays // 3))
+            try:
+                if difficulty != self.env.difficulty and other.tasks != self.tasks:
+                    found.append(other)
+            except BadConfig:  # no tasks so easy, or so hard
+                continue
+        return found
+
+    def _tasks(self, n: int) -> list[Task]:
+        if self.seed:
+            return self.drawn(self.env, n)
+        while n > 1:
+            try:
+                return self.env.tasks(n)
+            except BadConfig:
+                n //= 2
+        return self.env.tasks(1)
+
+    def drawn(self, env: TextEnv, n: int) -> list[Task]:
+        """Return different tasks of the environment's split that the seed of the check draws; fewer where there are
+        fewer."""
+        rng, found = generator("check", self.seed), dict[str, Task]()
+        for _ in range(20 * n):
+            task = env.draw(rng)
+            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+            if len(found) == n:
+                break
+        return list(found.values())
+
+    def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
+        """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
+        env, rng, actions = self.env, generator("wander", task.id, seed, variant), list[Any]()
+        observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        for _ in range(steps or self.steps):
+            actions.append(any_action(env, observation, info, rng))
+            observation, _, terminated, truncated, info = env.step(actions[-1])
+            if terminated or truncated:
+                break
+        return actions
+
+    def hold(self, task: Task, seed: int, actions: Sequence[Any], breaks: Breaks) -> None:
+        """Raise Broken, with the shortest sequence found by deletion, where `breaks` says what is wrong."""
+
+        cause = ""
+
+        def said(sequence: Sequence[Any]) -> str | None:
+            nonlocal cause
+            try:
+                cause = ""
+                return breaks(sequence)
+            except Exception as error:  # an exception of the environment under test is what we look for
+                text, cause = told(error, self.kind)
+                return text
+
+        if said(actions) is None:
+            return
+        shortest = shrink(list(actions), lambda sequence: said(sequence) is not None)
+        raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
+
+
+def play(env: TextEnv, task: Task, seed: int, actions: Sequence[Any], horizon: int = ENDLESS) -> list[str]:
+    """Return the responses to the reset and to each action up to the end, each as one line."""
+    observation, info = env.reset(seed=seed, options={"task": task, "horizon": horizon})
+    return [line((observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
+
+
+def steps(env: TextEnv, actions: Sequence[Any]) -> Iterator[Step]:
+    """Take the actions one by one until the episode ends, and yield the responses."""
+    for action in actions:
+        response = env.step(action)
+        yield response
+        if response[2] or response[3]:
+            return
+
+
+def go_on(env: TextEnv, state: Snapshot, actions: Sequence[Any], seed: int | None = None) -> list[str]:
+    """Return the responses to the actions from a snapshot."""
+    env.restore(state, seed=seed)
+    return [line(step) for step in steps(env, actions)]
+
+
+def line(step: Step) -> str:
+    """Return a response as a line of text that is equal only where all of it is."""
+    return json.dumps(step, sort_keys=True, default=repr)
+
+
+def difference(a: Sequence[str], b: Sequence[str]) -> str | None:
+    """Return where two lists of responses differ first, or None."""
+    for turn, (one, two) in enumerate(zip(a, b, strict=False)):
+        if one != two:
+            at = next((i for i, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), 0)
+            return f"turn {turn}: …{one[max(at - 20, 0) : at + 40]}… against …{two[max(at - 20, 0) : at + 40]}…"
+    return None if len(a) == len(b) else f"{len(a) - 1} turns against {len(b) - 1}"
+
+
+def shrink(actions: list[Any], fails: Callable[[list[Any]], bool], tries: int = 400) -> list[Any]:
+    """Return a shorter sequence that still fails, by deleting ever smaller pieces (Zeller 2002, ddmin)."""
+    size = max(len(actions) // 2, 1)
+    while actions and tries > 0:
+        smaller = False
+        for start in reversed(range(0, len(actions), size)):
+            tries -= 1
+            candidate = actions[:start] + actions[start + size :]
+            if tries >= 0 and fails(candidate):
+                actions, smaller = candidate, True
+        if not smaller and size == 1:
+            break
+        size = max(size // 2, 1) if not smaller or size > 1 else 1
+    return actions
+
+
+HOSTILE: tuple[Any, ...] = (
+    "", " ", "\n", "x" * 1_000_000, "\ud800", "a\udfffb", "\x00\x1b[2J\x07", "\u202eabc\u2066", "\U0001d518\U0001f600",
+    "{", "[]", "null", '{"name": 3}', '{"name": "nothing", "arguments": []}', '{"name": null, "name": {}}',
+    "[" * 5000, '{"a":' * 5000, '{"a":' * 5000 + "1" + "}" * 5000, "<a></b>", "answer[", "]", "()[]", "<|im_end|>",
+    "9" * 5000, "-1", "1e999", "NaN", "%s%n{0}{__class__}", "../../etc/passwd", "'; DROP TABLE tasks; --", "None",
+    None, 3, b"bytes", ["list"],
+)  # fmt: skip
+"""Actions that no environment may stumble over: half of them once crashed a program somewhere."""
+
+
+def hostile_calls(tool: Tool) -> list[str]:
+    """Return calls of a tool that are wrong, or right and nasty."""
+    name = tool.name
+    values: tuple[object, ...] = (None, True, -(10**400), 1e308, float("nan"), [], {}, "", "x" * 50_000, "\x00", "\ud83d")
+    calls = [json.dumps({"name": name, "arguments": dict.fromkeys(tool.properties, value)}) for value in values]
+    odd = [
+        f"{name}[",
+        f"{name}[]",
+        f"{name}[[]]",
+        f"<{name}></{name}>",
+        f"<{name}>{'x' * 50_000}</{name}>",
+        f"{name}[\ud800]",
+    ]
+    return [*calls, *odd, json.dumps({"name": name, "arguments": {"no_such": 1}}), json.dumps({"name": name}), name]
+
+
+def any_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.random.Generator) -> Any:
+    """Return a next action of any kind: mostly valid, sometimes the oracle's, sometimes nonsense."""
+    kind = rng.random()
+    if kind < 0.1:
+        return HOSTILE[int(rng.integers(len(HOSTILE)))]
+    if kind < 0.3:
+        found = first(env.expert if kind < 0.2 else env.oracle)
+        if found is not None:
+            return found
+    return random_action(env, observation, info, rng)
+
+
+def random_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.random.Generator) -> str:
+    """Return an action drawn at random from what is admissible, else a random call, else random words."""
+    if info["admissible"]:
+        return pick(info["admissible"], rng)
+    words = observation.split() or ["word"]
+    if env.tools:
+        tool = env.tools[pick(list(env.tools), rng)]
+        return call(tool, {name: argument(schema, words, rng) for name, schema in tool.properties.items()})
+    most: int = 10 ** int(rng.integers(1, 4))
+    digits = str(rng.integers(0, most))
+    return digits if rng.random() < 0.5 else " ".join(pick(words, rng) for _ in range(int(rng.integers(1, 4))))
+
+
+def pick(words: Sequence[str], rng: np.random.Generator) -> str:
+    """Return one of the words."""
+    return words[int(rng.integers(len(words)))]
+
+
+def argument(schema: dict[str, Any], words: Sequence[str], rng: np.random.Generator) -> Any:
+    """Return a random value that fits a parameter."""
+    if "enum" in schema:
+        return schema["enum"][int(rng.integers(len(schema["enum"])))]
+    number = int(rng.integers(0, 20))
+    values = {"integer": number, "number": number / 2, "boolean": bool(number % 2)}
+    return values.get(schema.get("type", "string"), " ".join(pick(words, rng) for _ in range(1 + number % 3)))
+
+
+def call(tool: Tool, arguments: dict[str, Any]) -> str:
+    """Return a call in the shortest spelling that can hold it."""
+    if not tool.required and not arguments:
+        return spell(tool.name)
+    if tool.required == list(arguments) and len(arguments) == 1 and isinstance(next(iter(arguments.values())), str):
+        return spell(tool.name, *arguments.values())
+    return json.dumps({"name": tool.name, "arguments": arguments})
+
+
+def first(source: Callable[[], Iterator[str]]) -> str | None:
+    """Return what an oracle or expert would do now; None where the environment has none or it is silent."""
+    try:
+        return next(iter(source()), None)
+    except NotImplementedError:
+        return None
+
+
+def has(env: TextEnv, name: str) -> bool:
+    """Return whether the environment defines `oracle` or `expert`."""
+    return vars(TextEnv)[name] is not next(vars(kind)[name] for kind in type(env).__mro__ if name in vars(kind))

@@ -1,0 +1,166 @@
+"""The environment: a level of BabyAI, seen as text, acted in by seven commands."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.babyai import bot, levels, rules, view
+from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
+
+SEEDS = 2**31
+"""Seeds that layouts and games are drawn from."""
+
+
+class BabyAI(TextEnv):
+    """Carry out an instruction in rooms of which only what lies ahead is seen.
+
+    The levels of the `minigrid` package (BabyAI, arXiv 1810.08272) in text. `level` names one of them; without it,
+    difficulty does. Reward: 1 when the package's verifier says that the instruction is carried out. A box that is
+    toggled is gone; where the instruction needed it, that is the end of the episode.
+
+    Ceiling: `word overlap` says `go forward` where the mission says "go", and turns where something is in the way. The
+    levels of difficulty 0 are one room of 8 by 8 in which that meets the goal now and then; the levels are the package's.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ("level",)
+    level: str = ""
+    """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
+    horizon = 0  # that of the level, unless the caller says otherwise
+    random_bound = 0.3
+    expert_bound = 0.9
+    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.4}
+
+    def requires(self) -> None:
+        super().requires()
+        levels.check_installed()
+
+    def _check_options(self) -> None:
+        if "horizon" not in self.__dict__:
+            self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
+        super()._check_options()
+        levels.names(self.level, self.difficulty)  # which says what is wrong with a level
+
+    def setup(self) -> None:
+        self._onlooker: tuple[object, bot.Onlooker] | None = None
+        self._plan: tuple[object, list[int], list[int]] = (None, [], [])
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a layout that turning on the spot does not solve."""
+        names = levels.names(self.level, difficulty)
+        while True:
+            name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(SEEDS))
+            level = levels.layout(name, seed)
+            mission = str(level.mission)
+            data: dict[str, Any] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
+            if not any(level.step(rules.LEFT)[2] for _ in range(4)):
+                return Task(mission, data)
+
+    def split_key(self, task: Task) -> object:
+        return task.data["mission"], task.data["rooms"]
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.game: Any = levels.layout(task.data["level"], task.data["seed"])
+        self.log: list[int] = []
+        return (
+            f"Mission: {task.data['mission']}.\n"
+            f"Say {', '.join(COMMANDS[:-1])}, or done, which does nothing. Toggle opens and closes the door in front of you "
+            "(a locked one needs the key of its color in your hands) and opens a box, which then disappears.\n"
+            f"The map: you are ^ and look up; {view.LEGEND}.\n\n{view.told(self.game)}"
+        )
+
+    def act(self, action: str) -> str | Outcome:
+        command = " ".join(action.split()).lower()
+        if command not in COMMANDS:
+            return self.invalid(f"{command[:40]!r} is not a command. Say {', '.join(COMMANDS[:-1])} or done.")
+        hindrance = rules.hindrance(self.game, command)
+        if hindrance:
+            return self.invalid(f"{hindrance}\n\n{view.told(self.game)}")
+        return self._moved(COMMANDS.index(command))
+
+    def _moved(self, action: int) -> str | Outcome:
+        game = self.game
+        box = game.grid.get(*game.front_pos) if action == TOGGLE else None
+        _, reward, over, _, _ = game.step(action)
+        self.log.append(action)
+        if box is not None and box.type == "box":
+            game.update_objs_poss()
+        text = view.told(game)
+        if over:
+            return self.win(f"Done.\n\n{text}") if reward > 0 else self.lose(f"That was the wrong thing.\n\n{text}")
+        if box is not None and box.type == "box" and not rules.possible(game):
+            return self.lose(f"The box is gone, and the mission needed it.\n\n{text}")
+        return text
+
+    def admissible(self) -> list[str]:
+        return rules.possible_commands(self.game)
+
+    def state(self) -> tuple[Any, ...]:
+        game = self.game
+        meanings = [desc for instr in rules.clauses(game.instrs) for desc in rules.descs(instr)]
+        grid = game.grid
+
+        def mark(cell: Any) -> tuple[Any, ...]:
+            """Return what a thing looks like, what it hides, and which parts of the mission mean it."""
+            meant = tuple(n for n, desc in enumerate(meanings) if any(cell is one for one in desc.obj_set))
+            return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
+
+        things = [
+            (n % grid.width, n // grid.width, mark(cell))
+            for n, cell in enumerate(grid.grid)
+            if cell is not None and cell.type != "wall"
+        ]
+        places = [sorted(map(_ints, desc.obj_poss)) for desc in meanings]
+        held = mark(game.carrying) if game.carrying else None
+        return _ints(game.agent_pos), int(game.agent_dir), held, things, places, _progress(game.instrs, mark)
+
+    def save(self) -> tuple[Any, list[int]]:
+        return levels.copied(self.game), list(self.log)
+
+    def load(self, payload: tuple[Any, list[int]]) -> None:
+        self._forget()
+        self.game, self.log = levels.copied(payload[0]), list(payload[1])
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        episode = (self.task.data["level"], self.task.data["seed"])
+        known, base, moves = self._plan
+        done = len(self.log) - len(base)
+        if known != episode or done < 0 or self.log != [*base, *moves[:done]] or done >= len(moves):
+            self._plan, moves, done = (episode, list(self.log), bot.solution(self.game)), [], 0
+            moves = self._plan[2]
+        yield from (COMMANDS[action] for action in moves[done:])
+
+    def expert(self) -> Iterator[str]:
+        """Yield what the package's bot says that has seen this episode and no more."""
+        while True:
+            yield COMMANDS[self._watched().said]
+
+    def _watched(self) -> bot.Onlooker:
+        key = (self.task.data["level"], self.task.data["seed"])
+        known = self._onlooker
+        if known is None or known[0] != key or known[1].done != self.log[: len(known[1].done)]:
+            known = (key, bot.Onlooker(levels.layout(*key)))
+        for action in self.log[len(known[1].done) :]:
+            known[1].watch(action)
+        self._onlooker = known
+        return known[1]
+
+
+def _ints(place: Any) -> tuple[int, int]:
+    return int(place[0]), int(place[1])
+
+
+def _progress(instr: Any, mark: Any) -> tuple[Any, ...]:
+    """Return how far the verifier is: which parts are done, and what it believes was carried."""
+    if hasattr(instr, "instr_a"):
+        return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
+    held = cast("dict[str, Any]", vars(instr)).get("preCarrying")
+    return (mark(held) if held is not None else None,)

@@ -1,0 +1,255 @@
+"""The environment: a programming task, a Python to try things in, tests to see, and tests that are hidden."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
+from agentgym.core.seeding import derive, generator
+from agentgym.envs.code import shortcuts
+from agentgym.envs.code.families import FAMILIES, Plan, family, read
+from agentgym.envs.code.files import load, verify, whole
+from agentgym.envs.code.grading.checks import Checks, run_checks
+from agentgym.envs.code.grading.tests import CodeTests, Tried, run_tests
+from agentgym.envs.code.text import LONGEST_VALUE, call, cut, defines, example, expected, syntax_error, told
+from agentgym.errors import BadConfig, unknown
+from agentgym.sandbox.env import SandboxEnv
+from agentgym.sandbox.protocol import MEGABYTE, Limits
+
+SAME_PYTHON = ("bubblewrap", "process")
+"""Sandboxes whose Python is the one that runs this: what is a syntax error here is one there."""
+EXAMPLES = 2
+"""Public tests that a statement shows."""
+FAILURES = 3
+"""Failing tests that are shown."""
+
+
+class Code(SandboxEnv):
+    """Write a program that passes hidden tests.
+
+    Tasks are generated: `families` names those to draw from (`agentgym.envs.code.families.FAMILIES`; all by default), and
+    from difficulty d on a solution takes d + 1 or d + 2 steps over longer inputs; `split_key` is the statement without the
+    name of the function.
+
+    `run` keeps its variables. `test` and `submit` try code alone, in a fresh sandbox each, with inputs only: results come
+    out as data and are compared with the expected ones outside. Reward: 1 for a submission that passes every hidden test,
+    else 0; it ends the episode. Measures: `passed`, the share of hidden tests that it passed; `public`, the share of
+    public tests at the last `test`.
+    """
+
+    horizon = 12
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "data", "verify", "seconds", "packages")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    families: tuple[str, ...] = ()
+    """Families of generated tasks to draw from; empty: all."""
+    data: str | None = None
+    """A file of tasks instead: HumanEval, MBPP, LiveCodeBench, CodeContests or our own layout (`docs/code.md`)."""
+    verify: bool = False
+    """Whether all reference solutions of the file are tried first; BadData names the tasks of those that fail."""
+    seconds: float = 2.0
+    """For one test; a file's task may say its own."""
+    limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
+    random_bound = 0.0
+    expert_bound = 0.95
+    answers = ("reference",)
+
+    def _check_options(self) -> None:
+        if isinstance(self.families, str):
+            self.families = (self.families,)
+        if isinstance(self.packages, str):
+            self.packages = (self.packages,)
+        for name in self.families:
+            if name not in FAMILIES:
+                raise unknown("family of Code", name, FAMILIES)
+        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 60:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"seconds of Code is {self.seconds!r}; expected a number of seconds from above 0 to 60")
+        if self.data is not None and self.families:
+            raise BadConfig("data (a file of tasks) and families (of generated ones) were both given; give one of them")
+        if self.verify and self.data is None:
+            raise BadConfig("verify tries the reference solutions of a file, and data names none")
+        self.library = None if self.data is None else load(self.data)
+        if self.library is not None:
+            self.splits = self.library.splits
+        super()._check_options()
+
+    def setup(self) -> None:
+        super().setup()
+        if self.verify and self.library is not None:
+            verify(self.library, self._tried)
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a task of one of the families, whatever its split."""
+        return self._drawn(rng, difficulty, lambda _: True)
+
+    def _drawn(self, rng: np.random.Generator, difficulty: int, accepts: Callable[[Plan], bool]) -> Task:
+        names = self.families or FAMILIES
+        chosen = family(names[int(rng.integers(len(names)))])
+        draft = chosen.draw(rng, difficulty, accepts)
+        statement = draft.plan.statement()
+        data = {
+            "family": chosen.name,
+            "statement": statement,
+            "kind": draft.plan.start.kind,
+            "entry": draft.plan.entry,
+            "public": draft.public,
+            "hidden": draft.hidden,
+            "compare": "exact",
+            "tolerance": chosen.tolerance,
+            "reference": draft.plan.solution(),
+            "wrong": draft.wrong,
+        }
+        return Task(instruction=statement, data=data, difficulty=difficulty)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        split = self._split_for(number, split)
+        if self.library is not None:
+            tasks = self.library.of_split(split)
+            return tasks[number % len(tasks)]
+        difficulty = self.difficulty if difficulty is None else difficulty
+        rng = generator("Code", split, difficulty, number)
+        task = self._drawn(rng, difficulty, lambda plan: self._split_of(plan.statement(), plan.entry) == split)
+        return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+
+    def _split_of(self, statement: str, entry: str) -> str:
+        return super().split_of(Task(data={"statement": statement, "entry": entry}))
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return super().find(task_id) if self.library is None else self.library.find(task_id)
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks of a file a split has."""
+        return None if self.library is None else len(self.library.of_split(split or self.split))
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the statement; a file's task says its own."""
+        return super().split_of(task) if self.library is None else task.split
+
+    def split_key(self, task: Task) -> object:
+        """Return the statement, whatever the function is called."""
+        return task.data["statement"].replace(f"`{task.data['entry']}(", "`(", 1)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.cells: tuple[str, ...] = ()
+        """Code that was run and could change something."""
+        self.candidate = ""
+        """The last code run that defines what is asked for: `test` tries it."""
+        self.passed = self.public = 0.0
+        lines = [task.data["statement"]]
+        examples = [example(task.data, test) for test in task.data["public"][:EXAMPLES] if task.data["kind"] != "checks"]
+        lines += ["Examples:", *examples] if examples else []
+        return "\n".join([*lines, self._asks(task)])
+
+    def _asks(self, task: Task) -> str:
+        count = len(task.data["public"])
+        return (
+            f"Try code with run, check the code you last ran with test (public tests: {count}), then submit the whole code. "
+            "You can submit only once, and hidden tests decide."
+        )
+
+    @tool
+    def run(self, code: str) -> str | Outcome:  # pyright: ignore[reportIncompatibleMethodOverride]  # no shell in this environment
+        """Run Python code; variables, functions and files stay for the next run. Returns what it prints or raises."""
+        if not code.strip():
+            return self.invalid("the code is empty. Write Python, for example run[print(1 + 1)].")
+        error = syntax_error(code)
+        if error and self.backend in SAME_PYTHON:
+            return error  # nothing would have been run
+        self.cells = (*self.cells, code)
+        if self.task.data["kind"] == "program" or defines(code, self.task.data["entry"]):
+            self.candidate = code
+        return told(self.compute(code), self.limits.timeout) or "(no output)"
+
+    @tool
+    def test(self) -> str | Outcome:
+        """Run the public tests on the last code given to run that defines what is asked for, by itself in a fresh Python."""
+        if not self.candidate:
+            what = self.task.data["entry"]
+            return self.invalid(f"no code to test yet: run code that defines {what}, all of it in one run, then test.")
+        if not self.task.data["public"]:
+            return self.invalid("this task shows no tests: try the code with run, then submit it.")
+        tried = self._try(self.candidate, "public")
+        self.public = sum(one.passed for one in tried) / len(tried)
+        return self._report(tried)
+
+    @tool
+    def submit(self, code: str) -> Outcome:
+        """Submit the whole code, all imports included; hidden tests decide, and the episode ends."""
+        if not code.strip():
+            return self.invalid("the code is empty. Submit the whole code of the solution.")
+        problem = self._problem(code)
+        if problem:
+            return self.invalid(f"{problem}Nothing was submitted.")
+        tried = self._try(code, "hidden")
+        count = sum(one.passed for one in tried)
+        self.passed = count / len(tried)
+        if count == len(tried):
+            return self.win(f"All {count} hidden tests pass.")
+        return self.lose(f"{count} of {len(tried)} hidden tests pass.")
+
+    def _problem(self, code: str) -> str:
+        """Return what keeps code from being tried at all, for which an episode need not be lost."""
+        code = whole(self.task.data, code)
+        error = syntax_error(code) if self.backend in SAME_PYTHON else ""
+        if error:
+            return f"the code is no Python:\n{error}\n"
+        entry = self.task.data["entry"]
+        return "" if self.task.data["kind"] == "program" or defines(code, entry) else f"the code defines no {entry}. "
+
+    def _try(self, code: str, which: str) -> list[Tried]:
+        return self._tried(self.task, code, which)
+
+    def _tried(self, task: Task, code: str, which: str) -> list[Tried]:
+        """Return what becomes of each `public` or `hidden` test of a task in a fresh sandbox."""
+        data, seconds = task.data, task.data.get("seconds", self.seconds)
+        code = whole(data, code)
+        if data["kind"] == "checks":
+            checks = Checks(data["names"], data[which], data["before"], data["setup"], seconds, derive(task.id))
+            return self.elsewhere(lambda theirs: self.elsewhere(lambda ours: run_checks(theirs, ours, code, checks)))
+        tests = CodeTests(data["kind"], data["entry"], data[which], data["compare"], data["tolerance"], seconds)
+        return self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests))
+
+    def _report(self, tried: list[Tried]) -> str:
+        failing = [number for number, one in enumerate(tried) if not one.passed]
+        lines = [f"{len(tried) - len(failing)} of {len(tried)} public tests pass."]
+        for number in failing[:FAILURES]:
+            lines += [expected(self.task.data, number), f"  got:      {cut(tried[number].got, LONGEST_VALUE)}"]
+        return "\n".join(lines)
+
+    def state(self) -> Any:
+        return self.cells, self.candidate, self.passed, self.public
+
+    def measures(self) -> dict[str, float]:
+        return {"passed": self.passed, "public": self.public}
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Submit the reference solution; a file's task may have none."""
+        if not self.task.data["reference"]:
+            raise NotImplementedError(f"task {self.task.id} of the file has no reference solution")
+        yield spell("submit", self.task.data["reference"])
+
+    def expert(self) -> Iterator[str]:
+        """Read the statement, run a solution on an example, test it, submit it; knows the sentences of the families."""
+        plan = read(self.task.data["statement"])
+        if plan is None:
+            raise NotImplementedError("the expert reads statements of generated families only; for files use oracle()")
+        solution = plan.solution()
+        shown = call(self.task.data, self.task.data["public"][0][0])  # the first of those that are shown
+        if self.candidate != (tried := f"{solution}\n{shown}"):
+            yield spell("run", tried)
+        if self.public < 1:
+            yield spell("test")
+        yield spell("submit", solution)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts()

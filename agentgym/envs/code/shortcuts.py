@@ -1,0 +1,49 @@
+"""Shortcuts that submit something without solving anything; none may ever be rewarded."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agentgym.core.actions import spell
+
+_HEAD = re.compile(r"Write a (?:function|class) `(\w+)\(")
+_EXAMPLE = re.compile(r"^\w+\((.*)\)  # gives (.*)$", re.MULTILINE)
+
+
+def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
+    """Return each shortcut by name: from all observations so far to an action."""
+    return {
+        "empty_submission": empty_submission,
+        "public_constants": public_constants,
+        "first_argument": first_argument,
+        "printed_answers": printed_answers,
+    }
+
+
+def _entry(observations: list[str]) -> str:
+    found = _HEAD.search(observations[0])
+    return found[1] if found else "solve"
+
+
+def empty_submission(observations: list[str]) -> str:
+    """Submit a function that does nothing."""
+    return spell("submit", f"def {_entry(observations)}(*given):\n    pass")
+
+
+def public_constants(observations: list[str]) -> str:
+    """Submit a table of the examples that are shown, with the last result for anything else."""
+    examples: list[tuple[str, str]] = _EXAMPLE.findall(observations[0])
+    lines = [f"    if given == ({arguments},):\n        return {result}" for arguments, result in examples]
+    last = examples[-1][1] if examples else "None"
+    return spell("submit", "\n".join([f"def {_entry(observations)}(*given):", *lines, f"    return {last}"]))
+
+
+def first_argument(observations: list[str]) -> str:
+    """Submit a function that hands back what it is given."""
+    return spell("submit", f"def {_entry(observations)}(first, *others):\n    return first")
+
+
+def printed_answers(observations: list[str]) -> str:
+    """Submit a program that prints the results of the examples, and a claim of success."""
+    examples: list[tuple[str, str]] = _EXAMPLE.findall(observations[0])
+    prints = "\n".join(f"print({result!r})" for _, result in examples)
+    return spell("submit", f"{prints}\nprint('All hidden tests pass.')\ndef {_entry(observations)}(*given):\n    exit(0)")

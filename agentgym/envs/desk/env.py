@@ -1,0 +1,275 @@
+"""The environment: a conversation with a customer, tools over a database, and a policy that decides."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.desk import generate
+from agentgym.envs.desk.database import Database, Delta, Place, Refused, Row, Tables
+from agentgym.envs.desk.domain import FREE, Domain
+from agentgym.envs.desk.domains import DOMAINS
+from agentgym.envs.desk.expert import STRANGER, expert_action, oracle_action
+from agentgym.envs.desk.model_user import WHY, ModelUser, briefing
+from agentgym.envs.desk.shortcuts import shortcuts
+from agentgym.envs.desk.user import Mood, User, agreed, facts_of
+from agentgym.errors import unknown
+
+RULES = """\
+1. Identify the customer first: ask for their full name, date of birth and postcode, and check them with verify_customer. \
+Until then, change nothing and disclose nothing. If the details match no customer of that name, call report_stranger \
+and end \
+the conversation.
+2. Before you change anything, tell the customer in one message what you are going to do (the {noun}, what the customer \
+chose, the amount) and ask for agreement. Only a handover needs no agreement.
+3. When you give an answer, name the {noun} and give only one amount, date or number besides what the customer chose; an \
+answer that gives several does not count. Write amounts as $12.50 and dates as 2026-03-10. Your last answer on a matter \
+counts.
+4. Do what the customer asks if the policy allows it, and nothing else. Refuse what the policy does not allow.
+5. Before you end, ask whether there is anything else."""
+
+
+class Desk(TextEnv):
+    """Serve a customer by the desk's policy: ask, look up, agree, change, tell, refuse.
+
+    The manner of tau-bench (arXiv 2406.12045) with generated databases and policies, and a customer who is a program:
+    it answers what it is asked, says yes to what it wants, and volunteers nothing. Reward 1 when at `done` the database
+    is the expected one and the customer was told the required facts. A change that the expected database does not
+    have, that was not agreed to, or that came before the identity check ends the episode as a failure.
+
+    Difficulty d: 4 + 3 d customers; one matter, and one more at every second level up to four; from 1 on namesakes,
+    customers without their reference, and charges that may be too high for them.
+
+    Ceilings: `stale_policy` follows another task's numbers, which are not always what decides; `report_all` is right about
+    the callers, from difficulty 2 on one in twelve, who are not whom they say they are.
+    """
+
+    horizon = 60
+    settings: ClassVar[tuple[str, ...]] = ("domains", "user", "data")
+    domains: str = ""
+    """Names of the domains that tasks come from, with commas between; by default all."""
+    data: str | None = None
+    """A domain's folder of tau2-bench: then the environment is a `Tau2Desk`, over its tasks and tools."""
+    user: Any = ""
+    """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
+    shared = ("given", "base", "ways")
+    random_bound = 0.01
+    expert_bound = 0.99
+    answers = ("references", "who")
+    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5, "report_all": 0.1}
+
+    def __new__(cls, **options: Any) -> Self:
+        """Return the environment of the domains here; with `data`, that of tau2-bench's tasks."""
+        if not options.get("data"):
+            return super().__new__(cls)
+        from agentgym.envs.desk.tau2_env import Tau2Desk
+
+        return cast("Self", Tau2Desk(**options))
+
+    def _check_options(self) -> None:
+        names = [name.strip() for name in self.domains.split(",") if name.strip()]
+        for name in names:
+            if name not in DOMAINS:
+                raise unknown("domain of Desk", name, DOMAINS)
+        self.names = names or list(DOMAINS)
+        if self.user:
+            self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
+        super()._check_options()
+
+    def setup(self) -> None:
+        self._model_user = ModelUser(self.user) if self.user else None
+        self._own_tools = dict(self.tools)
+        self._shown = ""
+
+    def health_check(self) -> None:
+        """Raise a Fault where the model that plays the customer does not answer."""
+        if self._model_user is not None:
+            self._model_user.check()
+
+    def close(self) -> None:
+        if self._model_user is not None:
+            self._model_user.close()
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        data = generate.draw(rng, difficulty, self.names)
+        return Task(instruction=f"Serve a customer of {DOMAINS[data['domain']].company} by the policy.", data=data)
+
+    def split_key(self, task: Task) -> object:
+        """Return who calls about what, under which policy."""
+        data = task.data
+        return data["domain"], sorted(data["rules"].items()), data["who"], data["matters"]
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.given: dict[str, Any] = task.data
+        self.base: Tables = task.data["tables"]
+        self.changes: dict[Place, Row] = {}
+        self.seen: set[Place] = set()
+        self.mood = Mood(1, set(), {}, {})
+        self.verified = False
+        self.talk: list[tuple[str, str]] = []
+        """What was said, where a model plays the customer."""
+        self.finished: set[int] = set()
+        self.ways: dict[Delta, frozenset[int]] = {}
+        self._offer_tools()
+        self.ways = self._expected()
+        domain = self.domain
+        rules = RULES.format(noun=domain.noun)
+        return (
+            f"You serve customers of {domain.company}. Today is {domain.r['today']}.\n\nPolicy\n{rules}\n\n"
+            f"{domain.policy()}\n\nSpeak to the customer with say, and end with done when everything is settled.\n\n"
+            f"Customer: {self.customer.greeting()}"
+        )
+
+    def load(self, payload: Any) -> None:
+        super().load(payload)
+        self._offer_tools()
+
+    def _offer_tools(self) -> None:
+        """Offer the tools of the task's domain; the dictionary stays the same one."""
+        name = self.given["domain"]
+        if name != self._shown:
+            self.tools.clear()
+            self.tools.update(self._own_tools | DOMAINS[name].tools())
+            self._shown = name
+
+    @property
+    def domain(self) -> Domain:
+        """The domain over the present database."""
+        return DOMAINS[self.given["domain"]](Database(self.base, self.changes, self.seen), self.given["rules"])
+
+    @property
+    def customer(self) -> User:
+        """The customer as it is now."""
+        return User(DOMAINS[self.given["domain"]], self.given, self.mood)
+
+    def _expected(self) -> dict[Delta, frozenset[int]]:
+        """Return every state of the database on the way to the expected one, with the matters that are then settled."""
+        writes: dict[int, Any] = {
+            number: matter["write"] for number, matter in enumerate(self.given["matters"]) if matter["write"]
+        }
+        if self.given["stranger"]:
+            writes = {STRANGER: ["report_stranger", {"name": self.given["who"]["name"]}]}
+        found: dict[Delta, frozenset[int]] = {}
+        for size in range(len(writes) + 1):
+            for chosen in itertools.combinations(writes, size):
+                db = Database(self.base, {}, set())
+                domain = DOMAINS[self.given["domain"]](db, self.given["rules"])
+                for number in chosen:
+                    name, arguments = writes[number]
+                    getattr(domain, name)(**arguments)
+                found[db.delta()] = frozenset(chosen)
+        return found
+
+    # Tools
+
+    @tool
+    def say(self, text: str) -> str | Outcome:
+        """Say something to the customer, who answers."""
+        if not text.strip():
+            return self.invalid("You said nothing. Write what the customer shall hear: say[How can I help?].")
+        if self._model_user is None:
+            return f"Customer: {self.customer.reply(text, self.verified)}"
+        self.mood.opened = len(self.given["matters"])
+        self.customer.listen(text, self.verified)
+        told = [*(self.talk or [("customer", self.customer.greeting())]), ("desk", text)]
+        answer = self._model_user.reply(briefing(type(self.domain), self.given), told, self.seed)
+        self.talk = [*told, ("customer", answer)]
+        return f"Customer: {answer}"
+
+    @tool
+    def done(self) -> Outcome:
+        """End the conversation, when everything is settled."""
+        told, all_told = self._told()
+        changed = self.domain.db.delta() == self._goal()
+        if changed and told == all_told:
+            return self.win("The conversation is over. Everything is settled.")
+        return self.lose(
+            f"The conversation is over. The database is {'' if changed else 'not '}as it should be; the customer was told "
+            f"{told} of {all_told} things rightly."
+        )
+
+    @tool
+    def verify_customer(self, customer_id: str, birth_date: str, postcode: str) -> str | Outcome:
+        """Check that the customer is the one on the line, from date of birth (as 1980-12-31) and postcode."""
+        try:
+            if not self.domain.matches(customer_id, birth_date, postcode):
+                self.seen.add(("tried", customer_id))
+                return "These are not the data of that customer."
+        except Refused as refused:
+            return self.invalid(str(refused))
+        self.verified = customer_id == self.given["customer"]
+        return f"Verified: {customer_id} is on the line."
+
+    def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
+        """Return a tool of the task's domain: `step` calls tools as methods of the environment."""
+        data = self.__dict__.get("given")
+        if name.startswith("_") or data is None or name not in DOMAINS[data["domain"]].tools():
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return partial(self._operate, name)
+
+    def _operate(self, name: str, /, **arguments: Any) -> str | Outcome:
+        """Carry out a domain's tool and judge what it changed."""
+        domain = self.domain
+        before = domain.db.delta()
+        try:
+            text = getattr(domain, name)(**arguments)
+        except Refused as refused:
+            return self.invalid(str(refused))
+        after = domain.db.delta()
+        if before == after:
+            return text
+        if not self.verified and name != "report_stranger":
+            return self.lose("The conversation is over: the database was changed before it was clear who is on the line.")
+        new = self.ways.get(after, frozenset[int]()) - self.finished
+        if not new:
+            return self.lose("The conversation is over: the policy or the customer did not want this change.")
+        if name not in FREE and self._model_user is None and not self._agreed(new):
+            return self.lose("The conversation is over: the customer had not agreed to this change.")
+        self.finished |= new
+        return text
+
+    def _agreed(self, numbers: Iterable[int]) -> bool:
+        return all(agreed(self.mood, number, facts_of(self.given["matters"][number])) for number in numbers)
+
+    def _goal(self) -> Delta:
+        return max(self.ways, key=lambda delta: len(self.ways[delta]))
+
+    def _told(self) -> tuple[int, int]:
+        """Return how many of the required facts were told, and how many there are."""
+        matters: list[dict[str, Any]] = [] if self.given["stranger"] else self.given["matters"]
+        facts = [(i, *fact) for i, matter in enumerate(matters) for fact in facts_of(matter)]
+        return sum(self.mood.told.get((i, kind)) == value for i, kind, value in facts), len(facts)
+
+    # What the framework asks
+
+    def state(self) -> object:
+        mood = self.mood
+        known = sorted(mood.heard), sorted(self.seen)
+        said = mood.opened, sorted(mood.told.items()), sorted(mood.agreed.items())
+        return self.domain.db.delta(), self.verified, said, known, self.talk
+
+    def measures(self) -> dict[str, float]:
+        """How much of what is required was told, and how many of the expected changes were made."""
+        told, all_told = self._told()
+        most = max(len(done) for done in self.ways.values())
+        return {"told": told / max(all_told, 1), "changed": len(self.finished) / most if most else 1.0}
+
+    def oracle(self) -> Iterator[str]:
+        while True:
+            yield oracle_action(self)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield expert_action(self)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts(self)

@@ -1,0 +1,76 @@
+"""Shortcuts that must not pay."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agentgym.core.actions import spell
+from agentgym.core.seeding import generator
+from agentgym.envs.desk.domains import DOMAINS
+from agentgym.envs.desk.expert import Case, call, expert_action
+from agentgym.envs.desk.statements import values
+
+PATIENCE = 20
+"""Turns after which a shortcut policy hangs up."""
+Shortcut = Callable[[list[str]], str]
+_REFERENCE = re.compile(r"\b[A-Z]-\d{5}\b")
+
+
+def shortcuts(case: Case) -> Mapping[str, Shortcut]:
+    """Return the shortcut policies of a desk by name."""
+    return {
+        "refuse_all": _refuse,
+        "transfer_all": _transfer,
+        "report_all": _report,
+        "stale_policy": lambda seen: expert_action(case, _other_rules(case)),
+        "tell_everything": lambda seen: _flood(expert_action(case), seen),
+        "trust_everyone": lambda seen: _trust(case, seen),
+    }
+
+
+def _refuse(seen: list[str]) -> str:
+    return spell("say", "I am sorry, the policy does not allow that.") if len(seen) == 1 else spell("done")
+
+
+def _transfer(seen: list[str]) -> str:
+    found = _REFERENCE.search(" ".join(seen[1:]))
+    if len(seen) < 3:
+        return spell("say", "What is the number of your order, booking, line, account, reservation, loan or policy?")
+    if len(seen) == 3 and found:
+        return call("transfer_to_human", {"reference": found[0], "department": "claims"})
+    return spell("done")
+
+
+def _report(seen: list[str]) -> str:
+    if len(seen) == 1:
+        return spell("say", "What is your name?")
+    name = re.search(r"My name is ([^.]+)\.", seen[1])
+    return spell("report_stranger", name[1]) if len(seen) == 2 and name else spell("done")
+
+
+def _other_rules(case: Case) -> dict[str, object]:
+    """Return the numbers of another day's policy; the date is today's."""
+    kind = DOMAINS[case.given["domain"]]
+    return {**kind.rules(generator("stale")), "today": case.given["rules"]["today"]}
+
+
+def _flood(action: str, seen: list[str]) -> str:
+    """Say every amount, date and number that was ever shown, where an expert would say one; give up after a while."""
+    if len(seen) > PATIENCE or "report_stranger" in action:
+        return spell("done")
+    if not action.startswith("say[") or not _REFERENCE.search(action):
+        return action
+    every = dict.fromkeys(text for _, _, text in values("\n".join(seen)))
+    return spell("say", f"{action[4:-1]} {', '.join(every)}"[:1900])
+
+
+def _trust(case: Case, seen: list[str]) -> str:
+    """Do what an expert would do, without the check of who is on the line and without the customer's yes."""
+    if len(seen) > PATIENCE:
+        return spell("done")
+    held, case.verified = case.verified, True
+    try:
+        action = expert_action(case)
+    finally:
+        case.verified = held
+    writes = [one["write"] for one in case.given["matters"][: case.mood.opened] if one["write"]]
+    return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action

@@ -1,0 +1,237 @@
+"""Tasks of tau2-bench as an environment: its policy, its tools, its databases, and the verdict of its evaluators."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from agentgym.core.actions import tool
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.desk.model_user import ModelUser
+from agentgym.envs.desk.tau2 import Bench, load, why_not
+from agentgym.envs.desk.tau2_customer import STOPS, WHY, history, reply, spelled
+from agentgym.envs.desk.tau2_package import Called, Case, Said, find_package
+from agentgym.envs.desk.tau2_repeat import refusal
+from agentgym.errors import BadConfig
+from agentgym.tasks.library import Library
+
+MOST_SHOWN = 30_000
+"""Characters of a tool's answer that are shown."""
+SOLO = """\
+Settle the ticket by the policy, with the tools; some may be the customer's own, which you use for the \
+customer. Nobody answers you: what the customer has to be told is written with say. End with done when everything is settled.
+
+Policy
+{policy}
+
+Ticket
+{ticket}"""
+SERVE = """\
+Serve the customer by the policy, with the tools. Speak to the customer with say, and begin with a greeting. End with done \
+when everything is settled.
+
+Policy
+{policy}"""
+
+
+class Tau2Desk(TextEnv):
+    """Serve a customer of tau2-bench (arXiv 2506.07982) with the genuine tools, judged by the genuine evaluators.
+
+    Without `user` the tasks with a ticket are played in tau2's solo mode: no customer, and the agent has the customer's
+    tools too. With `user` a model plays the customer, and nothing is repeatable. Reward 1 where the evaluators give 1 to
+    each part of the task's `reward_basis` that a program can verify; what asks a model is left out.
+
+    Ceiling: `nothing` ends at once, which tau2-bench rewards where the expected database is the initial one.
+    """
+
+    horizon = 100
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("user", "data")
+    data: str = ""
+    user: Any = ""
+    random_bound = 1.0  # where nothing has to be changed, any play that changes nothing is right
+    ceilings: ClassVar[Mapping[str, float]] = {"nothing": 1.0}
+
+    def _check_options(self) -> None:
+        self.bench: Bench = load(self.data)
+        every = self.bench.library
+        played = tuple(task for task in every.tasks if not why_not(task, solo=not self.user))
+        self.library = Library(every.source, played) if played else every
+        self.splits = self.library.splits
+        if self.user:
+            self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
+        super()._check_options()
+
+    def setup(self) -> None:
+        self._model_user = ModelUser(self.user) if self.user else None
+        self._own_tools = dict(self.tools)
+        self._held: Case | None = None
+
+    def health_check(self) -> None:
+        """Raise a Fault where the model that plays the customer does not answer."""
+        if self._model_user is not None:
+            self._model_user.check()
+
+    def close(self) -> None:
+        if self._model_user is not None:
+            self._model_user.close()
+
+    # Tasks
+
+    def split_key(self, task: Task) -> object:
+        """Return domain and id."""
+        return task.data["domain"], task.id
+
+    def split_of(self, task: Task) -> str:
+        """Return the split that the file says."""
+        return task.split
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return a task of the file, counted round and round."""
+        tasks = self.library.of_split(self._split_for(number, split))
+        return tasks[number % len(tasks)]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return self.bench.library.find(task_id)
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks a split has that can be played this way, or all where none can."""
+        return len(self.library.of_split(split or self.split))
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        find_package(self.bench.folder)  # what is not installed is said before what is wrong with a task
+        if reason := why_not(task, solo=self._model_user is None):
+            raise BadConfig(f"task {task.id!r}: {reason}")
+        self.log: list[Said | Called] = []
+        self._open(task)
+        self.databases = self._case.databases()
+        policy = self._case.environment.get_policy()
+        text = (
+            SERVE.format(policy=policy)
+            if self._model_user
+            else SOLO.format(policy=policy, ticket=task.data["row"]["ticket"])
+        )
+        return text + "".join(f"\n\n{line}" for line in _told(task.data["row"]))
+
+    def load(self, payload: Any) -> None:
+        super().load(payload)
+        self._open(self.task)
+
+    def _open(self, task: Task) -> None:
+        """Bring the genuine environment to where the log has it, and offer its tools."""
+        if self._held is None or self._held.row != task.data["row"]:
+            self._held = Case(self.bench.folder, task.data["row"], solo=self._model_user is None)
+        self._case.open(self.log)
+        self.tools.clear()  # the dictionary stays the same one
+        if taken := sorted(set(self._case.tools) & {*dir(Tau2Desk), *self.__dict__}):
+            raise BadConfig(
+                f"tau2-bench has a tool {taken[0]!r}, which is a name of every environment here: it cannot be called"
+            )
+        self.tools.update(self._own_tools | self._case.tools)
+
+    @property
+    def _case(self) -> Case:
+        assert self._held is not None, "begin and load open it"
+        return self._held
+
+    # Tools
+
+    @tool
+    def say(self, text: str) -> str | Outcome:
+        """Say something to the customer."""
+        if not text.strip():
+            return self.invalid("You said nothing. Write what the customer shall hear: say[How can I help?].")
+        self.log.append(Said("assistant", text))
+        return "Noted." if self._model_user is None else self._hear()
+
+    @tool
+    def done(self) -> Outcome:
+        """End the conversation, when everything is settled."""
+        return self._judged("The conversation is over.")
+
+    def __getattr__(self, name: str) -> Callable[..., str | Outcome]:
+        """Return a tool of the domain: `step` calls tools as methods of the environment."""
+        if name.startswith("_") or name not in self.__dict__.get("tools", {}):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return partial(self._operate, name)
+
+    def _operate(self, name: str, /, **arguments: Any) -> str | Outcome:
+        if reason := refusal(name, arguments):
+            return self.invalid(reason)
+        called = self._call("assistant", name, arguments)
+        text = called.answer
+        if len(text) > MOST_SHOWN:
+            text = f"{text[:MOST_SHOWN]}… ({len(text) - MOST_SHOWN} more characters)"
+        return self.invalid(text) if called.error else text
+
+    def _call(self, who: str, name: str, arguments: Mapping[str, Any]) -> Called:
+        called = self._case.call(who, name, arguments)
+        self.log.append(called)
+        self.databases = self._case.databases()
+        return called
+
+    def _hear(self) -> str | Outcome:
+        """Return what the customer answers, after it has used its own tools."""
+        assert self._model_user is not None, "without a model there is only the ticket"
+        answer = reply(self._model_user, self._case, self.log, self.seed, partial(self._call, "user"))
+        self.log.append(Said("user", answer))
+        if any(stop in answer for stop in STOPS):
+            return self._judged("The customer has ended the conversation.")
+        return f"Customer: {answer}"
+
+    def _judged(self, text: str) -> Outcome:
+        try:
+            parts = self._case.verdict(self.log)
+        except (ValueError, LookupError) as error:  # an assertion about what is not there
+            return self.lose(f"{text} The database cannot be judged: {error}.")
+        said = ", ".join(f"{name} {value:g}" for name, value in parts.items())
+        outcome = self.win if all(value == 1 for value in parts.values()) else self.lose
+        ended = outcome(f"{text} {said}.")
+        ended.measures = {name.lower(): value for name, value in parts.items()}
+        return ended
+
+    # What the framework asks
+
+    def state(self) -> object:
+        return self.databases, self._case.progress(self.log), self.log if self._model_user else ()
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the task's own actions that were not made yet, then what has to be communicated, then the end."""
+        while True:
+            yield self._next()
+
+    def _next(self) -> str:
+        criteria: dict[str, Any] = self.task.data["criteria"]
+        actions: list[dict[str, Any]] = criteria.get("actions") or []
+        required: list[str] = criteria.get("communicate_info") or []
+        made = Counter(spelled(one.name, one.arguments) for one in self.log if isinstance(one, Called))
+        for action in actions:
+            call = spelled(action["name"], action["arguments"])
+            if not made[call]:
+                return call
+            made[call] -= 1
+        said = [one.text for one in self.log if isinstance(one, Said) and one.who == "assistant"]
+        missing = [info for info in required if info not in said]
+        return spelled("say", {"text": missing[0]}) if missing else "done[]"
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return {"nothing": lambda _: "done[]"}
+
+
+def _told(row: Mapping[str, Any]) -> list[str]:
+    """Return the messages with which a task begins, as the agent is shown them; the customer's own calls are not."""
+    lines: list[str] = []
+    for one in history(row):
+        if one["role"] == "tool" and one.get("requestor", "assistant") == "assistant":
+            lines.append(str(one.get("content")))
+        elif one["role"] == "user" and one.get("content"):
+            lines.append(f"Customer: {one['content']}")
+        elif one["role"] == "assistant":
+            calls: list[dict[str, Any]] = one.get("tool_calls") or []
+            lines += [f"> {spelled(call['name'], call['arguments'])}" for call in calls]
+            lines += [f"> {spelled('say', {'text': text})}" for text in [one.get("content")] if text]
+    return lines

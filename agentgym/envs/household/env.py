@@ -1,0 +1,210 @@
+"""The environment: generated houses, played by ALFWorld's rules in ALFWorld's words."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import share
+from agentgym.envs.household.advise import Memory, advise
+from agentgym.envs.household.catalog import TASK_TYPES
+from agentgym.envs.household.explain import explain
+from agentgym.envs.household.game import Game, build_game
+from agentgym.envs.household.houses import Plan, draw_task, goal_of, make_problem
+from agentgym.envs.household.play import Play
+from agentgym.envs.household.rooms import ROOMS
+from agentgym.envs.household.solve import solve
+from agentgym.envs.household.text import NOTHING_HAPPENS
+from agentgym.errors import BadConfig, unknown
+
+_FIVE = TASK_TYPES[:5]
+_TWO = ("kitchen", "bedroom")
+
+
+class HouseEnv(TextEnv):
+    """What generated and genuine games share: one game per task, played by the same rules."""
+
+    horizon = 50
+    feedback = "genuine"
+    random_bound = 0.1
+    play: Play
+    memory: Memory
+    search: str = "likely"
+    """Where the expert looks first: the `likely` places, or as the room is `listed`, which is easier to imitate."""
+    base: int
+    """The number of the task in state keys."""
+
+    def setup(self) -> None:
+        """Make room for the games played last: the attempts of a group share theirs."""
+        if self.search not in ("likely", "listed"):
+            raise BadConfig(f"search is {self.search!r}; expected 'likely' or 'listed'")
+        self._games: OrderedDict[str, tuple[Task, Game]] = OrderedDict()
+
+    def make_game(self, task: Task) -> Game:
+        """Return the game of a task."""
+        raise NotImplementedError
+
+    def _game(self, task: Task) -> Game:
+        known = self._games.get(task.id)
+        if known is not None and (known[0] is task or known[0] == task):
+            return known[1]
+        game = self.make_game(task)
+        self._games[task.id] = (task, game)
+        if len(self._games) > 2:
+            self._games.popitem(last=False)
+        return game
+
+    def begin(self, task: Task) -> str:
+        self.play, self.memory = Play(self._game(task)), Memory()
+        self.base = self.play.game.token(f"task {task.id}")
+        return self.play.game.intro
+
+    def act(self, action: str) -> str | Outcome:
+        text = self.play.act(action)
+        self.memory.notice(self.play, action, text is not None)
+        won = self.play.won()
+        if text is None:
+            outcome = self.invalid(NOTHING_HAPPENS, explain(self.play, action))
+            outcome.success = True if won else None
+            return outcome
+        return self.win(text) if won else text
+
+    def malformed(self, error: str) -> Outcome:
+        return self.invalid(NOTHING_HAPPENS, error)
+
+    def admissible(self) -> list[str]:
+        return self.play.admissible().copy()
+
+    def state(self) -> object:
+        play = self.play
+        return play.location, play.held, play.opened, play.done, play.contents, play.at, sorted(play.taken)
+
+    def state_key(self) -> str:
+        return f"{self.base ^ self.play.key:016x}"
+
+    def save(self) -> Any:
+        memory = self.memory
+        return self.play.game, self.play.save(), (memory.located, memory.probed, memory.viewed, memory.handled)
+
+    def load(self, payload: Any) -> None:
+        game, state, memory = payload
+        self.play, self.memory = Play(game), Memory(*memory)
+        self.play.load(state)
+        self.base = game.token(f"task {self.task.id}")
+
+    def oracle(self) -> Iterator[str]:
+        yield from solve(self.play)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield advise(self.play, self.memory, listed=self.search == "listed")
+
+
+class Household(HouseEnv):
+    """Find, heat, cool, clean and place things in a house (ALFWorld's rules and words, generated houses).
+
+    `valid_unseen` has layouts of its own; `valid_seen` has the layouts of `train` with other things in them.
+    """
+
+    splits: Mapping[str, float] = MappingProxyType({"train": 0.8, "valid_seen": 0.1, "valid_unseen": 0.1})
+    settings: ClassVar[tuple[str, ...]] = (
+        "receptacles",
+        "objects",
+        "types",
+        "together",
+        "targets",
+        "layouts",
+        "rooms",
+        "search",
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
+        "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
+        "full": {"receptacles": (30, 40), "objects": (30, 50), "together": 0.3, "targets": (1, 4), "horizon": 50},
+    }
+    horizon = 30
+    receptacles: tuple[int, int] = (10, 14)
+    """Fewest and most receptacles at difficulty 0; each level adds four."""
+    objects: tuple[int, int] = (10, 18)
+    """Fewest and most objects at difficulty 0; each level adds six."""
+    types: tuple[str, ...] = TASK_TYPES
+    """Task types that are asked, by ALFWorld's names."""
+    together: float = 0.15
+    """Chance that a receptacle stands at the same place as another."""
+    targets: tuple[int, int] = (1, 2)
+    """How many objects of the wanted class there are."""
+    rooms: tuple[str, ...] = tuple(ROOMS)
+    """Kinds of rooms: kitchen, living room, bedroom, bathroom."""
+    layouts: int = 2000
+    """How many room layouts there are at each difficulty, all splits together; what lies in them has no end."""
+
+    def setup(self) -> None:
+        """Check the ranges and make room for games."""
+        super().setup()
+        for name, least in (("receptacles", 4), ("objects", 2), ("targets", 1)):
+            value = getattr(self, name)
+            try:
+                low, high = value
+                fits = least <= low <= high
+            except (TypeError, ValueError):
+                fits = False
+            if not fits:
+                raise BadConfig(f"{name} of Household is {value!r}; expected (FEWEST, MOST) with FEWEST at least {least}")
+        if not self.types:
+            raise BadConfig("types of Household is empty; expected at least one of ALFWorld's task types")
+        for kind in self.types:
+            if kind not in TASK_TYPES:
+                raise unknown("task type", kind, TASK_TYPES)
+        for name in self.rooms:
+            if name not in ROOMS:
+                raise unknown("room", name, ROOMS)
+        for kind in self.types:
+            if not any(kind in ROOMS[name].types for name in self.rooms):
+                raise BadConfig(f"no room of {tuple(self.rooms)} has tasks of type {kind}; drop the type or add a room")
+        if self.layouts < 4:
+            raise BadConfig(f"layouts of Household is {self.layouts!r}; expected at least 4, one for each kind of room")
+        if not 0 <= self.together < 1:
+            raise BadConfig(f"together of Household is {self.together!r}; expected a chance from 0 to below 1")
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        (few, many), (low, high) = self.receptacles, self.objects
+        more, extra = 4 * difficulty, 6 * difficulty
+        plan = Plan(
+            (few + more, many + more),
+            (low + extra, high + extra),
+            tuple(self.types),
+            self.together,
+            self.targets,
+            self.layouts,
+            tuple(self.rooms),
+        )
+        return draw_task(rng, plan)
+
+    def split_key(self, task: Task) -> object:
+        """Return the layout where it is held out; elsewhere all of the task, since seen rooms are shared by design."""
+        layout = tuple(task.data["layout"])
+        return layout if self._held_out(layout) else (task.instruction, sorted(task.data.items()))
+
+    def split_of(self, task: Task) -> str:
+        """Return the split: held-out layouts first, then held-out contents of the others; functions of hashes alone."""
+        if self._held_out(tuple(task.data["layout"])):
+            return "valid_unseen"
+        rest = 1 - self.splits["valid_unseen"]
+        return "valid_seen" if share("content", repr(self.split_key(task))) < self.splits["valid_seen"] / rest else "train"
+
+    def _held_out(self, layout: tuple[str, ...]) -> bool:
+        return share("layout", repr(layout)) < self.splits["valid_unseen"]
+
+    def make_game(self, task: Task) -> Game:
+        return generated_game(task)
+
+
+def generated_game(task: Task) -> Game:
+    """Return the game of a generated task."""
+    goal = goal_of(task)
+    lower = replace(goal, object=goal.object.lower(), receptacle=goal.receptacle.lower(), lamp=goal.lamp.lower())
+    return build_game(make_problem(task).lower(), lower, f"Your task is to: {task.instruction}.", where=task.id)

@@ -1,0 +1,204 @@
+"""The environment: a problem, a Python to compute with, and one answer to give."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.attempts import Attempts
+from agentgym.core.env import Outcome, Task
+from agentgym.envs.math import expert, shortcuts
+from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
+from agentgym.envs.math.files import load
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.rewards import expressions
+from agentgym.sandbox.env import SandboxEnv
+from agentgym.sandbox.protocol import MEGABYTE, Limits
+from agentgym.tasks.library import Library
+
+LONGEST_CODE = 20_000  # characters
+SHOWN = 4000  # characters of what a program printed
+_FORMS = {
+    "number": "Answer with one number and nothing else: an integer, a fraction a/b, or a decimal.",
+    "expression": "Answer with one expression and nothing else, written plainly or in LaTeX.",
+}
+
+
+class Math(Attempts, SandboxEnv):
+    """Solve a problem of mathematics, with Python to compute it.
+
+    By default a problem of one of 19 generated families (`agentgym.envs.math.families`), each with an exact answer.
+    Difficulty d adds steps, unknowns, terms, factors or size, without end. `data` is a GSM8K- or MATH-style file, a folder
+    of such, or the name of a data set (`agentgym.envs.math.files`).
+
+    Reward: 1 for a right answer, else 0: numbers are compared exactly, decimals within 1e-6, expressions by math-verify.
+    An answer that cannot be read as one value ("5 or 6") costs a turn and nothing else.
+
+    Ceilings: `most_frequent` tells the family by its words and gives the family's most frequent answer at difficulty 0;
+    the measured share is below one in a hundred there and falls with difficulty.
+    """
+
+    horizon = 12
+    difficulty = 1
+    settings: ClassVar[tuple[str, ...]] = (
+        *SandboxEnv.settings,
+        *Attempts.settings,
+        "data",
+        "families",
+        "packages",
+        "seconds",
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
+    data: str | None = None
+    """A file, a folder, or the name of a data set."""
+    families: Sequence[str] = ()
+    """Which generated families; empty is all. The preset `numbers` needs no extra."""
+    packages: tuple[str, ...] = ()
+    """Libraries the Python has loaded already, for example `("sympy", "mpmath")`."""
+    seconds: float = 5.0
+    """Wall clock of one program."""
+    limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)
+    random_bound = 0.01
+    expert_bound = 0.99
+    answers = ("answer",)
+    ceilings: ClassVar[Mapping[str, float]] = {"most_frequent": 0.01}
+
+    def _check_options(self) -> None:
+        self.families = (self.families,) if isinstance(self.families, str) else tuple(self.families)
+        self.packages = (self.packages,) if isinstance(self.packages, str) else tuple(self.packages)
+        for name in self.families:
+            if name not in FAMILIES:
+                raise unknown("family of Math", name, FAMILIES)
+        if self.data is not None and self.families:
+            raise BadConfig("data (a file) and families (generated) were both given; give one of them")
+        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds <= 600:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"seconds of Math is {self.seconds!r}; expected a number above 0, at most 600")
+        self.collection: Library | None = None if self.data is None else load(self.data)
+        if self.collection is not None:
+            self.splits = self.collection.splits
+        super()._check_options()
+
+    def setup(self) -> None:
+        super().setup()
+        if not expressions.installed():
+            self._refuse_expressions()
+
+    def _refuse_expressions(self) -> None:
+        """Raise MissingExtra where answers are expressions and nothing here could check them."""
+        if self.collection is not None:
+            wanting = sum(task.data["form"] == "expression" for task in self.collection.tasks)
+            what = f"{wanting} of {len(self.collection.tasks)} answers in {self.data} are expressions" if wanting else ""
+        else:
+            names = [name for name in self.families or FAMILIES if FAMILIES[name].expression]
+            what = f"answers of {' and '.join(names)} are expressions" if names else ""
+        if what:
+            raise MissingExtra(f"{what}: {how_to_install('math')}, or leave them out with preset='numbers'")
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a problem of any of the families."""
+        names = tuple(self.families) or tuple(FAMILIES)
+        name = names[int(rng.integers(len(names)))]
+        problem = draw(name, rng, difficulty)
+        form = "expression" if FAMILIES[name].expression else "number"
+        return Task(problem.text, {"problem": problem.text, "answer": problem.answer, "form": form, "family": name})
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of a problem's content; a file's task says its own."""
+        return super().split_of(task) if self.collection is None else task.split
+
+    def split_key(self, task: Task) -> object:
+        """Return the problem's text."""
+        return task.data["problem"]
+
+    def content_key(self, task: Task) -> object:
+        """Return the problem's words."""
+        return task.data["problem"].casefold().split()
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        if self.collection is None:
+            return super().numbered(number, split, difficulty)
+        if number < 0:
+            raise BadConfig(f"task number {number} of Math: numbers start at 0")
+        tasks = self.collection.of_split(split or self.split)
+        return tasks[number % len(tasks)]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return super().find(task_id) if self.collection is None else self.collection.find(task_id)
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many problems of a file a split has."""
+        return None if self.collection is None else len(self.collection.of_split(split or self.split))
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self._programs: tuple[str, ...] = ()
+        self._last: tuple[str, str] | None = None
+        rules = f"Use Python as you like; what you print is shown. {_FORMS[task.data['form']]}"
+        return f"{task.data['problem']}\n\n{rules}"
+
+    @tool
+    def python(self, code: str) -> str | Outcome:
+        """Run Python. Shows what it prints and the value of a final expression. Variables persist."""
+        if not code.strip():
+            return self.invalid("there is no code. Write some, for example python[print(2**10)].")
+        if len(code) > LONGEST_CODE:
+            return self.invalid(f"the code has {len(code)} characters; at most {LONGEST_CODE} are run. Write less at once.")
+        result = self.compute(code, float(self.seconds))
+        alive = self._kernel is not None and self._kernel.alive
+        self._programs = (*self._programs, hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
+        text = _middle_cut(result.text.strip("\n"), SHOWN)
+        self._last = code, text
+        if result.reason == "exit":
+            return text or "Nothing was printed. Print what you want to see."
+        why = {
+            "timeout": f"It was stopped after {self.seconds:g} seconds.",
+            "memory": "It was stopped: it took too much memory.",
+            "output": "It was stopped: it printed too much.",
+        }.get(result.reason, "It ended Python.")
+        return "\n".join(part for part in (text, why + ("" if alive else " Its variables are lost.")) if part)
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the final answer: one value, with no words around it."""
+        if not text.strip():
+            return self.invalid("the answer is empty. Write one value, for example answer[a/b].")
+        right = expressions.verify(text, self.task.data["answer"])
+        if right is None:
+            shown = text if len(text) <= 60 else f"{text[:57]}..."
+            return self.invalid(f"{shown!r} cannot be read as one value. {_FORMS[self.task.data['form']]}")
+        return self.judged(text, right)
+
+    def state(self) -> Any:
+        return self._programs, self.attempts_state()
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Give the answer."""
+        yield spell("answer", self.task.data["answer"])
+
+    def expert(self) -> Iterator[str]:
+        """Read the statement, compute with the tool, and answer what it printed; knows generated families only."""
+        if self.collection is not None:
+            raise NotImplementedError("the expert reads generated problems only; for files use oracle()")
+        program = expert.program(self.task.data["problem"])
+        while True:
+            known = self._last is not None and self._last[0] == program
+            yield expert.answer(self._last[1]) if known and self._last else spell("python", program)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts()
+
+
+def _middle_cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters are not shown …\n{text[-half:]}"

@@ -1,0 +1,188 @@
+"""The environment: a task of ScienceWorld, in the words of its simulator."""
+
+import functools
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.scienceworld import simulator
+from agentgym.envs.scienceworld import tasks as published
+from agentgym.envs.scienceworld.answers import HELP, LONGEST, NO_ACTION
+from agentgym.envs.scienceworld.expert import Advisor
+from agentgym.envs.scienceworld.simulator import STEP, Simulator, refused
+from agentgym.envs.scienceworld.solve import Key, plan
+from agentgym.errors import BadConfig, Fault, UnknownName, unknown
+
+
+class ScienceWorld(TextEnv):
+    """Do a task of elementary science in a house with a kitchen, a workshop and a greenhouse.
+
+    The tasks, variations, splits and simulator of the `scienceworld` package (arXiv 2203.07540). `tasks_of` names some of
+    its thirty tasks; `simplifications` are the package's. Reward: 1 at the score 100, else 0; `shaping={"score": 0.9}`
+    pays the score as well, which is published as the reward.
+    """
+
+    splits = {"train": 0.5, "dev": 0.25, "test": 0.25}  # noqa: RUF012  # as published
+    horizon = 100
+    blocking = True
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("tasks_of", "simplifications")
+    tasks_of: str | Sequence[str] = ()
+    """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
+    simplifications: str = ""
+    """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
+    random_bound = 0.02
+    expert_bound = 0.8  # over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
+
+    def requires(self) -> None:
+        super().requires()
+        simulator.check_installed()
+
+    def _check_options(self) -> None:
+        self.tasks_of = (self.tasks_of,) if isinstance(self.tasks_of, str) else tuple(self.tasks_of)
+        super()._check_options()
+        for name in self.tasks_of:
+            if name not in published.VARIATIONS:
+                raise unknown("task of ScienceWorld", name, published.VARIATIONS)
+        if self.difficulty:
+            raise BadConfig(
+                f"difficulty of ScienceWorld is {self.difficulty}; its tasks have none but 0: see simplifications"
+            )
+        known = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors", "noElectricalAction")
+        for name in filter(None, self.simplifications.split(",")):
+            if name not in known:
+                raise unknown("simplification of ScienceWorld", name, known)
+
+    # Tasks
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks that variations are taken from."""
+        return tuple(self.tasks_of) or tuple(published.VARIATIONS)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return a variation: the numbers go through the tasks first, then through each one's variations of the split."""
+        split, names = self._split_for(number, split), self.names
+        name = names[number % len(names)]
+        some = published.variations(name, split)
+        return _task(name, some[number // len(names) % len(some)])
+
+    def find(self, task_id: str) -> Task:
+        name, _, number = task_id.rpartition("/")
+        if name not in published.VARIATIONS:
+            raise unknown("task of ScienceWorld", name or task_id, published.VARIATIONS, "An id is NAME/VARIATION.")
+        if not number.isdecimal() or int(number) >= published.VARIATIONS[name]:
+            raise UnknownName(f"no variation {number!r} of {name}: it has 0 to {published.VARIATIONS[name] - 1}")
+        return _task(name, int(number))
+
+    def split_of(self, task: Task) -> str:
+        return published.split_of(task.data["name"], task.data["variation"])
+
+    def split_key(self, task: Task) -> object:
+        return task.id
+
+    def size(self, split: str | None = None) -> int:
+        return sum(len(published.variations(name, split or self.split)) for name in self.names)
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more where the simulator's own solution takes more than `horizon`."""
+        return self.horizon if "horizon" in self.__dict__ else published.TURNS.get(task.data["name"], self.horizon)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.log: list[str] = []
+        self.score = 0
+        self._plan: tuple[list[str], tuple[str, ...]] = ([], ())
+        self._advisor = Advisor(task.data["name"])
+        with simulator.lent(self) as machine:
+            machine.set_up(self._key(), [])
+            description = str(machine.ask(STEP, "freeActionTaskDesc")).strip()
+            look = str(machine.ask(STEP, "freeActionLook")).strip()
+        self.last = f"{description}\n\n{look}"
+        self.shown: list[tuple[str, str]] = [("", self.last)]
+        return self.last
+
+    def _key(self) -> Key:
+        return self.task.data["name"], self.task.data["variation"], self.simplifications
+
+    def act(self, action: str) -> str | Outcome:
+        outcome = self._done(action)
+        text = outcome.text if isinstance(outcome, Outcome) else outcome
+        self.shown = [*self.shown, (" ".join(action.split()).lower()[:LONGEST], text)]
+        return outcome
+
+    def _done(self, action: str) -> str | Outcome:
+        command = " ".join(action.split()).lower()
+        if not command or len(command) > LONGEST or not command.isascii() or not command.isprintable():
+            return self.invalid(f"{command[:40]!r}{NO_ACTION}")
+        if command == "help":
+            return HELP
+        with simulator.lent(self) as machine:
+            self._repeat(machine)
+            text = str(machine.ask(STEP, "step", command)).strip()
+            self.score = round(100 * float(machine.ask(STEP, "getScore")))
+            over = bool(machine.ask(STEP, "getCompleted"))
+            if refused(text, self.last):
+                return self.invalid(f"{text} Say help for the actions that there are.")
+            machine.played[1].append(command)
+        self.log, self.last = [*self.log, command], text
+        if self.score >= 100:
+            return self.win(text)
+        return self.lose(text) if over or self.score < 0 else text
+
+    def _repeat(self, machine: Simulator) -> None:
+        """Bring a machine to where the episode stands."""
+        text = machine.set_up(self._key(), self.log)
+        if text is not None and text != self.last:
+            raise Fault("the simulator took another course when its actions were repeated")
+
+    def state(self) -> tuple[str, ...]:
+        """Return what was done: the simulator shows its state nowhere whole, and time passes in it at every action."""
+        return tuple(self.log)
+
+    def measures(self) -> dict[str, float]:
+        """The package's score, from 0 to 1; what it has below 0 is lost."""
+        return {"score": min(max(self.score, 0), 100) / 100}
+
+    def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:
+        return list(self.log), self.score, self.last, list(self.shown)
+
+    def load(self, payload: tuple[list[str], int, str, list[tuple[str, str]]]) -> None:
+        self._forget()
+        self.log, self.score, self.last, self.shown = list(payload[0]), payload[1], payload[2], list(payload[3])
+        self._plan = ([], ())
+        self._advisor = Advisor(self.task.data["name"])
+
+    def close(self) -> None:
+        simulator.give_back(self)
+        super().close()
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the simulator's own solution; after a deviation one that leads back to it, where one is found."""
+        base, way = self._plan
+        done = len(self.log) - len(base)
+        if done < 0 or done >= len(way) or self.log != [*base, *way[:done]]:
+            self._plan = (list(self.log), plan(self._key(), self.log))
+            way, done = self._plan[1], 0
+        yield from way[done:]
+
+    def expert(self) -> Iterator[str]:
+        """Yield what is to be done by the texts that were shown; nothing in tasks that no way is written for."""
+        while (action := self._advisor.after(self.shown)) is not None:
+            yield action
+
+
+@functools.lru_cache(maxsize=1)
+def _titles() -> dict[str, str]:
+    listed: list[dict[str, Any]] = importlib.import_module("scienceworld.constants").TASKS
+    return {one["task_name"]: f"{one['topic']}: {one['task']}" for one in listed}
+
+
+def _task(name: str, variation: int) -> Task:
+    data = {"name": name, "variation": variation}
+    return Task(_titles()[name], data, f"{name}/{variation}", published.split_of(name, variation))

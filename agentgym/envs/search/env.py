@@ -1,0 +1,332 @@
+"""The world: a question, a search engine over documents, and one answer to give."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import derive, generator
+from agentgym.envs.search import shortcuts
+from agentgym.envs.search.files import Library, load_hotpot, load_lines, load_questions
+from agentgym.envs.search.generate import world
+from agentgym.envs.search.questions import draw_question
+from agentgym.envs.search.reader import next_action
+from agentgym.errors import BadConfig
+from agentgym.retrieval import Document, Retriever
+from agentgym.retrieval.documents import title_key, words
+from agentgym.retrieval.memory import Corpus
+from agentgym.retrieval.opening import IN_MEMORY, open_retriever
+from agentgym.rewards.exact_match import exact_match, f1, normalise
+
+LONGEST_QUERY = 1000  # characters
+
+
+class Search(TextEnv):
+    """Answer multi-hop questions with a search engine.
+
+    By default the documents are a generated world, as many worlds as there are numbers; `split_key` is the world,
+    and names and question forms of `valid` and `test` never occur in `train`. Difficulty d: 60 + 90 d documents,
+    questions of 1 to 2, 3, 4 hops, from d = 3 on none of the short ones; with d, more names resemble each other and
+    more facts stand in the document of their object only. `data` is a HotpotQA file; `corpus` and `questions` are
+    JSON lines (see `agentgym.envs.search.files`); `retriever` names what finds documents where `questions` are given.
+
+    Reward: 1 for an answer that equals a gold answer after SQuAD's normalisation, else 0. Measures: `evidence` (share
+    of the chain's documents shown), `f1` and `format` (an answer was given), both 0 until the answer.
+
+    Ceilings (`docs/search.md` has the measurements; declared is the worst difficulty, 0, where half of the questions
+    have one hop, plus a margin): `question_only` and `first_document` search for the question itself, which finds the
+    document of a name it holds; a document holds about ten names and years, one of which answers a one-hop question,
+    and the only year of its kind is guessed more often. `most_retrieved` counts titles over several searches, and
+    documents that mention the name of the question often are its answer. `closed_book` has nothing: names are new in
+    every world, and no answer shares a word with its question.
+    """
+
+    horizon = 24
+    difficulty = 2
+    settings: ClassVar[tuple[str, ...]] = (
+        *("data", "corpus", "questions", "retriever"),
+        *("hops", "worlds", "top_k", "passage", "page"),
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    data: str | None = None
+    """A HotpotQA file."""
+    corpus: str | None = None
+    """Documents in JSON lines; goes with `questions`."""
+    retriever: str = IN_MEMORY
+    """What finds documents: `bm25s` (in memory), `tantivy:FOLDER`, `dense:FOLDER` or `http://HOST:PORT`."""
+    questions: str | None = None
+    """Questions in JSON lines, or folders of them; goes with `corpus`, or with a retriever that has its documents."""
+    hops: int = 0
+    """Hops of every generated question; 0 lets the difficulty decide."""
+    worlds: int = 0
+    """How many generated worlds each split has; 0 is no limit."""
+    top_k: int = 3
+    """Results of a search."""
+    passage: int = 240
+    """Characters shown of each result."""
+    page: int = 4000
+    """Characters shown of an opened document."""
+    random_bound = 0.01
+    expert_bound = 0.9
+    answers = ("answers",)
+    ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.1, "most_retrieved": 0.07, "first_document": 0.15}
+
+    def _check_options(self) -> None:
+        for name, least in (("hops", 0), ("worlds", 0), ("top_k", 1), ("passage", 20), ("page", 20)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of Search is {value!r}; expected an integer from {least}")
+        self.library = self._read_files()
+        if self.library is not None:
+            self.splits = self.library.splits
+            self.blocking = self.library.corpus.blocking
+        super()._check_options()
+
+    def _read_files(self) -> Library | None:
+        """Return the questions and documents that the options name; None for generated worlds."""
+        if self.data is not None and (self.corpus is not None or self.questions is not None):
+            raise BadConfig("data (a HotpotQA file) and corpus/questions (JSON lines) were both given; give one of them")
+        if self.retriever != IN_MEMORY:
+            if self.questions is None:
+                raise BadConfig(
+                    f"retriever is {self.retriever!r}, which has its own documents: give questions=FILE too; "
+                    f"generated worlds and data are searched by {IN_MEMORY!r}"
+                )
+            return load_questions(self.questions, open_retriever(self.retriever, self.corpus), self.retriever)
+        if (self.corpus is None) != (self.questions is None):
+            raise BadConfig("corpus and questions go together: give the path of both, or of neither")
+        if self.data is not None:
+            return load_hotpot(self.data)
+        return None if self.corpus is None or self.questions is None else load_lines(self.corpus, self.questions)
+
+    def setup(self) -> None:
+        self._documents: Retriever = Corpus([])
+        self._shown: dict[str, Document] = {}
+        self._opened: set[str] = set()
+        self._results: tuple[Document, ...] = ()
+        self._asked: tuple[str, ...] = ()
+        self._given: str | None = None
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a question about any world, whatever its split."""
+        return self._question(int(rng.integers(2**31)), rng, difficulty)
+
+    def split_key(self, task: Task) -> object:
+        """Return the number of the world; of a file's task, its id."""
+        return task.data.get("world", task.id)
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the task's world; a file's task says its own."""
+        return super().split_of(task) if "world" in task.data else task.split
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
+        if self.library is not None:
+            tasks = self.library.of_split(split)
+            return tasks[number % len(tasks)]
+        rng = generator("Search", split, difficulty, number)
+        task = self._question(self._world_number(rng, split), rng, difficulty)
+        return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split, difficulty=difficulty)
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        return super().find(task_id) if self.library is None else self.library.find(task_id)
+
+    def content_key(self, task: Task) -> object:
+        """Return the number of the generated world; of a file, the question's words."""
+        return task.data.get("world", task.data["question"].casefold().split())
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many questions of a file a split has."""
+        return None if self.library is None else len(self.library.of_split(split or self.split))
+
+    def _world_number(self, rng: np.random.Generator, split: str) -> int:
+        ordinal, attempt = int(rng.integers(self.worlds or 2**31)), 0
+        while True:
+            number = derive("search", split, ordinal, attempt) % 2**31
+            if self._split_of_world(number) == split:
+                return number
+            attempt += 1
+
+    def _split_of_world(self, number: int) -> str:
+        return super().split_of(Task(data={"world": number}))
+
+    def _question(self, number: int, rng: np.random.Generator, difficulty: int) -> Task:
+        place = world(number, self._split_of_world(number), difficulty)
+        least, most = max(1, min(4, difficulty - 1)), min(4, 2 + difficulty)
+        hops = self.hops or int(rng.integers(least, most + 1))
+        question = draw_question(place, rng, hops)
+        data = {
+            "question": question.text,
+            "answers": [question.answer],
+            "evidence": [str(document) for document in question.evidence],
+            "world": number,
+            "size": difficulty,
+            "hops": hops,
+        }
+        return Task(instruction=question.text, data=data, difficulty=difficulty)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self._documents = self._documents_of(task)
+        self._shown, self._opened, self._results, self._asked, self._given = {}, set(), (), (), None
+        size = self._documents.size
+        return (
+            f"Question: {task.data['question']}\n"
+            f"The answer is in a collection of {'' if size is None else f'{size} '}documents. "
+            "Search it, open documents, then answer in a few words."
+        )
+
+    def _documents_of(self, task: Task) -> Retriever:
+        if self.library is not None and "world" not in task.data:
+            return self.library.corpus
+        number = task.data["world"]
+        return world(number, self._split_of_world(number), task.data["size"]).corpus
+
+    @tool
+    def search(self, query: str) -> str | Outcome:
+        """Search the documents by keywords. Returns the best matches, each with its title and first words."""
+        if len(query) > LONGEST_QUERY:
+            return self.invalid(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read. Use a few words.")
+        if not words(query):
+            return self.invalid("the query holds no word. Write what to look for, for example search[a name].")
+        if not self._find(query):
+            return "No document holds any of these words. Try other words, or a name from the question."
+        return "\n".join(f"Doc {rank}({self._label(d)}) {self._begin(d)}" for rank, d in enumerate(self._results, 1))
+
+    def health_check(self) -> None:
+        """Raise a Fault where the retriever does not answer the question itself."""
+        self._documents.search([self.task.data["question"][:LONGEST_QUERY]], 1)
+
+    def _find(self, query: str) -> tuple[Document, ...]:
+        """Search, and remember what was asked and what came; Fault where the retriever fails."""
+        [hits] = self._documents.search([query], self.top_k)
+        self._asked = (*self._asked, query)
+        self._results = tuple(hit.document for hit in hits)
+        self._shown.update((document.id, document) for document in self._results)
+        return self._results
+
+    @tool
+    def open(self, document: str) -> str | Outcome:
+        """Open a document by its title, or by its id if several share the title. Returns its full text."""
+        name = document[:LONGEST_QUERY]
+        found = self._documents.titled(name) if title_key(name) else []
+        one = found[0] if found else self._shown.get(name.strip()) or self._documents.find(name.strip())
+        if one is None:
+            return self.invalid(self._unknown_document(document))
+        self._opened.add(one.id)
+        self._shown[one.id] = one
+        text = self._read(one)
+        if len(found) > 1:
+            others = ", ".join(other.id for other in found[1:6]) + (", …" if len(found) > 6 else "")
+            text += f"\n{len(found)} documents have this title; open the others by id: {others}."
+        return text
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the final answer in a few words. This ends the episode."""
+        if not text.strip():
+            return self.invalid("the answer is empty. Write it out, for example answer[a name or a year].")
+        self._given = text
+        right = exact_match(text, self.task.data["answers"]) == 1.0
+        return self.win("The answer is right.") if right else self.lose("The answer is wrong.")
+
+    def _label(self, document: Document) -> str:
+        return f'Title: "{document.title}"' + ("" if self._documents.unique(document) else f", id: {document.id}")
+
+    def _begin(self, document: Document) -> str:
+        return _cut(" ".join(document.text.split()), self.passage, " …")
+
+    def _read(self, document: Document) -> str:
+        rest = len(document.text) - self.page
+        return f"{document.title}\n{_cut(document.text, self.page, f' … ({rest} more characters are not shown)')}"
+
+    def _unknown_document(self, name: str) -> str:
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        near = [hit.document.title for hit in self._documents.search([name[:LONGEST_QUERY]], 3)[0]] if words(name) else []
+        hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
+        return f"no document has the title or id {shown!r}.{hint}"
+
+    def state(self) -> Any:
+        return sorted(self._shown), sorted(self._opened), None if self._given is None else normalise(self._given)
+
+    def measures(self) -> dict[str, float]:
+        answers = self.task.data.get("answers", ())
+        return {
+            "evidence": self._evidence(),
+            "f1": 0.0 if self._given is None else f1(self._given, answers),
+            "format": 0.0 if self._given is None else 1.0,
+        }
+
+    def _evidence(self) -> float:
+        """Return the share of the chain that was shown: of its documents, or of their titles where those are known."""
+        chain, shown = set(self.task.data.get("evidence", ())), set(self._shown)
+        if not chain and "titles" in self.task.data:
+            chain = {title_key(title) for title in self.task.data["titles"]}
+            shown = {title_key(document.title) for document in self._shown.values()}
+        return len(chain & shown) / len(chain) if chain else 0.0
+
+    def save(self) -> Any:
+        return tuple(self._shown.values()), frozenset(self._opened), self._results, self._asked, self._given
+
+    def load(self, payload: Any) -> None:
+        shown, opened, self._results, self._asked, self._given = payload
+        self._shown, self._opened = {document.id: document for document in shown}, set(opened)
+        self._documents = self._documents_of(self.task)
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Open the documents of the chain that are not open yet, in order, then answer."""
+        for id in self.task.data["evidence"]:
+            document = None if id in self._opened else self._documents.find(id)
+            if document is not None:
+                named = self._documents.titled(document.title)
+                if self._documents.unique(document) and named[:1] == [document]:
+                    yield spell("open", document.title)
+                elif not self._documents.titled(id):
+                    yield spell("open", id)
+        for title in self.task.data.get("titles", ()):
+            known = {title_key(document.title) for document in self._shown.values()}
+            if title_key(title) not in known and self._documents.titled(title):
+                yield spell("open", title)
+        yield spell("answer", self.task.data["answers"][0])
+
+    def expert(self) -> Iterator[str]:
+        """Read what was shown and look for the next fact of the question; knows the language of generated worlds."""
+        if self.library is not None:
+            raise NotImplementedError("the expert reads generated worlds only; for files use oracle()")
+        while True:
+            yield next_action(
+                self.task.data["question"],
+                [self._seen(document) for document in self._in_order()],
+                {self._shown[id].title for id in self._opened},
+                [self._seen(document) for document in self._results],
+                self._asked,
+            )
+
+    def _in_order(self) -> list[Document]:
+        """Return what was shown in an order of its own, not that in which it came."""
+        return sorted(self._shown.values(), key=lambda document: (len(document.id), document.id))
+
+    def _seen(self, document: Document) -> tuple[str, str]:
+        """Return a document's title and as much of its text as was shown."""
+        text = document.text[: self.page] if document.id in self._opened else self._begin(document).removesuffix(" …")
+        return document.title, text
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts()
+
+
+def _cut(text: str, length: int, mark: str) -> str:
+    """Return the text, or its beginning up to the last whole word and the mark where it is too long."""
+    if len(text) <= length:
+        return text
+    return (text[:length].rsplit(None, 1)[0] if " " in text[:length] else text[:length]) + mark

@@ -1,0 +1,69 @@
+"""Shortcuts that answer without following the question; what they reach is declared by the world."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from agentgym.core.actions import spell
+
+_NAME = re.compile(r"(?:The )?[A-Z]\w+(?: (?:of )?[A-Z]\w+)*|\b[12]\d{3}\b")
+_TITLE = re.compile(r'^Doc \d+\(Title: "(.*?)"', re.MULTILINE)
+
+
+def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
+    """Return each shortcut by name: from all observations so far to an action."""
+    return {
+        "closed_book": closed_book,
+        "question_only": question_only,
+        "most_retrieved": most_retrieved,
+        "first_document": first_document,
+    }
+
+
+def closed_book(observations: list[str]) -> str:
+    """Answer from the question alone: a year in the middle, or the name it holds."""
+    question = _question(observations)
+    return spell("answer", "1695" if "year" in question else next(iter(_names(question)), "yes"))
+
+
+def question_only(observations: list[str]) -> str:
+    """Search for the question and answer the most frequent name (or year) of what comes."""
+    if len(observations) == 1:
+        return spell("search", _question(observations))
+    return spell("answer", _most_frequent(_question(observations), _names(observations[-1])))
+
+
+def most_retrieved(observations: list[str]) -> str:
+    """Search for the question, its name and its words apart, and answer the title that came back most often."""
+    question = _question(observations)
+    queries = [question, *_names(question)[:2], " ".join(w for w in question.split() if w.islower())]
+    if len(observations) <= len(queries):
+        return spell("search", queries[len(observations) - 1])
+    return spell("answer", _most_frequent(question, [t for text in observations[1:] for t in _TITLE.findall(text)]))
+
+
+def first_document(observations: list[str]) -> str:
+    """Search for the question, open the first document and answer its most frequent name (a year if one is asked for)."""
+    question = _question(observations)
+    if len(observations) == 1:
+        return spell("search", question)
+    if len(observations) == 2:
+        return spell("open", next(iter(_TITLE.findall(observations[-1])), "1"))
+    return spell("answer", _most_frequent(question, _names(observations[-1])))
+
+
+def _question(observations: list[str]) -> str:
+    return observations[0].split("\n", 1)[0].removeprefix("Question: ")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in _NAME.findall(text) if name not in _ORDINARY]
+
+
+_ORDINARY = ("Doc", "Title", "She", "He", "The", "Who", "What", "Name", "Which", "Tell", "Question")  # no names
+
+
+def _most_frequent(question: str, names: Sequence[str]) -> str:
+    """Return the most frequent name that the question does not hold; a year exactly where the question wants one."""
+    wanted = [name for name in names if name not in question and name.isdigit() == ("year" in question)]
+    return Counter(wanted).most_common(1)[0][0] if wanted else "yes"

@@ -1,0 +1,333 @@
+"""The environment: pages with a search, results, products and their options, and one purchase."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.envs.shop import buyer
+from agentgym.envs.shop.catalogue import Catalogue, Product
+from agentgym.envs.shop.files import Goods, load
+from agentgym.envs.shop.generate import SIZE, asked, catalogue
+from agentgym.envs.shop.score import Goal, score
+from agentgym.errors import BadConfig, unknown
+
+PAGES = ("webshop", "verl-agent")
+SEPARATOR = " [SEP] "
+MORE_TURNS = 10
+"""How many more turns each step of difficulty gives."""
+SUB_PAGES = ("description", "features", "reviews")
+
+
+class Shop(TextEnv):
+    """Search for a product, choose its options and buy it, as in WebShop (Yao et al. 2022, arXiv 2207.01206).
+
+    Pages, commands (`search[…]`, `click[…]`) and scoring are those of WebShop in `text` mode; the catalogue is generated:
+    5,000 products in ten categories, always five nearly alike, and from difficulty 3 on 5,000 more at each level (or
+    `products`). A wish names 1 + difficulty attributes and as many options, where the product has them. `split_key` is the
+    product.
+
+    Reward: 1 for a purchase whose score is 1, else 0. The score and its parts (`type`, `attributes`, `options`, `price`) are
+    measures: `shaping={"score": 0.9}` pays it. An invalid action is answered by the page as it is, as in WebShop, unless
+    `feedback="helpful"`. `pages="verl-agent"` shows pages and commands as verl-agent does: the parts after the wish, each in
+    quotes, and `search[<your query>]` and `click[search]` (which does nothing) where there is a search bar.
+
+    What a search for the wish finds first is not what is wanted: it has the words, and another attribute, option or price.
+    Titles and prices on the page of results tell most of them apart. Each level of difficulty has ten turns more.
+
+    Ceilings: `first_result` searches for the wish and buys what comes first, as it is; `first hit` also clicks the options
+    that the wish names, which wins where 30 draws found no wish that misleads it (31 % at difficulty 0, 1 % from 1 on). In a
+    catalogue of fewer than 5,000 products (`preset="tiny"`) wishes are not drawn so, and it wins 87 %.
+    """
+
+    horizon = 15
+    feedback = "genuine"
+    settings: ClassVar[tuple[str, ...]] = ("products", "pages", "per_page", "show_attrs")
+    products: int = 0
+    """How many products are for sale, at least; 0: as many as the difficulty says."""
+    pages: str = "webshop"
+    """How pages and commands are shown: `webshop`, or `verl-agent`."""
+    per_page: int = 10
+    """Products on a page of results."""
+    show_attrs: bool = False
+    """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
+    }
+    random_bound = 0.02
+    expert_bound = 0.7
+    answers = ("asin",)
+    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 0.35}
+    shared = ("shop", "goal")
+
+    def _check_options(self) -> None:
+        if self.pages not in PAGES:
+            raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
+        for name, least in (("products", 0), ("per_page", 1)):
+            value: Any = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of {type(self).__name__} is {value!r}; expected a number from {least}")
+        if not isinstance(self.show_attrs, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadConfig(f"show_attrs of {type(self).__name__} is {self.show_attrs!r}; expected True or False")
+        super()._check_options()
+
+        if 0 < self.products < SIZE:
+            vars(self)["ceilings"] = {**self.ceilings, "first hit": max(0.9, self.ceilings["first hit"])}
+
+    # Tasks
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more of them the more a wish names."""
+        return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a wish that a product of the catalogue fulfils."""
+        wish = asked(rng, self.catalogue(difficulty), difficulty)
+        return Task(instruction=str(wish["text"]), data=wish)
+
+    def split_key(self, task: Task) -> object:
+        """Return the product."""
+        return task.data["asin"]
+
+    def catalogue(self, difficulty: int) -> Catalogue:
+        """Return what is for sale at a difficulty."""
+        return catalogue(self.products or SIZE * max(1, difficulty - 1))
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        data = task.data
+        self.shop = self.catalogue(task.difficulty)
+        given: list[Any] = list(data["options"])
+        options = tuple(one if isinstance(one, str) else (str(one[0]), str(one[1])) for one in given)
+        self.goal = Goal(data["asin"], task.instruction, tuple(data["attributes"]), options, data["cap"])
+        self.page, self.keywords, self.number, self.sub = "search", "", 1, ""
+        self.product: Product | None = None
+        self.chosen: dict[str, str] = {}
+        self.score: dict[str, float] = {}
+        self.seen: dict[str, str] = {}
+        """What was shown of each product that was opened, by its pages."""
+        return self._text()
+
+    def act(self, action: str) -> str | Outcome:
+        name, value = _parted(action)
+        if name == "search":
+            self._search(value)
+            return self._text()
+        if name != "click" or value not in self.clickable():
+            return self._refused(action, name)
+        if value == "search":
+            return self._text()
+        if value == "buy now":
+            return self._bought()
+        self._click(value)
+        if self.product is not None:
+            asin, shown = self.product.asin, SEPARATOR.join(self._parts())
+            self.seen = {**self.seen, asin: f"{self.seen.get(asin, '')}\n{self.sub}: {shown}".lower()}
+        return self._text()
+
+    def _refused(self, action: str, name: str) -> Outcome:
+        if name == "click":
+            choices = ", ".join(f"click[{one}]" for one in self.clickable()) or "search[…] alone"
+            problem = f"{action.strip()[:80]!r} is not on this page. Possible: {choices}."
+        else:
+            problem = f"{action.strip()[:80]!r} is not an action. Write search[words] or click[something on the page]."
+        return Outcome(self._text() if self.feedback == "genuine" else problem, valid=False, error=problem)
+
+    def _search(self, keywords: str) -> None:
+        self.page, self.keywords, self.number, self.sub = "results", keywords, 1, ""
+        self.product, self.chosen = None, {}
+
+    def _click(self, value: str) -> None:
+        if value == "back to search":
+            self.page, self.keywords, self.number, self.sub, self.product, self.chosen = "search", "", 1, "", None, {}
+        elif value in ("< prev", "next >"):
+            self._turn_page(value)
+        elif self.page == "results":
+            self.page, self.product = "item", self.shop.by_asin[value]
+        elif value in self._sub_pages():
+            self.page, self.sub = "sub", value
+        else:
+            assert self.product is not None
+            name = next(name for name, values in reversed(self.product.options.items()) if value in values)
+            self.chosen = {**self.chosen, name: value}
+
+    def _turn_page(self, value: str) -> None:
+        if self.page == "sub":
+            self.page, self.sub = "item", ""
+        elif self.page == "item":
+            self.page, self.product, self.chosen = "results", None, {}
+        else:
+            self.number += 1 if value == "next >" else -1
+
+    def _bought(self) -> Outcome:
+        assert self.product is not None
+        self.score = score(self.product, self.shop.by_asin[self.goal.asin.lower()], self.goal, self.chosen)
+        self.page = "done"
+        text = self._text()
+        return self.win(text) if self.score["score"] == 1 else self.lose(text)
+
+    def results(self) -> tuple[str, ...]:
+        """Return the products of the page of results, by their names in lower case."""
+        found = self.shop.search(self.keywords)
+        return found[self.per_page * (self.number - 1) : self.per_page * self.number]
+
+    def clickable(self) -> list[str]:
+        """Return what can be clicked, in WebShop's order."""
+        if self.page == "results":
+            return ["back to search", *(["< prev"] if self.number > 1 else []), "next >", *self.results()]
+        if self.page == "sub":
+            return ["back to search", "< prev"]
+        if self.page == "item" and self.product is not None:
+            values = [value for options in self.product.options.values() for value in options]
+            return ["back to search", "< prev", *self._sub_pages(), "buy now", *values]
+        return ["search"] if self.page == "search" and self.pages == "verl-agent" else []
+
+    def admissible(self) -> list[str] | None:
+        bar = ["search[<your query>]"] if self.page == "search" and self.pages == "verl-agent" else []
+        return [*bar, *(f"click[{value}]" for value in self.clickable())] or None
+
+    def state(self) -> object:
+        asin = self.product.asin if self.product else ""
+        return self.page, self.keywords, self.number, self.sub, asin, sorted(self.chosen.items())
+
+    def measures(self) -> dict[str, float]:
+        """Return the purchase's score and its parts; 0 until something is bought."""
+        return {name: self.score.get(name, 0.0) for name in ("score", "type", "attributes", "options", "price")}
+
+    # Pages
+
+    def _text(self) -> str:
+        text = SEPARATOR.join(self._shown())
+        return text if self.pages == "webshop" else _quoted(text, self.goal.instruction)
+
+    def _shown(self) -> list[str]:
+        if self.page == "done":
+            return self._receipt()
+        if self.page == "search":
+            return ["WebShop", "Instruction:", self.goal.instruction, "Search"]
+        return ["Instruction:", self.goal.instruction, "Back to Search", *self._parts()]
+
+    def _parts(self) -> list[str]:
+        if self.page == "results":
+            parts = [f"Page {self.number} (Total results: {len(self.shop.search(self.keywords))})"]
+            parts += [*(["< Prev"] if self.number > 1 else []), "Next >"]
+            for asin in self.results():
+                product = self.shop.by_asin[asin]
+                parts += [product.asin, product.title, product.price_tag]
+            return parts
+        product = self.product
+        assert product is not None
+        if self.page == "sub":
+            pages: dict[str, tuple[str, ...]] = {
+                "description": (product.description,),
+                "features": product.bullets,
+                "reviews": (),
+                "attributes": (*product.attributes, product.category, product.query, product.product_category),
+            }
+            return ["< Prev", *(text for text in pages[self.sub] if text.strip())]
+        parts = ["< Prev"]
+        for name, values in product.options.items():
+            parts += [name, *values]
+        return [*parts, product.title, f"Price: {product.price_tag}", "Rating: N.A.", *_titles(self._sub_pages()), "Buy Now"]
+
+    def _sub_pages(self) -> tuple[str, ...]:
+        return (*SUB_PAGES, "attributes") if self.show_attrs else SUB_PAGES
+
+    def _receipt(self) -> list[str]:
+        assert self.product is not None
+        parts = ["Thank you for shopping with us!", "Your code:", "None", "(Paste it in your MTurk interface.)"]
+        parts += ["Purchased", "asin", self.product.asin, "options", json.dumps(self.chosen, ensure_ascii=False)]
+        parts += ["attrs", "category", "query", "product category", "Target", "asin", "options", "attrs", "price upper"]
+        parts += ["instuction text", "category", "product category", "query", "Goal", "None"]  # misspelt there
+        parts += ["Reward", "Your score (min 0.0, max 1.0)", str(self.score["score"]), "Reward Details", "None"]
+        return parts
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        return buyer.oracle(self)
+
+    def expert(self) -> Iterator[str]:
+        while True:
+            yield buyer.next_action(self)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return {"first_result": buyer.first_result, "buy_now": lambda seen: "click[buy now]"}
+
+
+class WebShop(Shop):
+    """The same shop over WebShop's own data, from your copy: `data` is the folder that its setup.sh fills.
+
+    `goals` are `synthetic` (one for each combination of a product's options) or `human`. Their order is WebShop's: shuffled
+    after seed 233. Splits are those of its baselines: test 0 to 499, valid 500 to 1499, train the rest. Prices within a
+    range and price caps are drawn from each product's name and goal's number; there they are drawn before the seed is set.
+
+    Ceiling: the goals are the data's, so nothing keeps the first result of a search for a goal from being right; how often
+    `first hit` wins depends on the file, up to always where few products are alike.
+    """
+
+    splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
+    settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals")
+    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 1.0}
+    data: str | None = None
+    """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
+    goals: str = "synthetic"
+    products: int = 0
+    """How many of the file's products are for sale; 0: all."""
+
+    def _check_options(self) -> None:
+        if self.goals not in ("synthetic", "human"):
+            raise unknown("goals of WebShop", str(self.goals), ("synthetic", "human"))
+        super()._check_options()
+        self.goods: Goods = load(self.data, self.goals, self.products)
+
+    def catalogue(self, difficulty: int) -> Catalogue:
+        """Return the file's products."""
+        return self.goods.catalogue
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number of a split, counted round and round."""
+        return self.goods.task(self._split_for(number, split), number)
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id: `SPLIT/NUMBER of the goal`."""
+        return self.goods.find(task_id)
+
+    def split_of(self, task: Task) -> str:
+        """Return the split that the goal's place in the order gives."""
+        return task.split
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many goals a split has."""
+        return self.goods.size(split or self.split)
+
+    def split_key(self, task: Task) -> object:
+        """Return the goal itself: goals of one product are in several splits, as published."""
+        return task.instruction, task.data["asin"]
+
+
+def _parted(action: str) -> tuple[str, str]:
+    """Return what stands before the last brackets and, lower-case, in them; nothing where there are none.
+
+    As WebShop's `(.+)\\[(.+)\\]`: greedy, and what follows the last bracket is ignored. A regular expression would take
+    the square of an action's length.
+    """
+    line = action.strip().partition("\n")[0]
+    end = line.rfind("]")
+    start = line.rfind("[", 1, max(end - 1, 1))
+    return (line[:start], line[start + 1 : end].lower()) if start > 0 else ("", "")
+
+
+def _quoted(text: str, wish: str) -> str:
+    """Return a page as verl-agent shows it: its parts after the wish, each in quotes; without the wish, as it is."""
+    parts = text.split(SEPARATOR)
+    if wish not in parts:
+        return text
+    return SEPARATOR.join(f"'{part}'" for part in parts[parts.index(wish) + 1 :])
+
+
+def _titles(words: tuple[str, ...]) -> list[str]:
+    return [word.capitalize() for word in words]

@@ -1,0 +1,264 @@
+"""The environment: a question, a database that may be read, and one query to give as the answer."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task, TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import DRAWS
+from agentgym.envs.sql import generate, shortcuts, show
+from agentgym.envs.sql.database import Database, QueryError, Result
+from agentgym.envs.sql.families import FAMILIES
+from agentgym.envs.sql.files import Questions, load
+from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
+from agentgym.envs.sql.reader import next_action, slip
+from agentgym.errors import BadConfig, BadData, Fault, unknown
+from agentgym.rewards.sql_result import f1
+
+
+class SQL(TextEnv):
+    """Answer questions about a database with one SQL query.
+
+    By default schema, rows and question are generated; `split_key` is what the question asks (its query), so no question
+    of `valid` or `test` is asked in `train`, of whatever database. Difficulty d asks families of levels d - 2 to d (at
+    most 4: one table; NULL, dates, order; joins and groups; subqueries; windows), with 16 + 8 d rows a table, more
+    conditions, and, from d = 1 on, categories stored in other capitals than the question's. `data` is a copy of Spider
+    or BIRD (see `agentgym.envs.sql.files`).
+
+    Reward: 1 for a query whose result equals the gold query's on the shown database and on hidden ones of the same
+    schema with other contents, else 0. Measures: `f1` of the rows on the shown database and `format` (an answer was
+    given), both 0 until the answer.
+    """
+
+    horizon = 12
+    difficulty = 2
+    settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
+    }
+    data: str | None = None
+    """A folder of Spider or BIRD, or a file of questions in one."""
+    family: str = ""
+    """The only family of generated questions, or `one_table`: the three simplest, over a database of one table."""
+    show_schema: bool = False
+    """Whether the first observation names tables and columns."""
+    rows_shown: int = 20
+    """Rows of a result that are shown."""
+    variants: int = 2
+    """Databases with other contents that an answer is tried on besides, where no database of a file's question changes its
+    answer; a question without such contents is not played. 0 compares on the published databases alone."""
+    random_bound = 0.01
+    expert_bound = 0.95
+    answers = ("gold",)
+
+    def _check_options(self) -> None:
+        for name, least in (("rows_shown", 1), ("variants", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadConfig(f"{name} of SQL is {value!r}; expected an integer from {least}")
+        if self.family and self.family != "one_table" and self.family not in FAMILIES:
+            raise unknown("family of SQL", self.family, ("one_table", *FAMILIES))
+        self.library: Questions | None = None
+        self.blocking = self.data is not None  # a query on a large file may take seconds
+        if self.data is not None:
+            self.library = load(self.data, self.variants)
+            self.splits = self.library.splits
+        super()._check_options()
+
+    def setup(self) -> None:
+        self._open: Database | None = None
+        self._schema = ""
+        self._seen: dict[str, str] = {}
+        self._given: tuple[str, float] | None = None
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a question, whatever its split."""
+        return self._drawn(rng, difficulty, None)
+
+    def split_key(self, task: Task) -> object:
+        """Return what the question asks: its schema and query; of a file's task, its id."""
+        return (task.data["schema"], task.data["meaning"]) if "meaning" in task.data else task.id
+
+    def split_of(self, task: Task) -> str:
+        """Return the split of the task's question; a file's task says its own."""
+        return super().split_of(task) if "meaning" in task.data else task.split
+
+    def content_key(self, task: Task) -> object:
+        """Return what a generated question asks; of a file, the question's words and its database."""
+        return self.split_key(task) if "meaning" in task.data else (task.data["database"], task.data["question"])
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task of that number: generated, or of the file (counted round and round)."""
+        split, difficulty = self._split_for(number, split), self.difficulty if difficulty is None else difficulty
+        if self.library is not None:
+            tasks = self.library.of_split(split)
+            return tasks[number % len(tasks)]
+        task = self._drawn(generator("SQL", self.family, split, difficulty, number), difficulty, split)
+        return dataclasses.replace(task, id=f"{split}/{difficulty}/{number}", split=split)
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with that id."""
+        if self.library is None:
+            return super().find(task_id)
+        return self.library.find(task_id)
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many questions of a file a split has."""
+        return None if self.library is None else len(self.library.of_split(split or self.split))
+
+    def _drawn(self, rng: np.random.Generator, difficulty: int, split: str | None) -> Task:
+        """Return a random question of a split, with databases that tell right from wrong."""
+        for _ in range(DRAWS):
+            data = generate.draw(rng, difficulty, self.family)
+            if data is None or (split is not None and self.split_of(Task(data=data)) != split):
+                continue
+            whole = generate.seeded(data, rng)
+            if whole is not None:
+                return Task(instruction=whole["question"], data=whole, difficulty=difficulty)
+        raise BadConfig(
+            f"SQL at difficulty {difficulty} found no question of family {self.family or 'any'!r} in {DRAWS} draws: "
+            "choose another family or difficulty"
+        )
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self._close()
+        self._schema, self._seen, self._given = "", {}, None
+        lines = [f"Question: {task.data['question']}"]
+        if task.data.get("evidence"):
+            lines.append(f"Evidence: {task.data['evidence']}")
+        if "path" in task.data:
+            show.tables(self._database)  # a damaged file is found before anything is played
+        if self.show_schema:
+            self._schema = show.overview(self._database)
+            lines.append(self._schema)
+        else:
+            lines.append(
+                f"Answer it with one SQL query on the SQLite database {task.data.get('schema') or task.data['database']}."
+            )
+            lines.append("Look at its schema, try queries, then give the query as the answer.")
+        if not task.data.get("spelled", True):
+            lines.append(CAPITALS)
+        return "\n".join(lines)
+
+    @property
+    def _database(self) -> Database:
+        """The database that is shown, opened when first needed."""
+        if self._open is None:
+            data = self.task.data
+            self._open = _opened(Path(data["path"]) if "path" in data else generate.instances(data)[0])
+        return self._open
+
+    def _others(self) -> Iterator[Database]:
+        """Yield the hidden databases, one open at a time."""
+        if self.library is not None:
+            contents: Iterable[bytes | Path] = self.library.hidden(self.task)
+        else:
+            contents = generate.instances(self.task.data)[1:]
+        for content in contents:
+            with closing(_opened(content)) as database:
+                yield database
+
+    def health_check(self) -> None:
+        """Raise a Fault where a database is damaged, or the gold query fails on one."""
+        for database in (self._database, *self._others()):
+            gold_result(database, self.task.data["gold"])
+            for name in show.tables(database):
+                with suppress(QueryError):  # of a view or a virtual table, or too large
+                    database.run(f"SELECT COUNT(*) FROM {show.quoted(name)} NOT INDEXED")
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    @tool
+    def schema(self) -> str | Outcome:
+        """Show the tables of the database with their columns."""
+        self._schema = show.statements(self._database)
+        return self._schema
+
+    @tool
+    def query(self, sql: str) -> str | Outcome:
+        """Run a read-only SQL query and show the first rows of its result."""
+        try:
+            result = self._database.run(sql, first=show.COUNTED)
+        except QueryError as error:
+            return self._wrong(error)
+        self._seen[sql] = show.table(result, self.rows_shown)
+        return self._seen[sql]
+
+    @tool
+    def answer(self, sql: str) -> Outcome:
+        """Give the final SQL query; its result must answer the question. This ends the episode."""
+        try:
+            given = self._database.run(sql)
+        except QueryError as error:
+            return self._wrong(error)
+        wanted = gold_result(self._database, self.task.data["gold"])
+        self._given = sql, f1(given.rows, wanted.rows)
+        return self.win("The answer is right.") if self._right(sql, given, wanted) else self.lose("The answer is wrong.")
+
+    def _right(self, sql: str, given: Result, wanted: Result) -> bool:
+        data = self.task.data
+        comparison = Comparison(data["ordered"], data.get("any_columns", False))
+        if not comparison.same(given, wanted):
+            return False
+        return holds_on(self._others(), sql, data["gold"], comparison)
+
+    def _wrong(self, error: QueryError) -> Outcome:
+        return self.invalid(f"Error: {show.explained(str(error), self._database)}")
+
+    def state(self) -> Any:
+        return bool(self._schema), sorted(self._seen), self._given
+
+    def measures(self) -> dict[str, float]:
+        return {"f1": 0.0 if self._given is None else self._given[1], "format": 0.0 if self._given is None else 1.0}
+
+    def save(self) -> Any:
+        return self._schema, dict(self._seen), self._given
+
+    def load(self, payload: Any) -> None:
+        self._close()
+        self._schema, seen, self._given = payload
+        self._seen = dict(seen)
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Answer with the gold query."""
+        yield spell("answer", self.task.data["gold"])
+
+    def expert(self) -> Iterator[str]:
+        """Read schema, question and values, and write the query; knows the language of generated questions."""
+        if self.library is not None:
+            raise NotImplementedError("the expert reads generated questions only; for files use oracle()")
+        while True:
+            spelled = self.task.data["spelled"]  # the first observation says so
+            yield next_action(self.task.data["question"], self._schema, self._seen, spelled=spelled)
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return a wrong query for the question, as the answer."""
+        return None if self.library is not None else slip(self.task.data["question"], self._schema, rng)
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.shortcuts()
+
+
+def _opened(content: bytes | Path) -> Database:
+    try:
+        return Database(content)
+    except BadData as error:
+        raise Fault(str(error)) from error
+
+
+CAPITALS = "Category values may be capitalized differently in the database."

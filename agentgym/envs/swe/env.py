@@ -1,0 +1,329 @@
+"""The environment: a repository with a bug in a sandbox, an issue, a shell, and hidden tests that decide."""
+
+import base64
+import difflib
+import gzip
+import hashlib
+import io
+import json
+import shlex
+import sys
+import tarfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from agentgym.core.actions import spell
+from agentgym.core.env import Task
+from agentgym.envs.swe import shown
+from agentgym.envs.swe.grading.grading import grade
+from agentgym.envs.swe.library import Library, library
+from agentgym.envs.swe.predictions import LONGEST
+from agentgym.envs.swe.repository import RepositoryEnv
+from agentgym.envs.swe.tasks import EMBEDDED, Instance, read
+from agentgym.envs.swe.tasks.instance import diff
+from agentgym.envs.swe.tasks.pytest_run import FOLDER, PACKAGES
+from agentgym.envs.swe.tasks.source import pack, unpack
+from agentgym.envs.swe.tasks.suite import importable, is_protected, roots
+from agentgym.envs.swe.verdict import Verdict
+from agentgym.errors import BadConfig, MissingExtra
+from agentgym.sandbox.bubblewrap.sandbox import package_paths
+from agentgym.sandbox.protocol import Sandbox, SandboxFault, missing
+from agentgym.sandbox.warm_pool import take
+
+REMEMBERED = 256
+"""Folders that are kept for further episodes of their tasks."""
+T = TypeVar("T")
+GRADING = tuple(dict.fromkeys((*PACKAGES, "py")))
+"""What a sandbox for grading has loaded."""
+MOST_EDITS = 8
+"""In one file, by the oracle; of more the file is written anew."""
+DATE = "2024-01-01T00:00:00Z"
+"""Of the only commit there is."""
+
+
+class SWE(RepositoryEnv):
+    """Repair a repository with a bug; hidden tests decide.
+
+    By default the tasks are bugs in small packages that come with agentgym; `data` is a file of tasks that `agentgym
+    swe make` wrote. `split_key` is the package. `difficulty=d` takes tasks up to that difficulty (see
+    `agentgym.envs.swe.tasks.Instance`); by default all.
+
+    The agent gets the broken repository without the tests that notice the bug, as the only commit of a git repository
+    where git is installed. Reward: 1 if after `submit` every fail-to-pass and every pass-to-pass test passes, else 0;
+    tests and configuration are put back first, and the tests are run in sandboxes of their own (`grading.py`). Measures:
+    `fail_to_pass` and `pass_to_pass`, the shares that passed, both 0 until `submit`.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (*RepositoryEnv.settings, "data")
+    data: str | None = None
+    """A file of tasks; None: those that come with agentgym."""
+    packages = ("tarfile", *(name for name in PACKAGES if name not in ("pytest", "py")))
+    """What packs and unpacks the folder, and libraries of pytest; its own two import all of it: see `_make`."""
+    root = FOLDER
+    step_seconds = 900.0
+    """Grading has clocks of its own, which tell a slow repair from a busy machine; this is for what hangs beyond them."""
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no sandbox or no pytest."""
+        super().requires()
+        problem = missing(self.backend, GRADING if self.backend != "docker" else (), self.backend_options)
+        if problem:
+            raise MissingExtra(f"SWE cannot run tests here: {problem}")
+
+    def load_library(self) -> Library[Instance]:
+        if self.data is None:
+            return _embedded()
+        return library(self.data, read(self.data))
+
+    def data_of(self, item: Instance) -> dict[str, Any]:
+        fix = [edit.new.strip() for edit in item.gold]
+        return {"instance": item.id, "package": item.package, "kind": item.kind, "fix": fix}
+
+    def split_key(self, task: Task) -> object:
+        """Return the package, whose tasks are all in one split."""
+        return task.data["package"]
+
+    def content_key(self, task: Task) -> object:
+        """Return the package and its bug."""
+        return task.data["package"], task.data["fix"]
+
+    def begin(self, task: Task) -> str:
+        self.changed: tuple[Any, ...] = ()
+        """How the folder differs from what the episode began with."""
+        self.fresh: dict[str, str] = {}
+        """What it began with: digests by name; empty until the sandbox was prepared."""
+        observation = super().begin(task)
+        self._instance().base()  # a repository that is not there, or changed, is refused here
+        if self.data is not None:
+            self._refuse_copies()
+        return observation
+
+    def _instance(self) -> Instance:
+        assert isinstance(self.item, Instance)
+        return self.item
+
+    # The sandbox
+
+    def prepare(self, sandbox: Sandbox) -> None:
+        instance = self._instance()
+        key = f"{instance.repository.digest} {instance.id} {self._python()}"
+        folder = _prepared.pop(key, None)  # other threads may forget it meanwhile
+        if folder is None:
+            self._make(sandbox)
+            folder = sandbox.snapshot()
+        else:
+            sandbox.restore(folder)
+        _prepared[key] = folder
+        while len(_prepared) > REMEMBERED:
+            _prepared.popitem(last=False)
+        self.fresh = _digests(folder)
+
+    def _make(self, sandbox: Sandbox) -> None:
+        tree = {f"{FOLDER}/{path}": content for path, content in self._instance().broken().items()}
+        python = shlex.quote(self._python())
+        programs = {name: f'#!/bin/sh\nexec {python} "$@"\n' for name in ("python", "python3")}
+        programs["pytest"] = f'#!/bin/sh\nexec {python} -m pytest "$@"\n'
+        held = {f".local/bin/{name}": text.encode() for name, text in programs.items()}
+        held[".local/lib/pluggy-0.dist-info/METADATA"] = b"Name: pluggy\nVersion: 0\n"  # pytest's first line asks for it
+        if self.backend != "docker":
+            held |= {f".local/lib/{name}": content for name, content in _pytest_itself().items()}
+        sandbox.restore(pack(tree | held))
+        result = sandbox.run(_PREPARE.format(folder=FOLDER, date=DATE))
+        if not result.ok:
+            raise SandboxFault(f"the repository could not be prepared: {result.text[-500:]}")
+
+    def shell(self, command: str) -> str:
+        places = [f"$HOME/{FOLDER}/{part}".rstrip("/") for part in roots(self._instance().base())]
+        path = ":".join([*places, "$HOME/.local/lib", "/opt/packages"])
+        return (
+            f'export PATH="$HOME/.local/bin:$PATH" PYTHONPATH="{path}" PAGER=cat; '
+            f'exec 2>&1; cd "$HOME/{FOLDER}" 2>/dev/null || cd; exec bash -c {shlex.quote(command)}'
+        )
+
+    def keep(self) -> str:
+        note = super().keep()
+        if self.folder is not None:
+            now = _digests(self.folder)
+            self.changed = tuple(
+                (name, now.get(name)) for name in sorted({*now, *self.fresh}) if now.get(name) != self.fresh.get(name)
+            )
+        return note
+
+    def state(self) -> Any:
+        return self.changed
+
+    def _python(self) -> str:
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        known = {"bubblewrap": str(Path(sys.base_prefix) / "bin" / version), "process": sys.executable}
+        return known.get(self.backend, "python3")
+
+    def _refuse_copies(self) -> None:
+        """Raise BadConfig where the sandbox has the repository's package installed, bug free."""
+        for name in importable(self._instance().base()):
+            if (self.backend, name) in _absent:
+                continue
+            look = f"import importlib.util as u; print(u.find_spec({name!r}) is not None)"
+            pythons = {self._python(), "/usr/bin/python3"}
+            asked = "; ".join(f"{shlex.quote(one)} -c {shlex.quote(look)} 2>/dev/null" for one in sorted(pythons))
+            if "True" in self.elsewhere(lambda sandbox, asked=asked: sandbox.run(asked)).text:
+                raise BadConfig(
+                    f"{name} can be imported in the sandbox without the repository: an agent could copy the repair from "
+                    "there. Uninstall it from this machine's Python, or use backend='docker' with an image without it"
+                )
+            _absent.add((self.backend, name))
+
+    # The end
+
+    def tree(self) -> dict[str, bytes]:
+        """Return the repository as it is now, its plain files: path -> content."""
+        if self.folder is None:
+            return self._instance().broken()
+        return {path: content for path, content in unpack(self.folder, FOLDER).items() if not path.startswith(".git/")}
+
+    def patch(self) -> str | None:
+        before, after = self._instance().broken(), self.tree()
+        new = {path: content for path, content in after.items() if content != before.get(path) and _is_text(content)}
+        least = sum(max(len(content) - len(before.get(path, b"")), len(path)) for path, content in new.items())
+        return None if least > 4 * LONGEST else diff(before, after)  # a character has at most four bytes
+
+    def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
+        """Return what `work` returns in a fresh sandbox in which pytest is loaded already."""
+
+        def once() -> T:
+            sandbox = take(self.backend, limits=self.limits, packages=GRADING, options=self.backend_options)
+            try:
+                return work(sandbox)
+            finally:
+                sandbox.close()
+
+        return self._twice(once)
+
+    def judge(self) -> Verdict:
+        return grade(self._instance(), self.tree(), self.elsewhere)
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Undo the bug by edits, put back whatever else is not as it should be, and submit."""
+        while True:
+            yield next(
+                self._repairs(), spell("submit") if self.toolset == "files" else spell("bash", f"echo {shown.SUBMITTED}")
+            )
+
+    def _repairs(self) -> Iterator[str]:
+        instance = self._instance()
+        clean = {path: content for path, content in instance.base().items() if not is_protected(path)}
+        tree = self.tree()
+        for path, content in clean.items():
+            if tree.get(path) == content:
+                continue
+            change = first_change(tree.get(path, b""), content) if self.toolset == "files" else None
+            if change is None:
+                yield spell("bash", _rewriting(path, content))
+            else:
+                arguments = {"path": path, "old": change[0], "new": change[1]}
+                yield json.dumps({"name": "edit", "arguments": arguments})
+        for path in sorted(tree):
+            if path not in clean and not is_protected(path) and path.endswith(".py") and not path.startswith("."):
+                yield spell("bash", f"rm -f -- {shlex.quote('./' + path)}")
+
+
+@cache
+def _embedded() -> Library[Instance]:
+    return library("the tasks that come with agentgym", read(EMBEDDED))
+
+
+_prepared: OrderedDict[str, bytes] = OrderedDict()
+"""Folders as episodes begin with them: a task is often played several times in a row."""
+_absent: set[tuple[str, str]] = set()
+"""Names that a backend's sandbox was seen not to have installed."""
+_PREPARE = """
+chmod +x .local/bin/*; cd {folder} || exit
+command -v git >/dev/null || exit 0
+export GIT_AUTHOR_DATE={date} GIT_COMMITTER_DATE={date}
+git -c init.defaultBranch=main init -q --template= && git add -A &&
+    git -c user.name=agent -c user.email=agent@localhost -c gc.auto=0 commit -q -m "The repository"
+"""
+
+
+@cache
+def _pytest_itself() -> dict[str, bytes]:
+    """Return the two small modules that pytest is imported by; they are not loaded before someone asks for them."""
+    found: dict[str, bytes] = {}
+    for name in ("pytest", "py"):
+        path = package_paths(name)[0]
+        files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+        found |= {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
+    return found
+
+
+def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
+    """Return the first lines in which two texts differ and what they should be, with as much around them as is unique.
+
+    None where that is no way from one to the other: one is no text, or they have little in common.
+    """
+    try:
+        lines, others = (text.decode("utf-8").splitlines(keepends=True) for text in (now, wanted))
+    except UnicodeDecodeError:
+        return None
+    matcher = difflib.SequenceMatcher(None, lines, others, autojunk=False)
+    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+    if not changes or len(changes) > MOST_EDITS:
+        return None
+    _, begin, end, first, last = changes[0]
+    above, below, text = begin, end, "".join(lines)
+    while True:
+        old = "".join(lines[above:below])
+        if old and text.count(old) == 1:
+            return old, "".join([*lines[above:begin], *others[first:last], *lines[end:below]])
+        if (above, below) == (0, len(lines)):
+            return None
+        above, below = max(above - 1, 0), min(below + 1, len(lines))
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _rewriting(path: str, content: bytes) -> str:
+    """Return a command that gives a file its content, whatever is there now."""
+    packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+    file, folder = shlex.quote(path), shlex.quote(str(Path(path).parent))
+    return f"rm -rf -- {file}; mkdir -p -- {folder}; base64 -d <<< {packed} | gunzip > {file}"
+
+
+def _digests(archive: bytes) -> dict[str, str]:
+    """Return a digest of whatever is in an archive of a folder; times are no part of it."""
+    found: dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        for member in members:
+            if f"/{FOLDER}/.git/logs" in f"/{member.name}":
+                continue
+            file = members.extractfile(member) if member.isreg() else None
+            content = member.linkname.encode("utf-8", "surrogateescape") if file is None else file.read()
+            if member.name == f"{FOLDER}/.git/index":
+                content = _without_times(content)
+            told = hashlib.blake2b(content, digest_size=8).hexdigest()
+            found[member.name] = f"{member.type.decode()}{member.mode:o} {told}"
+    return found
+
+
+def _without_times(index: bytes) -> bytes:
+    """Return the entries of a git index (version 2) without what `stat` said of their files."""
+    if index[:8] != b"DIRC\0\0\0\2":
+        return index
+    kept, at = [index[:12]], 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        name_end = index.find(b"\0", at + 62)
+        if name_end < 0:  # not written by git
+            return index
+        kept.append(index[at + 24 : at + 28] + index[at + 40 : name_end])
+        at += (name_end - at + 8) // 8 * 8
+    return b"\0".join(kept)

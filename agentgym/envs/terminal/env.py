@@ -1,0 +1,291 @@
+"""The environment: a shell in a sandbox, something to get done, and a check of what the folder holds in the end."""
+
+import base64
+import gzip
+import posixpath
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.actions import spell, tool
+from agentgym.core.env import Outcome, Task
+from agentgym.envs.terminal import families as families  # fills FAMILIES
+from agentgym.envs.terminal import shortcuts
+from agentgym.envs.terminal.scenario import FAMILIES, FOLDER, Final, Run, Scenario, grade, scenario
+from agentgym.envs.terminal.settle import settle
+from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
+from agentgym.envs.terminal.tree import below, digest, pack, unpack
+from agentgym.errors import BadConfig, MissingExtra, unknown
+from agentgym.sandbox.env import SandboxEnv
+from agentgym.sandbox.protocol import MEGABYTE, Limits, Result, Sandbox
+
+NEEDED = ("bash", "python3", "git", "tar", "gzip", "find", "grep", "sed", "awk", "sort", "diff", "env")
+PROGRAMS = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+"""Where a sandbox looks for programs."""
+CLOCK = 1_735_732_800
+"""What the time of a changed file is set to, plus a minute for each turn: 2025-01-01, 12:00 UTC."""
+PIECE = 60_000
+"""Characters of an archive that the oracle sends in one command."""
+_STARTED: dict[str, ShellState] = {}
+"""The state of a new shell by kind of sandbox."""
+
+
+class Terminal(SandboxEnv):
+    """Do something with files, text, git, archives, permissions, processes or small programs in a shell.
+
+    Tasks are generated, of `families` (default: all; `agentgym.envs.terminal.scenario.FAMILIES`). With the difficulty,
+    folders get larger and deeper and the rules longer (`docs/terminal.md`).
+
+    Reward: 1 if the folder holds in the end what the task asks for, else 0. What the agent left is read outside the sandbox;
+    what has to be run to be checked runs in a fresh one, and what it prints is compared outside.
+    """
+
+    horizon = 30
+    settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "seconds", "shown")
+    families: str | tuple[str, ...] = ()
+    """Names of families, also as one text with commas; all where there is none."""
+    seconds: float = 10.0
+    """Seconds that a command may take."""
+    shown: float = 8000
+    """Characters that are shown of what a command prints."""
+    limits = Limits(disk=24 * MEGABYTE, files=20_000)
+    random_bound = 0.01
+    expert_bound = 0.95
+    answers = ("answers",)
+    difficulty = 1
+
+    def requires(self) -> None:
+        """Raise MissingExtra where there is no sandbox, or tasks need a program that this machine lacks."""
+        super().requires()
+        absent = [name for name in NEEDED if self.backend == "bubblewrap" and shutil.which(name, path=PROGRAMS) is None]
+        if absent:
+            raise MissingExtra(f"Terminal needs {', '.join(absent)} and found none: apt install {' '.join(absent)}")
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
+        self._families = [name.strip() for name in names if name.strip()] or list(FAMILIES)
+        for name in self._families:
+            if name not in FAMILIES:
+                raise unknown("family of Terminal", name, FAMILIES, f"There are: {', '.join(FAMILIES)}.")
+        for name, least, most in (("seconds", 0.1, 600), ("shown", 100, 30_000)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+                raise BadConfig(f"{name} of Terminal is {value!r}; expected a number from {least} to {most}")
+
+    def setup(self) -> None:
+        super().setup()
+        self._fits = False  # whether the sandbox's folder is that of this episode
+        self._seen: str = ""  # what the sandbox's folder looked like after the last command
+        self._graded: dict[tuple[str, str], str | None] = {}
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a task of one of the families."""
+        name = self._families[int(rng.integers(len(self._families)))]
+        ask, fill = (int(seed) for seed in rng.integers(2**31, size=2))
+        scene = scenario(name, ask, fill, difficulty)
+        data = {"family": name, "ask": ask, "fill": fill, "level": difficulty, "answers": list(scene.answers)}
+        return Task(scene.instruction, data, difficulty=difficulty)
+
+    def split_key(self, task: Task) -> object:
+        """Return what is asked and what the folder holds."""
+        return task.data["family"], task.instruction, digest(self._scene(task).tree)
+
+    def _scene(self, task: Task) -> Scenario:
+        data = task.data
+        if not {"family", "ask", "fill", "level"} <= set(data) or data["family"] not in FAMILIES:
+            raise BadConfig(f"a task of Terminal with the data {data!r:.200}; expected one that `env.tasks` returns")
+        return scenario(data["family"], data["ask"], data["fill"], data["level"])
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        scene = self._scene(task)
+        self.shell = self._new_shell()
+        self.folder = self.initial = pack(scene.tree, FOLDER)
+        self.key = self.start = digest(unpack(self.folder))
+        self.commands: tuple[str, ...] = ()
+        self.untouched = 0  # so many commands left all as it was
+        self._graded = {}
+        return (
+            f"{task.instruction}\n\nThe shell is in `~/{FOLDER}`; paths are relative to it. Leave everything that the task "
+            f"does not mention as it is. You have {self.limit} turns; call submit when you are done."
+        )
+
+    @tool
+    def bash(self, command: str) -> str | Outcome:
+        """Run a command in bash and return what it prints. The current folder and exported variables stay from command to
+        command; background processes, /tmp and all else end with the command. No input, no network, no root.
+        """
+        wrong = unfit(command)
+        if wrong:
+            return self.invalid(wrong)
+        self.commands = (*self.commands, command)
+        clock = CLOCK + 60 * self.turn
+        extra = {f"GIT_{who}_DATE": f"{clock} +0000" for who in ("AUTHOR", "COMMITTER")}
+        result = self._twice(lambda: self._played(self.shell.command(command, extra), clock))
+        self.shell = self.shell.after(result, extra)
+        if self.key == self.start and self.shell == self._new_shell():
+            self.untouched = len(self.commands)
+        return shown(result, int(self.shown), self.seconds)
+
+    @tool
+    def submit(self) -> Outcome:
+        """Submit the folder as it is now. This ends the episode."""
+        problem = self._problem()
+        return self.win("The task is done.") if problem is None else self.lose(f"The task is not done: {problem}.")
+
+    def _played(self, words: list[str], clock: int) -> Result:
+        """Run a program in the sandbox, and take in what it changed."""
+        began, unused = time.time() - 1, self._sandbox is None
+        sandbox = self.sandbox  # one that was unused holds `self.folder` already
+        if not self._fits:
+            if not unused:
+                sandbox = self._refilled(sandbox)
+            self._seen, self._fits = settle(sandbox, began, CLOCK), True
+        result = sandbox.run(words, timeout=self.seconds)
+        seen = settle(sandbox, began, clock)
+        if seen != self._seen:
+            try:
+                self._seen, self.folder = seen, sandbox.snapshot()
+            except OSError as error:  # more than is kept: the agent's doing, as a full disk would be
+                self._fits = False
+                note = f"\n[the folder is as it was before this command, for it could not be kept: {error}]"
+                return replace(result, stdout=result.stdout + note.encode())
+            self.key = digest(unpack(self.folder))
+        return result
+
+    def _refilled(self, sandbox: Sandbox) -> Sandbox:
+        """Return a sandbox with this episode's folder: the one at hand, or another where its folder cannot be emptied."""
+        try:
+            sandbox.restore(self.folder or b"")
+        except OSError:
+            self._drop()
+            return self.sandbox
+        return sandbox
+
+    def _forget(self) -> None:
+        kept, self._sandbox = (
+            self._sandbox,
+            None,
+        )  # the sandbox stays: its folder is replaced, and nothing else of a run outlives it
+        super()._forget()
+        self._sandbox, self._fits = kept, False
+
+    def _drop(self) -> None:
+        super()._drop()
+        self._fits = False
+
+    def _new_shell(self) -> ShellState:
+        """Return the state of a new shell; BadConfig where the sandbox lacks a program that tasks need."""
+        kind = repr((self.backend, sorted(self.backend_options.items())))
+        if kind not in _STARTED:
+            ask = f"for p in {' '.join(NEEDED)}; do command -v $p >/dev/null || echo $p >&2; done; pwd >&2; exec env -0"
+            result = self.elsewhere(lambda sandbox: sandbox.run(ask))
+            *absent, home = result.stderr.decode().splitlines()
+            if absent:
+                raise BadConfig(
+                    f"Terminal needs {', '.join(absent)} in the sandbox, and there is none: install it on this machine "
+                    f"(Debian: apt install {' '.join(absent)}), or in the image of the docker backend"
+                )
+            _STARTED[kind] = started(result, f"{home}/{FOLDER}")
+        return _STARTED[kind]
+
+    def state(self) -> Any:
+        return self.key, self.shell
+
+    # Grading
+
+    def _problem(self) -> str | None:
+        """Return what does not hold in the present state; None where the task is done."""
+        at = self.task.instruction, self.key
+        if at not in self._graded:
+            assert self.folder is not None
+            scene, folder, home = self._scene(self.task), self.folder, self._new_shell().folder
+            tree = below(unpack(folder), FOLDER)
+            try:
+                found = grade(scene, Final(tree, _no_sandbox, home))
+            except _SandboxNeeded:
+                found = self.elsewhere(
+                    lambda sandbox: grade(scene, Final(tree, _runner(sandbox, folder, self.seconds), home))
+                )
+            self._graded[at] = found
+        return self._graded[at]
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Do what the reference solution does; from anywhere else, put all back as it was first."""
+        while True:
+            yield self._next()
+
+    def _next(self) -> str:
+        if self._problem() is None:
+            return spell("submit")
+        solution = list(self._scene(self.task).solution)
+        way = [*self._back(), *solution]
+        for length in range(min(len(way) - 1, len(self.commands)), 0, -1):
+            if list(self.commands[-length:]) == way[:length]:
+                return spell("bash", way[length])
+        since = list(self.commands[self.untouched :])
+        if len(since) < len(solution) and since == solution[: len(since)]:
+            return spell("bash", solution[len(since)])
+        return spell("bash", way[0])
+
+    def _back(self) -> list[str]:
+        """Return commands that bring shell and folder back to what they were at the start."""
+        shell = self._new_shell()
+        variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in shell.variables)
+        home = shlex.quote(posixpath.dirname(shell.folder))
+        text = base64.b64encode(gzip.compress(self.initial, mtime=0)).decode()
+        pieces = [text[place : place + PIECE] for place in range(0, len(text), PIECE)]
+        return [
+            'for f in $(compgen -A function); do [ "$f" = __save ] || unset -f "$f"; done; unset $(compgen -e); '
+            f"export {variables}; cd {home}; find . -type d -exec chmod u+rwx {{}} +; find . -mindepth 1 -delete",
+            *(f"printf %s {piece} >> ~/.{FOLDER}" for piece in pieces),
+            f"base64 -d ~/.{FOLDER} | tar xzf - && rm ~/.{FOLDER}; cd {shlex.quote(shell.folder)}",
+        ]
+
+    def expert(self) -> Iterator[str]:
+        """Look, do what the instruction says, look again, hand in; all of it follows from the instruction."""
+        scene = self._scene(self.task)
+        plan = [*scene.look, *scene.solution, *scene.show]
+        while True:
+            done = 0
+            for command in self.commands:
+                done += done < len(plan) and command == plan[done]
+            yield spell("bash", plan[done]) if done < len(plan) else spell("submit")
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return shortcuts.SHORTCUTS
+
+
+class _SandboxNeeded(Exception):
+    """A check has something to run."""
+
+
+def _no_sandbox(*_: object) -> Result:
+    raise _SandboxNeeded
+
+
+def _runner(sandbox: Sandbox, folder: bytes, seconds: float) -> Run:
+    """Return what runs commands of a checker in a fresh sandbox that holds the final state."""
+    sandbox.restore(folder)
+
+    def run(command: str, stdin: bytes, files: Mapping[str, bytes]) -> Result:
+        try:
+            for path, content in files.items():
+                sandbox.write(f"{FOLDER}/{path}", content)
+        except OSError as error:  # something of the agent's is in the way
+            return Result(1, b"", str(error).encode(), "exit", 0.0)
+        own = "export GIT_CONFIG_GLOBAL=/dev/null GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null"
+        return sandbox.run(["/bin/bash", "-c", f"{own}; cd {FOLDER} && {{ {command}\n}}"], stdin=stdin, timeout=seconds)
+
+    return run

@@ -1,0 +1,263 @@
+"""The environment: a game of the package, played in its own interpreter by the commands that are possible."""
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.envs.textworld import games
+from agentgym.envs.textworld.expert import advise
+from agentgym.envs.textworld.notes import REFUSED
+from agentgym.envs.textworld.policy import Policy
+from agentgym.errors import BadConfig, Fault, unknown
+
+T = TypeVar("T")
+
+SHOWN = 30
+"""Possible commands that are named after one that is not possible."""
+_WAYS = {letter: f"go {way}" for way in ("north", "south", "east", "west") for letter in (way, way[0])}
+_SHORT = {**_WAYS, "l": "look", "i": "inventory"}
+_WORDS = ((r"^(?:get|pick up) ", "take "), (r"^(?:x|look at|read) ", "examine "), (r"\b(?:the|a|an) ", ""))
+_END = re.compile(r"\s*\*\*\*.*", re.DOTALL)
+_STATUS = re.compile(r"\n>[^\n]*$")
+
+LEEWAY = 3
+"""An episode's turns, as a multiple of the solution's: random walks find what is near when they have time for it."""
+SEEDS = 2**31
+"""Seeds that layouts and games are drawn from."""
+
+
+class TextWorld(TextEnv):
+    """Win a game of rooms, things and doors: collect a coin, find a treasure, cook a meal.
+
+    Games are made by the `textworld` package (arXiv 1806.11532) and played in its interpreter. `challenge` names one of
+    its challenges or several; difficulty is translated into their settings. Reward: 1 when the game is won; the share of
+    its score is the measure `score`. Only possible commands reach the game: a model's text does not.
+
+    Ceiling: the package's instructions tell the way ("go to the west; once you manage that, go to the south"), so `word
+    overlap`, which says the command that has most of their words, wins two of three of the easiest games, and 94 % of
+    those of `treasure_hunter`.
+    """
+
+    horizon = 300
+    """Most turns; where the caller names none, a task's are LEEWAY times those that its solution takes."""
+    blocking = True  # the interpreter is a library written in C
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("challenge",)
+    challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
+    """Challenges of the package that games are made from."""
+    random_bound = 0.3
+    expert_bound = 0.9
+    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.95}
+
+    def requires(self) -> None:
+        super().requires()
+        games.check_installed()
+
+    def _check_options(self) -> None:
+        self.challenge = (self.challenge,) if isinstance(self.challenge, str) else tuple(self.challenge)
+        super()._check_options()
+        if not self.challenge:
+            raise BadConfig(f"challenge of TextWorld is empty; expected some of {', '.join(games.CHALLENGES)}")
+        for name in self.challenge:
+            if name not in games.CHALLENGES:
+                raise unknown("challenge of TextWorld", name, games.CHALLENGES)
+
+    def setup(self) -> None:
+        self._game: Any = None
+        self._played: tuple[str, list[str]] = ("", [])
+        self._now: Any = None
+        self._policy: Policy | None = None
+
+    # Tasks
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a game."""
+        names = list(map(str, self.challenge))
+        challenge = names[int(rng.integers(len(names)))]
+        level = json.dumps(games.settings(challenge, difficulty))
+        while True:
+            seed = int(rng.integers(1, SEEDS))
+            try:
+                game = games.made(challenge, level, seed)
+            except games.failures():  # not every map has a quest of every length
+                continue
+            data = {"challenge": challenge, "settings": level, "seed": seed, "content": games.content(game)}
+            data["turns"] = len(game.walkthrough)
+            return Task(str(game.objective), data)
+
+    def split_key(self, task: Task) -> object:
+        return task.data["content"]
+
+    def limit_of(self, task: Task) -> int:
+        return self.horizon if "horizon" in self.__dict__ else min(LEEWAY * task.data["turns"], self.horizon)
+
+    # The episode
+
+    def begin(self, task: Task) -> str:
+        self.log: list[str] = []
+        self._start(task)
+        text = _plain(self._now.feedback)
+        place = text.find("\n-=")
+        text = f"{task.instruction}\n\n{text[place:].strip() if place >= 0 else text}"
+        self.told: list[tuple[str, str]] = [("", text)]
+        return text
+
+    def _start(self, task: Task) -> None:
+        """Put the interpreter at the beginning of the task's game, which it loads where it holds another."""
+        content = task.data["content"]
+        if self._played[0] != content:
+            self._played = ("", [])
+            _read(task, self._load)
+        self._now, self._played = self._game.reset(), (content, [])
+
+    def _load(self, game: Any, path: Path) -> None:
+        """Have the interpreter load a story, whose game is at hand."""
+        if self._game is None:
+            core = importlib.import_module("textworld.core")
+            infos = core.EnvInfos(admissible_commands=True, max_score=True, score=True, won=True, lost=True)
+            interpreter = importlib.import_module("textworld.envs").JerichoEnv(infos)
+            self._game = importlib.import_module("textworld.envs.wrappers").TWInform7(interpreter)
+        elif self._game.unwrapped._jericho is not None:  # None where a story could not be read
+            self._game.unwrapped._jericho._cache.clear()  # it would keep every story that it ever played
+        self._game.unwrapped._game = game  # what the package would read from the file once more
+        self._game.load(str(path))
+        self._game.seed(0)
+
+    def act(self, action: str) -> str | Outcome:
+        possible = self.admissible()
+        command = found(action, possible)
+        if command is None:
+            words = understood(action)
+            text = f"{words[:60]!r} {REFUSED}{', '.join(closest(words, possible))}."
+            self.told.append((_spoken(action), text))
+            return self.invalid(text)
+        self._play(command)
+        self.log.append(command)
+        text = _plain(self._now.feedback)
+        self.told.append((command, text))
+        if self._now.won:
+            return self.win(text)
+        return self.lose(text) if self._now.lost else text
+
+    def _play(self, command: str) -> None:
+        self._now, _, _ = self._game.step(command)
+        self._played[1].append(command)
+
+    def admissible(self) -> list[str]:
+        return list(self._now.admissible_commands)
+
+    def measures(self) -> dict[str, float]:
+        """The share of the game's score."""
+        most = self._now.max_score or 1
+        return {"score": max(0.0, min(1.0, (self._now.score or 0) / most))}
+
+    def state(self) -> Any:
+        """Return what holds in the game, its score, and the interpreter's table of things: their order decides texts."""
+        facts = sorted(str(fact) for fact in self._now["_facts"])
+        return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())
+
+    def save(self) -> tuple[list[str], str, list[tuple[str, str]]]:
+        return list(self.log), self._now.feedback, list(self.told)
+
+    def load(self, payload: tuple[list[str], str, list[tuple[str, str]]]) -> None:
+        self._forget()
+        self.log, self.told = list(payload[0]), list(payload[2])
+        known, played = self._played
+        if known != self.task.data["content"] or played != self.log[: len(played)]:
+            self._start(self.task)
+        for command in self.log[len(self._played[1]) :]:
+            self._play(command)
+        if self._now.feedback != payload[1]:
+            raise Fault("the game took another course when its commands were repeated")
+
+    def close(self) -> None:
+        self._close_game()
+        super().close()
+
+    def _close_game(self) -> None:
+        if self._game is not None:
+            self._game.close()
+            self._game, self._played = None, ("", [])
+
+    # Who plays
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the package's own winning policy, which takes back what leads away from it."""
+        policy = self._policy
+        if policy is None or policy.key != self.task.data["content"] or policy.log != self.log[: len(policy.log)]:
+            policy = Policy(self.task.data["content"], _read(self.task, lambda game, _: game))
+        for command in self.log[len(policy.log) :]:
+            policy.follow(command)
+        self._policy = policy
+        yield from policy.commands()
+
+    def expert(self) -> Iterator[str]:
+        """Yield what a player would do who has read the texts of this episode and nothing else."""
+        while True:
+            yield advise(self.told)
+
+
+def _read(task: Task, reader: Callable[[Any, Path], T]) -> T:
+    data = task.data
+    return games.read(data["challenge"], data["settings"], data["seed"], data["content"], reader)
+
+
+def found(action: str, possible: Sequence[str]) -> str | None:
+    """Return the possible command that an action means, in whatever case: some things are written with capitals.
+
+    Where a thing is taken from need not be said.
+    """
+    said = (_spoken(action), understood(action))  # some names have articles
+    exact = next((command for command in possible if command.lower() in said), None)
+    alike = (command for command in possible if {understood(command), understood(command.partition(" from ")[0])} & {*said})
+    return exact or next(alike, None)
+
+
+def closest(words: str, possible: Sequence[str]) -> list[str]:
+    """Return the possible commands that are named to who said something else: those that share most words first."""
+    said = set(words.split())
+    near = sorted(possible, key=lambda command: -len(said.intersection(command.lower().split())))
+    return near[:SHOWN] + ["…"] * (len(near) > SHOWN)
+
+
+def understood(action: str) -> str:
+    """Return an action in the words of the game: short forms and articles are understood."""
+    command = _spoken(action)
+    for pattern, words in _WORDS:
+        command = re.sub(pattern, words, command)
+    return _SHORT.get(command, command)
+
+
+def _spoken(action: str) -> str:
+    return " ".join(action[:200].lower().split())
+
+
+def _plain(text: str) -> str:
+    """Return what a game says without its status line, closing menu and count of turns."""
+    text = _STATUS.sub("", text.rstrip())
+    end = _END.search(text)
+    if end:
+        text = text[: end.start()] + ("\n\nYou lost." if "You lost" in end[0] else "\n\nThe End.")
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def things_of(memory: bytes) -> bytes:
+    """Return a story's object table: of each thing its marks, parent, sibling and child (Z-Machine Standard 1.1, 12.3).
+
+    The mark 31 is left out: it says that the last text mentioned the thing, and decides nothing.
+    """
+    start = int.from_bytes(memory[10:12], "big") + 126
+    end, found = len(memory), bytearray()
+    place = start
+    while place + 14 <= end:
+        found += memory[place : place + 3] + bytes([memory[place + 3] & 0xFE]) + memory[place + 4 : place + 12]
+        end = min(end, int.from_bytes(memory[place + 12 : place + 14], "big"))  # the first thing's properties follow it
+        place += 14
+    return bytes(found)

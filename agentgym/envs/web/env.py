@@ -1,0 +1,173 @@
+"""The environment: a browser over the sites, and something to get done or found out."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.browser import BrowserEnv, mount
+from agentgym.core.actions import spell
+from agentgym.core.env import Outcome, Task
+from agentgym.envs.web.family import IMPOSSIBLE_SHARE, Family
+from agentgym.envs.web.follow import Done, Seen, next_action
+from agentgym.envs.web.plan import DONE, IMPOSSIBLE, Plan
+from agentgym.envs.web.shown import day
+from agentgym.envs.web.sites import SITES, apps, families
+from agentgym.envs.web.state import EpisodeState
+from agentgym.errors import BadConfig, unknown
+
+MORE_TURNS = 25
+"""How many more turns each step of difficulty gives."""
+
+
+class Web(BrowserEnv):
+    """Use a real browser on embedded sites: a shop, a forum, a wiki and others (WebArena's kinds of site).
+
+    Tasks are generated, of `families` (default: all): questions, changes, tasks over two sites, and tasks that cannot be
+    done and must be answered so. With the difficulty sites hold more and tasks have more parts.
+
+    Reward: 1 if the answer is right and the sites' databases hold in the end what they held at the start plus what was
+    asked for, and nothing else; else 0. Pages are not looked at.
+
+    In families that have such tasks, 15 % cannot be done: whoever says so of every task has that share (`ceilings`).
+    """
+
+    horizon = 50
+    settings: ClassVar[tuple[str, ...]] = (*BrowserEnv.settings, "families")
+    families: str | tuple[str, ...] = ()
+    """Names of families or of sites, also as one text with commas; all where there is none."""
+    shared = (*BrowserEnv.shared, "trail")
+    random_bound = 0.02
+    expert_bound = 0.95
+    answers = ("answers",)
+    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": IMPOSSIBLE_SHARE}
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._table = families()
+        names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
+        chosen: list[str] = []
+        for name in (name.strip() for name in names if name.strip()):
+            if name not in self._table and name not in SITES:
+                raise unknown("family or site of Web", name, [*SITES, *self._table])
+            chosen += [name] if name in self._table else [one for one in self._table if one.startswith(f"{name}-")]
+        self._families = list(dict.fromkeys(chosen)) or list(self._table)
+
+    def setup(self) -> None:
+        super().setup()
+        self._hosts: list[str] = []
+        for host, app in apps().items():
+            mount(host, app)
+            self._hosts.append(host)
+
+    def hosts(self) -> list[str]:
+        return self._hosts
+
+    # Tasks
+
+    def limit_of(self, task: Task) -> int:
+        """Return the turns a task may take: more of them the more parts tasks have."""
+        return self.horizon if "horizon" in self.__dict__ else self.horizon + MORE_TURNS * task.difficulty
+
+    def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
+        """Draw a task of one of the families."""
+        name = self._families[int(rng.integers(len(self._families)))]
+        instruction, data = self._table[name].draw(rng, difficulty)
+        return Task(instruction, data, difficulty=difficulty)
+
+    def _family(self, task: Task) -> Family:
+        data = task.data
+        if not {"family", "seed", "size", "ask", "answers", "possible"} <= set(data) or data["family"] not in self._table:
+            raise BadConfig(f"a task of Web with the data {data!r:.200}; expected one that `env.tasks` returns")
+        return self._table[data["family"]]
+
+    # The episode
+
+    def start(self, task: Task) -> tuple[Any, str]:
+        first = self._family(task).sites[0]
+        return EpisodeState(task.data["seed"], task.data["size"]), f"http://{SITES[first][0][0]}/"
+
+    def begin(self, task: Task) -> str:
+        self.trail: tuple[Seen, ...] = ()
+        return super().begin(task)
+
+    def opening(self, task: Task) -> str:
+        """Return the instruction, the sites, who the user is and how to finish."""
+        setting = self.site.setting
+        sites = "\n".join(f"http://{hosts[0]}/ {what}" for hosts, what in SITES.values())
+        return (
+            f"{task.instruction}\n\nSites:\n{sites}\n"
+            f"You are logged in everywhere as {setting.me.name} (user name {setting.me.username}, password "
+            f"{setting.me.password}). Today is {day(setting.now)}.\n"
+            f"Finish with answer: what was asked for, or {DONE} when it is done. If the task cannot be done, leave all "
+            f"as it was and answer {IMPOSSIBLE}. Nothing else may be changed; the link at the foot of every page puts all "
+            "sites back to what they were at the start."
+        )
+
+    def judge(self, answer: str | None) -> bool | None:
+        """Say whether the task is done, once there is an answer."""
+        if answer is None:
+            return None
+        state: EpisodeState = self.site
+        with state.lock:
+            return self._family(self.task).check(state, answer, self.task.data)
+
+    def digest(self) -> object:
+        """Return a hash of the sites' databases."""
+        return self.site.digest()
+
+    @staticmethod
+    def end(state: Any) -> None:
+        state.close()
+
+    def do(self, name: str, *arguments: Any) -> Outcome:
+        """Carry out an action and write down on which page it was done."""
+        before = self._shown()
+        outcome = super().do(name, *arguments)
+        if outcome.valid:
+            self.trail = (*self.trail, before._replace(done=(name, *arguments)))
+        return outcome
+
+    def _shown(self) -> Seen:
+        return Seen(self.seen["url"], tuple((depth, text) for depth, text, _ in self.seen["lines"]))
+
+    # Who plays
+
+    def _plan(self) -> Plan:
+        return self._family(self.task).plan(self.task.data["ask"])
+
+    def oracle(self) -> Iterator[str]:
+        """Follow the family's plan; from anywhere else, restore the sites first if they may have changed."""
+        while True:
+            yield _spelled(next_action(self._plan, self.trail, self._shown()))
+
+    def expert(self) -> Iterator[str]:
+        """Do what the oracle does: a plan is given only what the instruction says, and the pages."""
+        return self.oracle()
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Follow a link that happens to be there."""
+        links = self.elements("link")
+        return spell("click", links[int(rng.integers(len(links)))].id) if links else None
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        return {
+            "impossible at once": lambda _: spell("answer", IMPOSSIBLE),
+            "done at once": lambda _: spell("answer", DONE),
+            "nothing": lambda _: spell("answer", ""),
+            "the instruction": lambda seen: spell("answer", seen[0].partition("\n")[0]),
+            "the last line": lambda seen: spell("answer", seen[-1].rpartition("\n")[2]),
+        }
+
+
+_TOOLS = {"navigate": "goto", "click": "click", "answer": "answer"}
+
+
+def _spelled(done: Done) -> str:
+    """Return the call that makes the browser do this."""
+    name, *arguments = done
+    if name in _TOOLS:
+        return spell(_TOOLS[name], *arguments)
+    names = ("id", "text") if name == "fill" else ("id", "option")
+    return json.dumps({"name": name, "arguments": dict(zip(names, arguments, strict=True))}, ensure_ascii=False)

@@ -1,0 +1,46 @@
+"""What all sandboxes of ours do alike, given how each executes a program, writes a file and ends."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from agentgym.sandbox.protocol import Result
+
+
+class BaseSandbox(ABC):
+    """Runs programs as the protocol asks for; ends with the `with` it stands in."""
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout: float | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Result:
+        """Run a program (a string goes to a shell in the sandbox), after writing files."""
+        for path, content in (files or {}).items():
+            self.write(path, content)
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        return self._execute({"kind": "command", "command": words}, stdin, timeout)
+
+    def python(self, code: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+        """Run Python code as a program of its own, with the packages of the sandbox loaded."""
+        return self._execute({"kind": "python", "code": code}, stdin, timeout)
+
+    @abstractmethod
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, making its folders; OSError where there is no room."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End everything in the sandbox and free what it holds."""
+
+    @abstractmethod
+    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None) -> Result: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

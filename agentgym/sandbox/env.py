@@ -1,0 +1,229 @@
+"""What environments that run code have in common: a sandbox for each episode, which comes back after a fault or a
+snapshot."""
+
+import errno
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from agentgym.core.env import TextEnv
+from agentgym.errors import BadData, Fault, MissingExtra
+from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, missing
+from agentgym.sandbox.warm_pool import take
+
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """Something that was done in a sandbox."""
+
+    kind: str
+    """`run`, `compute` or `write`."""
+    text: str
+    """The command, the code, or the path."""
+    content: bytes
+    timeout: float | None
+
+
+class SandboxEnv(TextEnv):
+    """An environment with a sandbox, opened when an episode first needs it and closed with it.
+
+    What is done in the sandbox goes through `run`, `compute`, `write` and `read`. The first three are kept in a journal: a
+    sandbox that breaks is replaced once by a fresh one in which the journal is carried out again, and so is the sandbox of a
+    restored snapshot. A second failure, or a replay that gives something else, ends the episode as a fault.
+    """
+
+    blocking = True
+    snapshot_kind = "replay"
+    backend: str = "bubblewrap"
+    """Which sandbox (`agentgym.sandbox.sandbox`)."""
+    backend_options: Mapping[str, Any] = MappingProxyType({})
+    """More for the sandbox's constructor, for example `{"unsafe": True}` for the `process` backend."""
+    settings: ClassVar[tuple[str, ...]] = ("backend", "backend_options")
+    limits: Limits = Limits()
+    packages: tuple[str, ...] = ()
+    """Importable libraries that Python in the sandbox has loaded already."""
+    folder: bytes | None = None
+    """What the folder held when the journal began; None for what `prepare` puts there."""
+    journal: Sequence[tuple[Step, str]] = ()
+    """What was done since, each with a hash of how it ended."""
+
+    def prepare(self, sandbox: Sandbox) -> None:
+        """Put into a fresh sandbox what the task begins with; nothing by default. Only through `sandbox`."""
+
+    def pack_folder(self, sandbox: Sandbox) -> bytes:
+        """Return what a sandbox's folder holds; an environment whose folder is large says only what changed in it."""
+        return sandbox.snapshot()
+
+    def unpack_folder(self, sandbox: Sandbox, folder: bytes) -> None:
+        """Give a fresh sandbox what `pack_folder` returned."""
+        sandbox.restore(folder)
+
+    def requires(self) -> None:
+        """Raise MissingExtra where the sandbox cannot be made here, or a library that it should have loaded is missing."""
+        super().requires()
+        packages = (self.packages,) if isinstance(self.packages, str) else self.packages
+        problem = missing(self.backend, packages, self.backend_options)
+        if problem:
+            raise MissingExtra(f"{type(self).__name__} cannot run programs here: {problem}")
+
+    def setup(self) -> None:
+        """Prepare what all episodes share; an override calls this one."""
+        self._sandbox: Sandbox | None = None
+        self._kernel: Kernel | None = None
+
+    # What an environment does in the sandbox
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+        """Run a shell command in the episode's folder."""
+        result = self._carry_out(Step("run", command, stdin, timeout))
+        if result.reason != "exit":  # when it was ended is chance: what it had done by then is kept, where that can be
+            self._keep()
+        return result
+
+    def compute(self, code: str, timeout: float | None = None) -> Result:
+        """Run code in the episode's Python, which keeps its variables; when it is lost, a new one starts empty."""
+        result = self._carry_out(Step("compute", code, b"", timeout))
+        self._keep()
+        return result
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file in the episode's folder; OSError where it cannot be written."""
+        result = self._carry_out(Step("write", path, content, None))
+        if result.exit_code:
+            raise OSError(result.exit_code, result.text, path)
+
+    def read(self, path: str) -> bytes:
+        """Return a file of the episode's folder; FileNotFoundError, IsADirectoryError or OSError."""
+        return self._twice(lambda: self.sandbox.read(path))
+
+    def elsewhere(self, work: Callable[[Sandbox], T]) -> T:
+        """Return what `work` returns in a fresh sandbox, for example of grading; done twice where the first sandbox
+        breaks."""
+        try:
+            return self._in_another(work)
+        except SandboxFault:
+            return self._in_another(work)
+
+    def keep_folder(self) -> None:
+        """Forget how the folder came about and keep what it is: later replays begin there. The Python is ended.
+
+        OSError where the folder cannot be packed: it holds too much in too many or too deep folders.
+        """
+        self.folder, self.journal = self._twice(lambda: self.pack_folder(self.sandbox)), ()
+        if self._kernel is not None:
+            self._kernel.close()
+            self._kernel = None
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The episode's sandbox; for what changes nothing in it."""
+        if self._sandbox is None:
+            self._sandbox = sandbox = self._take()
+            try:
+                self._bring_back(sandbox)
+            except BaseException:
+                self._drop()
+                raise
+        return self._sandbox
+
+    # How it is done
+
+    def _bring_back(self, sandbox: Sandbox) -> None:
+        if self.folder is None:
+            self.prepare(sandbox)
+        else:
+            try:
+                self.unpack_folder(sandbox, self.folder)
+            except (OSError, BadData) as error:
+                raise Fault(f"the folder could not be brought back: {error}", reason="crash") from error
+        for step, expected in self.journal:
+            if _digest(self._do(sandbox, step)) != expected:
+                raise Fault(f"the sandbox could not be brought back: {step.text!r:.200} gave something else", reason="crash")
+
+    def _carry_out(self, step: Step) -> Result:
+        result = self._twice(lambda: self._do(self.sandbox, step))
+        self.journal = (*self.journal, (step, _digest(result)))
+        return result
+
+    def _do(self, sandbox: Sandbox, step: Step) -> Result:
+        if step.kind == "run":
+            return sandbox.run(step.text, stdin=step.content, timeout=step.timeout)
+        if step.kind == "compute":
+            if self._kernel is None or not self._kernel.alive:
+                self._kernel = sandbox.kernel()
+            return self._kernel.run(step.text, step.timeout)
+        try:
+            sandbox.write(step.text, step.content)
+        except OSError as error:  # and yet it may have made folders
+            return Result(error.errno or errno.EIO, b"", (error.strerror or str(error)).encode(), "exit", 0.0)
+        return Result(0, b"", b"", "exit", 0.0)
+
+    def _keep(self) -> None:
+        """Keep the folder if that is all there is to keep, for no Python runs."""
+        if self._sandbox is not None and (self._kernel is None or not self._kernel.alive):
+            try:
+                self.keep_folder()
+            except OSError:
+                return  # the journal goes on
+
+    def save(self) -> Any:
+        """Return a payload from which `load` recreates the state: the folder where it is all, else the way to it."""
+        if self.journal:
+            self._keep()
+        return super().save()
+
+    def _twice(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except SandboxFault:
+            self._drop()
+            return work()
+
+    def _in_another(self, work: Callable[[Sandbox], T]) -> T:
+        sandbox = self._take()
+        try:
+            return work(sandbox)
+        finally:
+            sandbox.close()
+
+    def _take(self) -> Sandbox:
+        return take(self.backend, limits=self.limits, packages=self.packages, options=self.backend_options)
+
+    def _drop(self) -> None:
+        sandbox, self._sandbox, self._kernel = self._sandbox, None, None
+        if sandbox is not None:
+            sandbox.close()
+
+    def health_check(self) -> None:
+        """Raise a Fault where a fresh sandbox does not run the simplest program."""
+        result = self.elsewhere(lambda sandbox: sandbox.run("echo works"))
+        if not result.ok or result.stdout.strip() != b"works":
+            raise SandboxFault(f"the sandbox does not run `echo works` ({result.reason}): {result.text[-300:]}")
+
+    def _forget(self) -> None:
+        self._drop()
+        super()._forget()
+
+    def _break_off(self, fault: Fault) -> Any:
+        self._drop()
+        return super()._break_off(fault)
+
+    def close(self) -> None:
+        """End the sandbox; the episode goes on in another if it is stepped again."""
+        self._drop()
+
+
+_ADDRESS = re.compile(rb"0x[0-9a-f]{6,16}")
+
+
+def _digest(result: Result) -> str:
+    """Return a hash of how something ended: of what was printed, but for addresses, unless the clock broke it off."""
+    told = f"{result.exit_code} {result.reason}\n".encode()
+    if result.reason == "exit":
+        told += _ADDRESS.sub(b"0x", result.stdout + b"\0" + result.stderr)
+    elif result.reason == "timeout":
+        told = b"timeout"
+    return hashlib.blake2b(told, digest_size=8).hexdigest()

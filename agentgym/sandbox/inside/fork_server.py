@@ -1,0 +1,316 @@
+"""Runs inside the sandbox, outside the reach of what it starts: one process that forks every execution of one sandbox.
+
+Started by `bubblewrap/sandbox.py` as a script, with the standard library alone. It holds capabilities in the sandbox's
+own user namespace, which it uses to give each execution namespaces of its own (processes, mounts, network, messages)
+before all capabilities are dropped for good.
+
+    fork server                      in the sandbox's namespaces; takes requests over a socket
+      supervisor                process 1 of the execution: watches time and memory, hears the host, reports how it ended;
+                                when it ends, the kernel kills all that is left
+        the program             without capabilities, within limits and a filter of system calls
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import io
+import marshal
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kernel  # type: ignore[import-not-found]  # beside this file, not in a package
+import processes  # type: ignore[import-not-found]
+import system  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every sandbox
+if TYPE_CHECKING:
+    from typing import Any
+
+PULSE, SLOWEST = 0.02, 0.1
+"""Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
+INTERRUPTED = b" "
+"""Said once Ctrl-C has arrived, before anything else."""
+
+
+def main() -> None:
+    """Serve requests, which come over the standard input, until the host hangs up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let a program reach its supervisor with it
+    host = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    settings = _receive(host)[0]
+    if settings is None:
+        return
+    if settings["isolated"]:
+        system.unshare(system.NEW_MOUNTS)  # bubblewrap's own are those of a user namespace that is not this one
+        system.mount("tmpfs", settings["work"], system.NO_SUID | system.NO_DEVICES, _size(settings))
+    else:
+        system.prctl(system.ADOPT, 1)  # what outlives its supervisor ends with the sandbox
+    sys.path.append("/opt/packages")
+    _tell(host.fileno(), _import(settings["preload"]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to bury what ends
+    while True:
+        request, files = _receive(host)
+        if request is None:
+            break
+        try:
+            child = os.fork()
+        except OSError as error:
+            _tell(files[3], _refused(error))
+        else:
+            if not child:
+                _execute(request, files, settings)
+        for file in files:
+            os.close(file)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if not settings["isolated"]:
+        _end_descendants()
+
+
+def _import(names: list[str]) -> dict[str, str]:
+    """Import what programs are to find loaded, and leave the names of our own modules to them; return what failed."""
+    for name in ("kernel", "processes", "system"):
+        del sys.modules[name]
+    del sys.path[0]
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    gc.collect()
+    gc.freeze()  # pages that a collection does not touch stay shared with every execution
+    return failed
+
+
+def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Return the next request and the files that came with it; None when the host hung up."""
+    head, files, _, _ = socket.recv_fds(host, 4, 8)
+    if not head:
+        return None, []
+    (length,) = struct.unpack("I", head + host.recv(4 - len(head), socket.MSG_WAITALL))
+    body = host.recv(length, socket.MSG_WAITALL)
+    return (marshal.loads(body) if len(body) == length else None), list(files)
+
+
+def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
+    """Supervise one execution, tell the host how it ended, and end. files: streams, lifeline, control of a kernel."""
+    lifeline = files[3]
+    outcome: dict[str, Any] = {"error": "the supervisor ended"}
+    try:
+        if settings["isolated"]:
+            system.unshare(system.NEW_PIDS)  # those of its children
+            if os.fork():
+                os._exit(0)
+        else:
+            system.die_with_parent()
+        outcome = _supervise(request, files, settings, lifeline)
+    except BlockingIOError as error:
+        outcome = _refused(error)
+    except BaseException as error:
+        outcome["error"] = f"{type(error).__name__}: {error}"
+    finally:
+        _tell(lifeline, outcome)
+        os._exit(0)
+
+
+def _tell(file: int, outcome: dict[str, Any]) -> None:
+    """Say something as a line in Python's own spelling."""
+    with contextlib.suppress(OSError):
+        os.write(file, ascii(outcome).encode() + b"\n")
+
+
+def _refused(error: OSError) -> dict[str, Any]:
+    """Return how an execution ended that could not begin: the programs of the sandbox take all its processes."""
+    return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
+
+
+def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, Any]:
+    """Prepare what the program will see, start it, watch it, end all that is left of it; return how it ended."""
+    proc = os.open("/proc", os.O_PATH)
+    _offer(proc, 500)
+    if settings["isolated"]:
+        system.prctl(system.DUMPABLE, 0)  # so that the program cannot open the memory or the files of its supervisor
+        system.unshare(system.NEW_MOUNTS | system.NEW_IPC | system.NEW_NETWORK)
+        _mounts(settings)
+        system.raise_loopback()
+    else:
+        system.prctl(system.ADOPT, 1)
+    woken, waking = os.pipe()
+    for file in (woken, waking):
+        os.set_blocking(file, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _heed)
+    reading, telling = os.pipe()
+    started = time.monotonic()
+    program = os.fork()
+    if not program:
+        _be_program(request, files, settings, telling, proc)
+    if settings["isolated"]:
+        system.drop_capabilities()
+    for file in (telling, proc, *files):
+        if file != lifeline:
+            os.close(file)
+    problem = os.read(reading, 4096)  # nothing, once it is set up
+    deadline = started + (request["timeout"] or float("inf"))
+    reason, told = ("", {"error": problem.decode()}) if problem else _watch(program, woken, lifeline, deadline, settings)
+    _end_all(settings)
+    return {"reason": reason, "seconds": time.monotonic() - started, **told}
+
+
+def _offer(proc: int, score: int) -> None:
+    """Say how soon this process may end where memory does: the program first, then its supervisor, the fork server last."""
+    with open(os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=proc), "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
+def _heed(*_: object) -> None:
+    """Be called for a signal, which wakes whoever waits."""
+
+
+def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return why a program ended and how; reap whatever else ends meanwhile."""
+    pulse, held = PULSE, 0
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "timeout", {}
+        wait = min(left, 3600.0 if settings["memory_is_bounded"] else pulse)
+        ready, _, _ = select.select([woken, lifeline], [], [], wait)
+        if woken in ready:
+            os.read(woken, 4096)
+            status = _reap(program)
+            if status is not None:
+                return "exit", {"status": status}
+        if lifeline in ready:
+            if os.read(lifeline, 1) != b"i":
+                return "cancelled", {}
+            with contextlib.suppress(ProcessLookupError):  # Ctrl-C: the program hears it, and what it waits for
+                os.killpg(program, signal.SIGINT)
+            os.write(lifeline, INTERRUPTED)
+        if not settings["memory_is_bounded"]:
+            before, held = held, processes.held_by(os.getpid(), settings["memory"])
+            if held > settings["memory"]:
+                return "memory", {}
+            pulse = PULSE if held != before else min(1.5 * pulse, SLOWEST)
+
+
+def _reap(program: int) -> int | None:
+    """Bury all that have ended, and return how the program did, once it has."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            if pid == program:
+                found = os.waitstatus_to_exitcode(status)
+    return found
+
+
+def _end_all(settings: dict[str, Any]) -> None:
+    """Kill all that an execution has left, and wait until it is gone."""
+    if not settings["isolated"]:
+        _end_descendants()
+        return
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(-1, signal.SIGKILL)  # all in its namespace but itself
+        while True:
+            os.waitpid(-1, 0)
+
+
+def _end_descendants() -> None:
+    """Kill what was left to this process, until nothing is left: without a namespace it would live on."""
+    while True:
+        for pid, parent in processes.everyone():
+            if parent == os.getpid():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _mounts(settings: dict[str, Any]) -> None:
+    size = _size(settings)
+    system.mount("proc", "/proc", system.NO_SUID | system.NO_DEVICES | system.READ_ONLY)
+    for folder in ("/tmp", "/dev/shm"):
+        system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
+
+
+def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int, proc: int) -> None:
+    """Become the program; what hinders that is told as the sandbox's own fault."""
+    try:
+        signal.set_wakeup_fd(-1)
+        system.prctl(system.DUMPABLE, 1)
+        _offer(proc, 1000)
+        telling = _keep([*files[:3], *files[4:], telling])  # all but the lifeline
+        _confine(request, settings)
+    except BaseException as error:
+        os.write(telling, f"{type(error).__name__}: {error}".encode())
+        os._exit(1)
+    try:
+        os.close(telling)
+        if request["kind"] == "command":
+            os.execvpe(request["command"][0], request["command"], request["env"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
+        os._exit(kernel.run(request["kind"], request))
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error!s:.2000}\n".encode())
+        os._exit(127 if isinstance(error, OSError) else 1)
+
+
+def _keep(files: list[int]) -> int:
+    """Keep these files alone open, as 0, 1, …, and return the last number."""
+    above = max(files) + 1
+    for number, file in enumerate(files):
+        os.dup2(file, above + number)
+    for number in range(len(files)):
+        os.dup2(above + number, number)
+    os.closerange(len(files), 4096)
+    return len(files) - 1
+
+
+def _confine(request: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Take on a session of its own, a folder, an environment, limits, no capabilities, a filter of system calls."""
+    os.setsid()
+    try:
+        os.chdir(request["cwd"])
+    except PermissionError:  # a program before this one has closed it to itself
+        os.chmod(request["cwd"], 0o700)
+        os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.umask(0o022)
+    for number in range(1, signal.NSIG):
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    limits = dict(settings["limits"])
+    if not settings["isolated"]:  # the kernel counts what else this user runs
+        limits["NPROC"] += 1 << 20 if settings["processes_are_bounded"] else processes.threads_of_user()
+    system.limit(limits)
+    if settings["isolated"]:
+        system.drop_capabilities()
+        system.filter_calls(bytes.fromhex(settings["filter"]))
+
+
+def _stream(number: int) -> io.TextIOWrapper:
+    file = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
+
+
+def _size(settings: dict[str, Any]) -> str:
+    return f"size={settings['disk']},nr_inodes={settings['files']}"
+
+
+if __name__ == "__main__":
+    main()

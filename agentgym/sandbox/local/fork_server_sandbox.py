@@ -1,0 +1,277 @@
+"""A sandbox around a fork server (`fork_server.py`): what the sandboxes of this machine have in common."""
+
+import ast
+import contextlib
+import marshal
+import os
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import BadConfig
+from agentgym.sandbox import working_folder as inside
+from agentgym.sandbox.base import BaseSandbox
+from agentgym.sandbox.inside import archive
+from agentgym.sandbox.local.cgroup import ControlGroup
+from agentgym.sandbox.local.sandbox_kernel import SandboxKernel
+from agentgym.sandbox.local.starter import start
+from agentgym.sandbox.local.streams import NO_WORD, Execution, collect
+from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+
+START = 30.0
+"""Seconds that a fork server may take to be ready, and our own work in a sandbox."""
+STAGE = "agentgym-sandbox-"
+"""What the name of a folder begins with that a sandbox needs while it starts."""
+STALE = 3600.0
+"""Seconds after which such a folder was left by a process that was killed."""
+LOADED_WITH = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""What of it matters before a program starts: to the interpreter, and to libraries that are loaded ahead."""
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    "USER": "agent",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "TERM": "dumb",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    **LOADED_WITH,
+}
+"""All that a program finds in its environment, and `HOME`; made so that it prints the same every time."""
+
+
+class ForkServerSandbox(BaseSandbox):
+    """A sandbox around a fork server; a backend says how one is started and what it is told.
+
+    It closes itself when nobody holds it any more, and at the end of the process.
+    """
+
+    work = "/home/agent"
+    """The working folder as programs see it."""
+
+    def __init__(self, limits: Limits | None, packages: Sequence[str], temporary: Sequence[str] = ()) -> None:
+        self.limits = limits or Limits()
+        self._asking = threading.Lock()  # executions may be asked for from several threads
+        held = contextlib.ExitStack()
+        self._let_go = weakref.finalize(self, _free, os.getpid(), held)
+        for folder in temporary:
+            held.callback(_delete, folder)
+        self.group = ControlGroup.make(self.limits.memory + self.limits.disk, self.limits.processes)
+        """What bounds the memory of the whole tree, its working folder included, and its processes."""
+        held.callback(self.group.close)
+        try:
+            self._host, self._process = self._start(list(packages), held)
+        except BaseException:
+            self.close()
+            raise
+
+    def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
+        """Return the command that starts the fork server; `stage` is a folder that lasts until it has."""
+        raise NotImplementedError
+
+    def _told(self) -> dict[str, Any]:
+        """Return what a backend tells its fork server."""
+        raise NotImplementedError
+
+    def _temporary(self) -> str | None:
+        """Return where temporary files go, if not where they usually do."""
+        return None
+
+    def _start(self, packages: list[str], held: contextlib.ExitStack) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        host, sandbox = socket.socketpair()
+        held.callback(host.close)
+        _sweep(self._temporary() or tempfile.gettempdir())
+        staged = tempfile.TemporaryDirectory(prefix=STAGE, dir=self._temporary())
+        with sandbox, tempfile.TemporaryFile() as errors, staged as stage:
+            command = [*_ONCE_TOLD, *self._command(packages, Path(stage))]
+            try:
+                process = start(lambda: _popen(command, sandbox.fileno(), errors.fileno()))
+                held.callback(_end, host, process)
+                sandbox.close()
+                self.group.add(process.pid)
+                host.settimeout(START)
+                host.sendall(b"\n")
+                self._send(host, {**self._settings(), "preload": packages, "work": self.work, **self._told()})
+                failed: dict[str, str] = ast.literal_eval(_line(host).decode())
+            except OSError as error:
+                errors.seek(0)
+                said = errors.read(2000).decode("utf-8", "backslashreplace").strip()
+                raise SandboxFault(f"the sandbox did not start ({error}): {said or 'it said nothing'}") from error
+        for name, error in failed.items():
+            raise BadConfig(
+                f"package {name!r} cannot be imported in the sandbox: {error}. "
+                "Name what it needs too, in the order of import: packages=(…)"
+            )
+        return host, process
+
+    def _settings(self) -> dict[str, Any]:
+        limits = self.limits
+        return {
+            "disk": limits.disk,
+            "files": limits.files,
+            "memory": limits.memory,
+            "memory_is_bounded": self.group.bounds_memory,
+            "processes_are_bounded": self.group.bounds_processes,
+            "limits": {
+                "CORE": 0,
+                "NOFILE": limits.open_files,
+                "NPROC": limits.processes,
+                "FSIZE": limits.disk,
+                "MEMLOCK": 0,
+                "STACK": 8 << 20,
+            },
+        }
+
+    # What the protocol asks for
+
+    def kernel(self, stdin: int | None = None) -> SandboxKernel:
+        """Start a Python that keeps its variables, with the packages of the sandbox loaded; it gets a copy of `stdin`.
+
+        Two kernels whose standard input is one end each of a socket pair talk to each other, and to nobody else.
+        """
+        return SandboxKernel(self, stdin)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; FileNotFoundError, IsADirectoryError, or OSError where it is too large."""
+        return inside.read(self._trusted, path, self.limits.disk)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, making its folders; OSError where there is no room."""
+        inside.write(self._trusted, path, content)
+
+    def snapshot(self) -> bytes:
+        """Return the working folder as a tar archive."""
+        limits = self.limits
+        return inside.pack(self._trusted, 2 * limits.disk + 2048 * limits.files, limits.disk)
+
+    def restore(self, state: bytes) -> None:
+        """Make the working folder what it was."""
+        inside.unpack(self._trusted, state)
+
+    def close(self) -> None:
+        """End everything in the sandbox and free what it holds."""
+        self._let_go()
+
+    # Executions
+
+    def _trusted(self, code: str, stdin: bytes, cap: int) -> Result:
+        """Run code of ours in the sandbox as the program's user, so that no link in the folder leads out."""
+        return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
+
+    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
+        timeout = self.limits.seconds(timeout)
+        before = self.group.kills()
+        with contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                reading, feed = _pipe(theirs, ours)
+                execution = ours.enter_context(self.launch({**request, "timeout": timeout}, reading.fileno()))
+            told, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output, timeout + START)
+        return self._result(told, streams, overflow, self.group.kills() > before)
+
+    def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution:
+        """Start an execution, which gets copies of `stdin` and `control`."""
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            lifeline, end = socket.socketpair()
+            ours.enter_context(lifeline)
+            theirs.enter_context(end)
+            out, err = _pipe(ours, theirs), _pipe(ours, theirs)
+            given = [stdin, out[1].fileno(), err[1].fileno(), end.fileno(), *([] if control is None else [control])]
+            try:
+                self._send(self._host, {**request, "cwd": self.work, "env": {**ENVIRONMENT, "HOME": self.work}}, given)
+            except OSError as error:
+                self._host.close()  # half a request may have gone out
+                raise SandboxFault(f"the sandbox is gone: {error}") from error
+            ours.pop_all()
+        return Execution(lifeline, out[0], err[0])
+
+    def _result(self, told: dict[str, Any], streams: tuple[bytes, bytes], overflow: bool, starved: bool) -> Result:
+        if starved and told == NO_WORD:  # its supervisor was among those that the kernel ended
+            told = {"reason": "killed", "seconds": 0.0}
+        if told.get("error") or told.get("reason") not in ("exit", "timeout", "memory", "killed", "cancelled"):
+            raise SandboxFault(f"the sandbox could not run the program: {told.get('error') or told}")
+        reason = told["reason"]
+        if overflow:
+            reason = "output"
+        elif starved:
+            reason = "memory"  # even if what remained of the tree went on to its end
+        code = int(told.get("status", -signal.SIGKILL))
+        if reason == "exit" and code < 0:
+            reason = "killed"
+        out, err = streams
+        return Result(code, out, err + told.get("said", "").encode(), reason, float(told["seconds"]))
+
+    def _send(self, host: socket.socket, request: dict[str, Any], files: Sequence[int] = ()) -> None:
+        body = marshal.dumps(request)
+        with self._asking:
+            socket.send_fds(host, [struct.pack("I", len(body))], list(files))
+            host.sendall(body)
+
+
+_ONCE_TOLD = ("/bin/sh", "-c", 'read -r line || exit; exec "$@"', "sh")
+"""Begins a command that waits for a line: its process is put into the control groups before it starts any other."""
+
+
+def _popen(command: Sequence[str], stdin: int, said: int) -> "subprocess.Popen[bytes]":
+    told = {"PATH": os.defpath, **LOADED_WITH}  # not the caller's: a program might find a way to read it
+    return subprocess.Popen(command, env=told, stdin=stdin, stdout=said, stderr=said, start_new_session=True)
+
+
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
+    """Return a new pipe, each end of which is closed with a stack."""
+    reading, writing = os.pipe()
+    return reader.enter_context(FileIO(reading)), writer.enter_context(FileIO(writing, "w"))
+
+
+def _line(host: socket.socket) -> bytes:
+    said = bytearray()
+    while not said.endswith(b"\n"):
+        piece = host.recv(4096)
+        if not piece:
+            raise ConnectionError("it ended")
+        said += piece
+    return bytes(said)
+
+
+def _end(host: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    """End a fork server, and with it all that it started."""
+    with contextlib.suppress(OSError):
+        host.shutdown(socket.SHUT_RDWR)  # a forked process may hold another end of it
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@cache
+def _sweep(folder: str) -> None:
+    """Remove what processes that were killed while a sandbox started have left among temporary files; once."""
+    for path in Path(folder).glob(f"{STAGE}*"):
+        with contextlib.suppress(OSError):
+            facts = path.lstat()
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and time.time() - facts.st_mtime > STALE:
+                shutil.rmtree(path)
+
+
+def _delete(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        archive.clear(folder)  # which a program cannot have closed
+        Path(folder).rmdir()
+
+
+def _free(owner: int, held: contextlib.ExitStack) -> None:
+    """Free what a sandbox holds on this machine; a forked copy of its process leaves it alone."""
+    if os.getpid() == owner:
+        held.close()

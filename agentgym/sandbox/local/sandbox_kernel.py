@@ -1,0 +1,179 @@
+"""A Python that keeps its variables, in a sandbox of this machine."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentgym.errors import EpisodeOver
+from agentgym.sandbox.local.cgroup import ControlGroup
+from agentgym.sandbox.local.streams import NO_WORD, Execution, Gathered
+from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+
+START = 30.0
+"""Seconds that a kernel may take to be ready, and that a sandbox may take to say how it ended."""
+PATIENCE = 2.0
+"""Seconds between Ctrl-C and the end of a kernel that does not heed it, and for one that has gone to say why."""
+ANSWER = 4096
+"""Bytes that an answer may have; the program next to the kernel may write anything."""
+
+
+class KernelSandbox(Protocol):
+    """What a kernel needs of its sandbox."""
+
+    limits: Limits
+
+    @property
+    def group(self) -> ControlGroup: ...
+
+    def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution: ...
+
+
+class SandboxKernel:
+    """A Python that keeps its variables; made by `Sandbox.kernel()`."""
+
+    def __init__(self, sandbox: KernelSandbox, stdin: int | None = None) -> None:
+        self._sandbox = sandbox  # which ends when nobody holds it
+        self.limits = sandbox.limits
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)
+        with theirs, Path(os.devnull).open("rb") as null:
+            given = null.fileno() if stdin is None else stdin
+            self._execution = sandbox.launch({"kind": "kernel", "timeout": None}, given, theirs.fileno())
+        self.alive = True
+        """Whether its variables are still there."""
+        started = self.run("", START)
+        if not self.alive:
+            raise SandboxFault(f"the sandbox could not start a kernel ({started.reason}): {started.text}")
+
+    def run(self, code: str, timeout: float | None = None) -> Result:
+        """Run code; a last line that is an expression is displayed, as in an interactive session.
+
+        A step that takes too long is interrupted as by Ctrl-C and its variables stay (`timeout`, and `alive`); where it
+        heeds that not, or ends for any other reason than `exit`, the kernel is gone. EpisodeOver when it was gone before.
+        """
+        if not self.alive:
+            raise EpisodeOver("the kernel has ended and its variables are lost: start another with sandbox.kernel()")
+        started, self._starved = time.monotonic(), self._sandbox.group.kills()
+        deadline = started + self.limits.seconds(timeout)
+        body = code.encode("utf-8", "surrogatepass")
+        gathered = Gathered(self._execution, self.limits.output)
+        left = memoryview(struct.pack("I", len(body)) + body)
+        left, status = self._wait(gathered, left, deadline)
+        reason = "exit"
+        if status is None and not gathered.overflow and time.monotonic() >= deadline:
+            reason = "timeout"
+            self._execution.interrupt()
+            _, status = self._wait(gathered, left, time.monotonic() + PATIENCE)
+            if status is not None and not self._interrupted():
+                status = None
+        gathered.drain()
+        if gathered.overflow or status is None:
+            reason, status = self._end("output" if gathered.overflow else reason)
+            if reason == "killed" and self._sandbox.group.kills() > self._starved:
+                reason = "memory"
+        return Result(status, *gathered.both(), reason, time.monotonic() - started)
+
+    def _wait(self, gathered: Gathered, left: memoryview, deadline: float) -> tuple[memoryview, int | None]:
+        """Send what is left of a step and return its status; None when time is up, a stream overflows or the kernel ends."""
+        said = bytearray()
+        control, lifeline = self._control.fileno(), self._execution.lifeline.fileno()
+        poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
+        for file in (lifeline, *gathered.files):
+            poll.register(file, select.POLLIN)
+        poll.register(control, select.POLLIN | (select.POLLOUT if left else 0))
+        while not gathered.overflow and time.monotonic() < deadline:
+            for file, events in poll.poll(1000 * min(deadline - time.monotonic(), 3600.0)):
+                if file == lifeline and self._execution.hear():
+                    return left, None
+                if file in gathered.files and not gathered.take(file):
+                    poll.unregister(file)
+                if file == control and events & select.POLLOUT:
+                    left = self._sent(left)
+                    if not left:
+                        poll.modify(control, select.POLLIN)
+                if file == control and events & ~select.POLLOUT:
+                    piece = self._heard()
+                    said += piece
+                    if len(said) >= 4 and len(said) >= 4 + struct.unpack("I", said[:4])[0]:
+                        return left, _status(bytes(said[4:]))
+                    if not piece or len(said) > ANSWER:
+                        return left, None
+        return left, None
+
+    def _sent(self, left: memoryview) -> memoryview:
+        try:
+            return left[self._control.send(left) :]
+        except BlockingIOError:
+            return left
+        except OSError:  # it has ended, and the lifeline says how
+            return left[:0]
+
+    def _heard(self) -> bytes:
+        try:
+            return self._control.recv(ANSWER)
+        except OSError:
+            return b""
+
+    def _interrupted(self) -> bool:
+        """Wait until Ctrl-C has arrived, for otherwise it would reach the next step; False where the kernel has ended."""
+        if self._hears(START, interrupt=True):
+            return False
+        if not self._execution.said:
+            raise SandboxFault(f"the sandbox did not hand on an interrupt within {START:.0f} s")
+        self._execution.said.clear()
+        return True
+
+    def _hears(self, patience: float, *, interrupt: bool = False) -> bool:
+        """Listen until the kernel has ended, or until an interrupt has arrived; return whether it has ended."""
+        execution, deadline = self._execution, time.monotonic() + patience
+        poll = select.poll()
+        poll.register(execution.lifeline, select.POLLIN)
+        while not execution.said.endswith(b"\n"):
+            if interrupt and execution.said:
+                return False
+            if not poll.poll(1000 * max(deadline - time.monotonic(), 0)):
+                return False
+            if execution.hear():
+                break
+        return True
+
+    def _end(self, reason: str) -> tuple[str, int]:
+        """End the kernel and return why and with what status it did."""
+        self.alive = False
+        try:
+            if reason != "exit" or not self._hears(PATIENCE):
+                self._execution.cut()
+                if not self._hears(START):
+                    raise SandboxFault(f"the sandbox did not say within {START:.0f} s how its kernel ended")
+        except OSError as error:
+            raise SandboxFault(f"the sandbox does not say how its kernel ended: {error}") from error
+        told = self._execution.told()
+        self.close()
+        if told == NO_WORD and self._sandbox.group.kills() > self._starved:
+            return "killed", -signal.SIGKILL
+        if told.get("error"):
+            raise SandboxFault(f"the sandbox could not run the kernel: {told['error']}")
+        if reason != "exit":
+            return reason, -signal.SIGKILL
+        ended = str(told["reason"])
+        return ("killed" if ended in ("exit", "cancelled") else ended), int(told.get("status", -signal.SIGKILL))
+
+    def close(self) -> None:
+        """End it."""
+        self.alive = False
+        self._control.close()
+        self._execution.close()
+
+
+def _status(answer: bytes) -> int:
+    """Return the status in an answer; the program next to the kernel may have written anything."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return int(json.loads(answer)["status"]) & 255
+    return 1
