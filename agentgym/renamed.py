@@ -20,7 +20,6 @@ RENAMED = {
     "law": "check",
     "worlds": "envs",
     "dynamic_sampling": "select",
-    "refill_rounds": "select.rounds",
 }
 """Keys of recipes and suites, and flags without their dashes."""
 
@@ -28,4 +27,6 @@ RENAMED = {
 def new_name(old: str) -> str | None:
     """Return what an option is called now, spelled as it was given (`--old-name` or `old_name`); None for others."""
     new = RENAMED.get(old.removeprefix("--").replace("-", "_"))
-    return f"--{new.replace('_', '-')}" if new and old.startswith("--") else new
+    if not (new and old.startswith("--")):
+        return new
+    return f"--{new.replace('_', '-')}"

@@ -73,7 +73,7 @@ def _table(summary: Row) -> list[str]:
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
     columns |= {name: _number(name) for name in ("reward", "turns", "tokens", "seconds")}
     columns |= {name: _share(name) for name in ("invalid", "unparsed")}
-    lines = [_line(["env", *columns]), _line([":--", *("--:" for _ in columns)])]
+    lines = [_line(["environment", *columns]), _line([":--", *("--:" for _ in columns)])]
     for env, row in summary["envs"].items():
         lines.append(_line([f"**{plain(env)}**", *(cell(row) for cell in columns.values())]))
         lines += [_line([plain(name), *(cell(part) for cell in columns.values())]) for name, part in divided(row)]

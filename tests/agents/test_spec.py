@@ -91,11 +91,11 @@ def test_the_commands_refuse_before_torch_is_imported(tmp_path: Path) -> None:
 
 
 def test_the_fields_of_a_run_reach_the_agent() -> None:
-    from agentgym.trainers import parts
+    from agentgym.engines import Sampling
 
     def agent(**options: Any) -> Any:
         config = TrainConfig(model="some/model", **options)
-        return parts.agent(config, ScriptedEngine([]), None, 0.7)
+        return config.spec.make(ScriptedEngine([]), Sampling(temperature=0.7))
 
     assert agent(agent="window", window_turns=5).turns == 5
     assert agent(history="template").history == "template"

@@ -1,4 +1,4 @@
-# genuine texts have long lines
+# ruff: noqa: E501  # genuine texts have long lines
 """TextWorld's expert: what it does after histories written down here, in the words of genuine games."""
 
 import pytest
@@ -9,8 +9,7 @@ from agentgym.envs.textworld.expert import advise
 from agentgym.envs.textworld.notes import Notes
 from agentgym.envs.textworld.objective import steps_of
 
-HUNGRY = """You are hungry! Let's cook a delicious meal. Check the cookbook in the kitchen for the recipe. Once done,
-enjoy your meal!
+HUNGRY = """You are hungry! Let's cook a delicious meal. Check the cookbook in the kitchen for the recipe. Once done, enjoy your meal!
 
 """
 CORRIDOR = """-= Corridor =-
@@ -20,9 +19,7 @@ There is an exit to the north. Don't worry, there is no door. There is an exit t
 KITCHEN = """-= Kitchen =-
 You are in a kitchen. A normal kind of place.
 
-You can see a closed fridge. You make out an oven. You make out a table. On the table you can see a cookbook. You make out
-a counter. On the counter you make out a raw green hot pepper, a red apple and a knife. Look over there! a stove. The
-stove appears to be empty.
+You can see a closed fridge. You make out an oven. You make out a table. On the table you can see a cookbook. You make out a counter. On the counter you make out a raw green hot pepper, a red apple and a knife. Look over there! a stove. The stove appears to be empty.
 
 There is a closed screen door leading east. There is an exit to the south."""
 BACKYARD = """-= Backyard =-
@@ -98,18 +95,11 @@ def test_what_was_dropped_or_put_away_is_fetched():
     assert advise(told) == "open fridge"
 
 
-WAY = """Welcome to TextWorld! First off, go to the west. With that done, make an attempt to venture south. Then, recover
-the coin from the floor of the bar. Got that? Good!
+WAY = """Welcome to TextWorld! First off, go to the west. With that done, make an attempt to venture south. Then, recover the coin from the floor of the bar. Got that? Good!
 
 """
-PANTRY = (
-    "-= Pantry =-\nYou've entered a pantry.\n\nThere is an unguarded exit to the east. There is an unblocked exit to "
-    "the west."
-)
-OFFICE = (
-    "-= Office =-\nYou've entered an office.\n\nYou don't like doors? Why not try going east, that entranceway is "
-    "unguarded. There is an exit to the south."
-)
+PANTRY = "-= Pantry =-\nYou've entered a pantry.\n\nThere is an unguarded exit to the east. There is an unblocked exit to the west."
+OFFICE = "-= Office =-\nYou've entered an office.\n\nYou don't like doors? Why not try going east, that entranceway is unguarded. There is an exit to the south."
 BAR = "-= Bar =-\nYou are in a bar.\n\nThere is an exit to the north.\n\nThere is a coin on the floor."
 
 
@@ -124,11 +114,7 @@ def test_the_way_is_followed_and_found_again():
     assert advise([*seen, ("take coin", REFUSED.format("take coin"))]) == "go west"
 
 
-LOCKED = """Here is how to play! First stop, open the antique trunk inside the bedroom. After that, recover the old key
-from the antique trunk. With the old key, assure that the wooden door within the bedroom is unlocked. Once you have
-unlocked the wooden door, make sure that the wooden door is ajar. Then, move east. And then, take the lettuce from the
-couch inside the living room. With the lettuce, take a trip north. Following that, place the lettuce on the stove. That's
-it!"""
+LOCKED = """Here is how to play! First stop, open the antique trunk inside the bedroom. After that, recover the old key from the antique trunk. With the old key, assure that the wooden door within the bedroom is unlocked. Once you have unlocked the wooden door, make sure that the wooden door is ajar. Then, move east. And then, take the lettuce from the couch inside the living room. With the lettuce, take a trip north. Following that, place the lettuce on the stove. That's it!"""
 
 
 def test_sentences_are_read_as_steps():
@@ -142,10 +128,7 @@ def test_sentences_are_read_as_steps():
         ("go", "north", ""),
         ("put", "lettuce", "stove"),
     ]
-    lock = (
-        "first, insert the old key into the wooden door in the bedroom's lock to unlock it. then, take the lamp that's "
-        "in the bar."
-    )
+    lock = "first, insert the old key into the wooden door in the bedroom's lock to unlock it. then, take the lamp that's in the bar."
     assert steps_of(lock) == [("unlock", "wooden door", "old key"), ("take", "lamp", "")]
 
 

@@ -25,10 +25,10 @@ from agentgym.trainers.segments import build
 NAME = "search@search-r1"
 ENV = "rlvr/SearchR1-v0"
 START = """<|im_start|>user
-Answer the given question. You must conduct reasoning inside <think> and </think> first every time you get new
-information. After reasoning, if you find you lack some knowledge, you can call a search engine by <search> query
-</search> and it will return the top searched results between <information> and </information>. You can search as many
-times as your want. If you find no further external knowledge needed, you can directly provide the answer inside <answer> and </answer>, without detailed illustrations. For example, <answer> Beijing </answer>. Question: who wrote the notes? <|im_end|> <|im_start|>assistant """  # noqa: E501
+Answer the given question. You must conduct reasoning inside <think> and </think> first every time you get new information. After reasoning, if you find you lack some knowledge, you can call a search engine by <search> query </search> and it will return the top searched results between <information> and </information>. You can search as many times as your want. If you find no further external knowledge needed, you can directly provide the answer inside <answer> and </answer>, without detailed illustrations. For example, <answer> Beijing </answer>. Question: who wrote the notes?
+<|im_end|>
+<|im_start|>assistant
+"""  # noqa: E501
 FOUND = """
 
 <information>Doc 1(Title: "Ada Lovelace") Ada wrote the notes.

@@ -19,15 +19,14 @@ NAME = "alfworld@verl-agent"
 GAME = "pick_cool_then_place_in_recep-Apple-None-Shelf-1"
 HELLO = """-= Welcome to TextWorld, ALFRED! =-
 
-You are in the middle of a room. Looking quickly around you, you see a drawer 1, a fridge 1, a microwave 1, a shelf 2, a
-shelf 1, and a sinkbasin 1.
+You are in the middle of a room. Looking quickly around you, you see a drawer 1, a fridge 1, a microwave 1, a shelf 2, a shelf 1, and a sinkbasin 1.
 
-Your task is to: cool some apple and put it in shelf."""
+Your task is to: cool some apple and put it in shelf."""  # noqa: E501
 ASKED = """
 Now it's your turn to take an action.
-You should first reason step-by-step about the current situation. This reasoning process MUST be enclosed within <think>
-</think> tags.\x20 Once you've finished your reasoning, you should choose an admissible action for current step and
-present it within <action> </action> tags. """
+You should first reason step-by-step about the current situation. This reasoning process MUST be enclosed within <think> </think> tags.\x20
+Once you've finished your reasoning, you should choose an admissible action for current step and present it within <action> </action> tags.
+"""  # noqa: E501
 FIRST = f"""
 You are an expert agent operating in the ALFRED Embodied Environment.
 Your current observation is: {HELLO}
@@ -55,16 +54,16 @@ AT_THE_FRIDGE = """Your admissible actions of the current situation are: ['close
 """
 THIRD = f"""
 You are an expert agent operating in the ALFRED Embodied Environment. Your task is to: cool some apple and put it in shelf.
-Prior to this step, you have already taken 2 step(s). Below are the most recent 2 observaitons and the corresponding
-actions you took: [Observation 1: '{HELLO}', Action 1: 'go to fridge 1'] [Observation 2: 'You arrive at fridge 1. The
-fridge 1 is closed.', Action 2: 'n the fridge right now, please'] You are now at step 3 and your current observation is:
-Nothing happens. {AT_THE_FRIDGE}{ASKED}"""
+Prior to this step, you have already taken 2 step(s). Below are the most recent 2 observaitons and the corresponding actions you took: [Observation 1: '{HELLO}', Action 1: 'go to fridge 1']
+[Observation 2: 'You arrive at fridge 1. The fridge 1 is closed.', Action 2: 'n the fridge right now, please']
+You are now at step 3 and your current observation is: Nothing happens.
+{AT_THE_FRIDGE}{ASKED}"""  # noqa: E501
 FOURTH = f"""
 You are an expert agent operating in the ALFRED Embodied Environment. Your task is to: cool some apple and put it in shelf.
-Prior to this step, you have already taken 3 step(s). Below are the most recent 2 observaitons and the corresponding
-actions you took: [Observation 2: 'You arrive at fridge 1. The fridge 1 is closed.', Action 2: 'n the fridge right now,
-please'] [Observation 3: 'Nothing happens.', Action 3: 'look'] You are now at step 4 and your current observation is: You
-are facing the drawer 1, fridge 1, microwave 1, and sinkbasin 1. Next to it, you see nothing. {AT_THE_FRIDGE}{ASKED}"""
+Prior to this step, you have already taken 3 step(s). Below are the most recent 2 observaitons and the corresponding actions you took: [Observation 2: 'You arrive at fridge 1. The fridge 1 is closed.', Action 2: 'n the fridge right now, please']
+[Observation 3: 'Nothing happens.', Action 3: 'look']
+You are now at step 4 and your current observation is: You are facing the drawer 1, fridge 1, microwave 1, and sinkbasin 1. Next to it, you see nothing.
+{AT_THE_FRIDGE}{ASKED}"""  # noqa: E501
 REPLIES = (
     "<think>It is cold there.</think>\n<action>Go to Fridge 1</action>",
     "I think I shall OPEN the fridge right now, please",

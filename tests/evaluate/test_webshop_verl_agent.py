@@ -23,9 +23,9 @@ NAME = "webshop@verl-agent"
 WISH = "i want a travel cup that is leak proof with color: blue, and size: 12 oz, and price lower than 40.00 dollars"
 ASKED = """
 Now it's your turn to take one action for the current step.
-You should first reason step-by-step about the current situation, then think carefully which admissible action best
-advances the shopping goal. This reasoning process MUST be enclosed within <think> </think> tags.\x20 Once you've finished
-your reasoning, you should choose an admissible action for current step and present it within <action> </action> tags. """
+You should first reason step-by-step about the current situation, then think carefully which admissible action best advances the shopping goal. This reasoning process MUST be enclosed within <think> </think> tags.\x20
+Once you've finished your reasoning, you should choose an admissible action for current step and present it within <action> </action> tags.
+"""  # noqa: E501
 FIRST = f"""
 You are an expert autonomous agent operating in the WebShop e\u2011commerce environment.\x20
 Your task is to: {WISH}.
@@ -53,23 +53,23 @@ ITEM_ACTIONS = """[
 SECOND = f"""
 You are an expert autonomous agent operating in the WebShop e\u2011commerce environment.
 Your task is to: {WISH}.
-Prior to this step, you have already taken 1 step(s). Below are the most recent 1 observations and the corresponding
-actions you took: [Observation 1: ''Search'', Action 1: 'search[travel cups]'] You are now at step 2 and your current
-observation is: {RESULTS}. Your admissible actions of the current situation are:\x20
+Prior to this step, you have already taken 1 step(s). Below are the most recent 1 observations and the corresponding actions you took: [Observation 1: ''Search'', Action 1: 'search[travel cups]']
+You are now at step 2 and your current observation is: {RESULTS}.
+Your admissible actions of the current situation are:\x20
 [
 'click[back to search]',
 'click[next >]',
 'click[b09abcdefg]',
 ].
-{ASKED}"""
+{ASKED}"""  # noqa: E501
 FOURTH = f"""
 You are an expert autonomous agent operating in the WebShop e\u2011commerce environment.
 Your task is to: {WISH}.
-Prior to this step, you have already taken 3 step(s). Below are the most recent 2 observations and the corresponding
-actions you took: [Observation 2: '{RESULTS}', Action 2: 'click[b09abcdefg]'] [Observation 3: '{ITEM}', Action 3: 'nt the
-blue one, too'] You are now at step 4 and your current observation is: {ITEM}.
+Prior to this step, you have already taken 3 step(s). Below are the most recent 2 observations and the corresponding actions you took: [Observation 2: '{RESULTS}', Action 2: 'click[b09abcdefg]']
+[Observation 3: '{ITEM}', Action 3: 'nt the blue one, too']
+You are now at step 4 and your current observation is: {ITEM}.
 Your admissible actions of the current situation are:\x20
-{ITEM_ACTIONS}{ASKED}"""
+{ITEM_ACTIONS}{ASKED}"""  # noqa: E501
 REPLIES = (
     "<think>A shop.</think><action>search[Travel CUPS]</action>",
     "<think>好</think>\n<action> click[B09ABCDEFG] </action>",

@@ -146,7 +146,7 @@ SCRIPT = """
 import os, sys
 from agentgym.sandbox import sandbox
 from agentgym.sandbox.local import cgroup
-sandbox = sandbox({backend!r}, **{options!r})
+box = sandbox({backend!r}, **{options!r})
 kernel = box.kernel()
 kernel.run("import subprocess; subprocess.Popen(['sleep', '60'])")
 names = [str(path) for place in cgroup.places().values() for path in place.glob(cgroup.PREFIX + str(os.getpid()) + '-*')]
@@ -260,7 +260,7 @@ os.setuid(65533)
 if not os.access({str(fork_server)!r}, os.R_OK): sys.exit("unreachable")
 sys.executable, cgroup.places = {python!r}, dict
 sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(60)]
-with process.Process(limits=Limits(processes=20), unsafe=True) as sandbox:
+with process.Process(limits=Limits(processes=20), unsafe=True) as box:
     print(box.run("echo a | cat; (echo b; echo c) | sort").text)
     bomb = "import os, time\\ntry:\\n  for n in range(99): os.fork() or time.sleep(9)\\nexcept OSError: print(n)"
     print(box.python(bomb).text)

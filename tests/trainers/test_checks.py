@@ -355,6 +355,8 @@ def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     for name, kind in KINDS.items():
+        if name == "envs":  # tables of a recipe
+            continue
         flag = name.removesuffix("_options") + ".KEY" if name.endswith("_options") else name.replace("_", "-")
         assert f"\n  --{flag}" in said
         if get_origin(kind) is Literal:

@@ -59,7 +59,7 @@ def played(temperature=0.7, off=None):
     return Group("t", "agent", episodes), number
 
 
-def credit(groups):
+def credit(groups, step=0):
     return [[np.full(len(e.turns), 1.0 if i % 2 else -1.0) for i, e in enumerate(group.episodes)] for group in groups]
 
 

@@ -14,7 +14,7 @@ from agentgym.trainers.recipe_files import read_recipe, recipes
 
 PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]
 FEW = "--steps 1 --tasks-per-step 2 --group-size 2 --minibatches 1 --turn-tokens 12 --context-tokens 6000 --horizon 2"
-FEW += " --concurrency 4 --eval-every 0 --test-tasks 1 --dynamic-sampling keep --precision fp32 --engine hf --kl 0"
+FEW += " --concurrency 4 --eval-every 0 --test-tasks 1 --select keep --precision fp32 --engine hf --kl 0"
 
 
 @pytest.fixture(scope="module")

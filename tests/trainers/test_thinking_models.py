@@ -1,6 +1,7 @@
 """Thoughts kept are one row, thoughts stripped a row a turn; the gradient is that of turns trained one by one."""
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 import agentgym
 from agentgym import ChatAgent, Episode, SummaryAgent
 from agentgym.engines.scripted import ScriptedEngine
-from agentgym.trainers.losses import policy_loss
+from agentgym.trainers.losses import clip, policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.packing import pack, token_weights
 from agentgym.trainers.segments import Segment, build
@@ -50,7 +51,9 @@ def gradient(segments: list[Segment], vocabulary: int, loss_aggregation: str, le
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).eval()
     for batch in pack(segments, token_weights(segments, loss_aggregation), 256):
-        policy_loss(policy_logprobs(model, batch, 1.0), batch, level=level)[0].backward()
+        policy_loss(policy_logprobs(model, batch, 1.0), batch, function=partial(clip, importance_sampling_level=level))[
+            0
+        ].backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 

@@ -1,12 +1,14 @@
 """Packed rows, merged rows and micro-batches: one gradient, whatever the layout."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.errors import BadConfig
-from agentgym.trainers.losses import imitation_loss, policy_loss
+from agentgym.trainers.losses import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import logprobs
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import policy_logprobs as scores
@@ -31,11 +33,13 @@ def policy_logprobs(model, batch, temperature=1.0):
 
 
 def gradient(
-    model, segments, *, tokens=64, loss_aggregation="token", constant=None, temperature=0.7, loss=policy_loss, **options
+    model, segments, *, tokens=64, loss_aggregation="token", constant=None, temperature=0.7, loss=policy_loss, level="token"
 ):
     model.zero_grad()
     for batch in pack(segments, token_weights(segments, loss_aggregation, constant=constant), tokens):
-        loss(policy_logprobs(model, batch, temperature), batch, **options)[0].backward()
+        scored = policy_logprobs(model, batch, temperature)
+        options = {"function": partial(clip, importance_sampling_level=level)} if loss is policy_loss else {}
+        loss(scored, batch, **options)[0].backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()]).clone()
 
 

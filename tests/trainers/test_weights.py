@@ -134,7 +134,7 @@ def test_transports_are_refused_where_they_cannot_work(monkeypatch):
 
 
 def test_settings_that_do_nothing_are_refused():
-    with pytest.raises(BadConfig, match="weights is 'ipc', but only engine 'vllm' is sent any, not 'hf'"):
+    with pytest.raises(BadConfig, match="weight_transport is 'ipc', but only engine 'vllm' is sent any, not 'hf'"):
         TrainConfig(weight_transport="ipc")
     with pytest.raises(LookupError, match="Did you mean 'shared_memory'"):
         TrainConfig(engine="vllm", model="m", weight_transport="shared_memry")
