@@ -32,7 +32,8 @@ from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.screen import printable
 from agentgym.engines import Sampling, engine
-from agentgym.engines.model_names import check_model, check_target
+from agentgym.engines.kinds import kind_of
+from agentgym.engines.model_names import check_model
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
@@ -250,24 +251,23 @@ def _check_who(config: Config) -> None:
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     name, trained = _resolve(config.model or "")
-    kind, target = name.split(":", 1)
-    spec = _spec(config, trained, messages=kind == "chat")
+    kind, target = kind_of(name)
+    spec = _spec(config, trained, messages=not kind.tokens)
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if not 0 <= sampling.temperature < math.inf:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    slots = {"slots": config.concurrency} if kind == "hf" else {}
-    if config.threads is not None and (kind != "hf" or config.threads < 1):
+    if config.threads is not None and (not kind.in_process or config.threads < 1):
         raise BadConfig(
             f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
         )
     tools = _tools(config, suite, spec)
     try:
-        if kind == "hf":
+        if kind.in_process:
             quiet()
-        made = engine(name, **{**slots, **config.engine_options})
+        made = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
-    if kind == "hf":
+        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}") from error
+    if kind.in_process:
         from agentgym.trainers.model.policy import set_threads
 
         set_threads(made.model, config.threads or 0)
@@ -357,7 +357,8 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
 def _resolve(model: str) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
     if ":" in model and not Path(model).exists():
-        check_target(*model.split(":", 1))
+        kind, target = kind_of(model)
+        kind.check_target(target)
         return model, None
     folder = model_folder(model)
     check_model(folder)

@@ -66,7 +66,7 @@ def _rates(config: TrainConfig, workload: Workload, made: Plan, layers: int) -> 
     if config.lora_rank:
         lora.add_adapters(model, config)
     model = model.to(device).eval()
-    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine == "hf" else (0.0, 0.0, 0.0)
+    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine_kind.in_process else (0.0, 0.0, 0.0)
     train, optimizer = _training(config, made, model)
     return Rates(prefill, decode, train, optimizer, sync, layers)
 

@@ -106,7 +106,7 @@ def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
     cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
     passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
     logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
-    return config.engine == "hf" and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
+    return config.engine_kind.in_process and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
 
 
 def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
@@ -185,7 +185,7 @@ def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
     share = vllm_share(config)
-    while config.engine == "vllm" and share > 0.2:
+    while share > 0.2:
         share = round(share - 0.1, 2)
         yield _with(config, gpu_memory_utilization=share)
 

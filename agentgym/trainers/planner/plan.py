@@ -33,8 +33,6 @@ SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha",
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
-VLLM_SHARE = 0.92
-"""What vLLM takes of a GPU unless told otherwise (`gpu_memory_utilization`)."""
 VLLM_OWN = 2 * 2**30
 """What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
 
@@ -225,7 +223,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
     if config.kl and not config.lora_rank:
         add("reference", update.weights, "the policy as it was, for the KL penalty")
     add("optimizer state", update.optimizer, _state(config, update))
-    if config.engine == "hf":
+    if config.engine_kind.in_process:
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
         slots = engine_slots(config)
@@ -236,7 +234,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
         parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
-    elif config.engine == "vllm":
+    elif config.engine_kind.sent_weights:
         parts += _vllm(config, workload, memory, update)
     return parts
 
@@ -278,8 +276,9 @@ def apart(config: TrainConfig) -> bool:
 
 
 def vllm_share(config: TrainConfig) -> float:
-    """Return the share of a GPU that vLLM takes."""
-    return float(config.engine_options.get("gpu_memory_utilization", VLLM_SHARE))
+    """Return the share of a GPU that the engine takes; 0 where it takes what it needs."""
+    share = config.engine_kind.gpu_share
+    return share and float(config.engine_options.get("gpu_memory_utilization", share))
 
 
 def engine_slots(config: TrainConfig) -> int:
