@@ -22,10 +22,10 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym import agents
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
-from agentgym.agents.spec import AGENTS, AgentSpec
+from agentgym.agents.spec import AgentSpec
+from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.cli.train import quiet
@@ -48,7 +48,6 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
 
-POLICIES = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
@@ -230,7 +229,7 @@ def _plan(config: Config, suite: Suite) -> Plan:
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
-        return getattr(agents, POLICIES[config.policy])(), {"policy": config.policy}
+        return UNATTENDED[config.policy].load()(), {"policy": config.policy}
     fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
     laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
     return _model(replace(config, **laid), suite)
@@ -239,11 +238,11 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
 def _check_who(config: Config) -> None:
     """Raise unless it is said who plays, by flags that go together."""
     if (config.model is None) == (config.policy is None):
-        raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --policy oracle, expert or random")
+        raise BadConfig(f"say who plays: either --model (a folder, a name, an engine) or --policy {', '.join(UNATTENDED)}")
     if config.policy is None:
         return
-    if config.policy not in POLICIES:
-        raise unknown("policy", config.policy, POLICIES)
+    if config.policy not in UNATTENDED:
+        raise unknown("policy", config.policy, UNATTENDED)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
         raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --policy {config.policy}: it is for models")

@@ -9,7 +9,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, unknown
 from agentgym.trainers.model import lora
@@ -195,12 +195,11 @@ def _check_engine(config: "TrainConfig") -> None:
 
 def _check_agent(config: "TrainConfig") -> None:
     default = type(config)
-    if config.agent == "summary" and config.sft_episodes:
-        raise BadConfig(
-            "sft_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
-        )
     if config.agent in AGENTS:
-        _ = config.spec  # checks its values
+        if config.sft_episodes and not config.spec.kind.demonstrable:  # the spec checks its own values
+            able = ", ".join(name for name, entry in AGENTS.items() if entry.load().demonstrable)
+            raise BadConfig(f"sft_episodes goes with agent {able}: no expert writes what agent {config.agent!r} needs")
+        _ = config.spec
         if config.attempt_seconds != default.attempt_seconds:
             raise BadConfig(f"attempt_seconds does nothing with agent {config.agent!r}: it is for an agent of others")
         return

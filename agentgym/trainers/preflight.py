@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import registry
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
