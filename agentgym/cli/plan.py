@@ -9,10 +9,10 @@ from rich.text import Text
 
 from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.memory import named
 from agentgym.trainers.planner.calibration import calibrate
 from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
 from agentgym.trainers.planner.fitting import Change, advice, gib, smallest_change
-from agentgym.trainers.planner.memory import named
 from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, plan, read_workload
 
 WIDE = 110

@@ -15,13 +15,14 @@ from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample
 from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.fits import engine_slots
 from agentgym.trainers.model import lora
 from agentgym.trainers.model.policy import SMALL as SMALL_MODEL
 from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.planner.dry_run import Rows, cut, micro_batch
 from agentgym.trainers.planner.duration import Rates
-from agentgym.trainers.planner.plan import Plan, Workload, engine_slots, resolved
+from agentgym.trainers.planner.plan import Plan, Workload, resolved
 from agentgym.trainers.step import Scorer
 
 SMALL = 30_000_000
