@@ -88,7 +88,7 @@ def make(shape: str, folder: str) -> None:
 def measure(options: dict[str, Any]) -> None:
     from agentgym.trainers import loop
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.planner.memory import process_bytes
+    from agentgym.trainers.model.memory import process_bytes
 
     before = process_bytes()
     loop.train(TrainConfig(**options))
@@ -98,7 +98,7 @@ def measure(options: dict[str, Any]) -> None:
 
 def planned(options: dict[str, Any]) -> None:
     from agentgym.trainers.config import TrainConfig
-    from agentgym.trainers.planner.memory import FIRST_USE
+    from agentgym.trainers.model.memory import FIRST_USE
     from agentgym.trainers.planner.plan import plan, read_workload
 
     config = TrainConfig(**options)

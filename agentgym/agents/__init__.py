@@ -3,20 +3,16 @@
 import importlib
 from typing import Any
 
-EXPORTS = {
-    "ChatAgent": "agentgym.agents.chat",
-    "WindowAgent": "agentgym.agents.window",
-    "MessageAgent": "agentgym.agents.message_agent",
-    "CompletionAgent": "agentgym.agents.completion",
-    "SummaryAgent": "agentgym.agents.summary",
-    "OracleAgent": "agentgym.agents.policies",
-    "ExpertAgent": "agentgym.agents.policies",
-    "RandomAgent": "agentgym.agents.policies",
-    "HumanAgent": "agentgym.agents.policies",
-    "Demonstrator": "agentgym.agents.demonstrator",
-    "Noise": "agentgym.agents.policies",
-    "consult": "agentgym.agents.base",
-}
+from agentgym.agents.table import AGENTS, POLICIES
+
+_PATHS = (
+    *(entry.path for entry in (*AGENTS.values(), *POLICIES.values())),
+    "agentgym.agents.message_agent:MessageAgent",
+    "agentgym.agents.demonstrator:Demonstrator",
+    "agentgym.agents.policies:Noise",
+    "agentgym.agents.base:consult",
+)
+EXPORTS = {name: module for module, _, name in (path.partition(":") for path in _PATHS)}
 
 
 def __getattr__(name: str) -> Any:

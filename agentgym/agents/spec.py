@@ -4,26 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.agents.chat import HISTORY, ChatAgent
-from agentgym.agents.completion import CompletionAgent
+from agentgym.agents.chat import HISTORY
 from agentgym.agents.decide import AUTO, TEXT, check_way, decide
 from agentgym.agents.message_agent import MessageAgent
 from agentgym.agents.prompt import load_prompt
-from agentgym.agents.summary import SummaryAgent
+from agentgym.agents.table import AGENTS
 from agentgym.agents.token_agent import LEAST_OBSERVATION, TokenAgent
-from agentgym.agents.window import WindowAgent
 from agentgym.core.actions import Tool
 from agentgym.engines import Sampling
 from agentgym.errors import BadConfig, bad_option, unknown
 
-AGENTS: dict[str, type[TokenAgent]] = {
-    "chat": ChatAgent,
-    "completion": CompletionAgent,
-    "window": WindowAgent,
-    "summary": SummaryAgent,
-}
-OVER_MESSAGES = ("chat", "window")
-"""Agents that plain chat can play; the others need tokens."""
 NAMED = ("agent", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
 """Fields of an `AgentSpec` that a training run has under the same name; its prompt is `TrainConfig.prompt_asked`."""
 CHARACTERS = 4
@@ -49,26 +39,31 @@ class AgentSpec:
     def __post_init__(self) -> None:
         if self.agent not in AGENTS:
             raise unknown("agent", self.agent, AGENTS)
-        if self.messages and self.agent not in OVER_MESSAGES:
+        if self.messages and not AGENTS[self.agent].messages:
+            able = [name for name, entry in AGENTS.items() if entry.messages]
             raise BadConfig(
-                f"agent {self.agent!r} needs a model's tokens, and chat:URL shows none: use agent "
-                f"{' or '.join(OVER_MESSAGES)}"
+                f"agent {self.agent!r} needs a model's tokens, and chat:URL shows none: use agent {' or '.join(able)}"
             )
         for name, least in (("observation_tokens", LEAST_OBSERVATION), ("turn_tokens", 1), ("window_turns", 0)):
             if getattr(self, name) < least:
                 raise BadConfig(f"{name} is {getattr(self, name)}; expected at least {least}")
-        if self.agent != "window" and self.window_turns != AgentSpec.window_turns:
+        if "window_turns" not in AGENTS[self.agent].options and self.window_turns != AgentSpec.window_turns:
             raise BadConfig(f"window_turns does nothing with agent {self.agent!r}: only `window` has a window")
         self._check_history()
         self._check_tools()
         self._check_prompt()
+
+    @property
+    def kind(self) -> type[TokenAgent]:
+        """The class of the agent."""
+        return AGENTS[self.agent].load()
 
     def _check_history(self) -> None:
         if self.history not in HISTORY:
             raise bad_option("history", self.history, HISTORY)
         if self.history == "keep":
             return
-        if self.agent != "chat" or self.messages:
+        if "history" not in AGENTS[self.agent].options or self.messages:
             where = "plain chat" if self.messages else f"agent {self.agent!r}"
             raise BadConfig(f"history {self.history!r} does nothing with {where}: it is for agent 'chat' over tokens")
 
@@ -77,7 +72,7 @@ class AgentSpec:
         if self.tools in (AUTO, TEXT):
             return
         if self.agent != "chat":
-            why = f"agent {self.agent!r} {AGENTS[self.agent].text_only}"
+            why = f"agent {self.agent!r} {self.kind.text_only}"
             raise BadConfig(f"tools is {self.tools!r}: {why}; use agent 'chat', or tools 'text'")
         if self.history != "keep":
             raise BadConfig(f"tools is {self.tools!r} with history {self.history!r}: native calls need history 'keep'")
@@ -98,7 +93,7 @@ class AgentSpec:
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
         """Raise BadConfig where the model would not be told of an environment's tools, however able it is."""
         asked = None if self.prompt is None else load_prompt(self.prompt)
-        kind = AGENTS[self.agent]
+        kind = self.kind
         why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None
         decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, asked, self.tools, tools, lambda: why)
 
@@ -114,8 +109,8 @@ class AgentSpec:
                 turn_tokens=self.turn_tokens,
                 observation_characters=CHARACTERS * self.observation_tokens,
             )
-        own: dict[str, Any] = {"chat": {"history": self.history}, "window": {"turns": self.window_turns}}.get(self.agent, {})
-        return AGENTS[self.agent](
+        own: dict[str, Any] = {word: getattr(self, name) for name, word in AGENTS[self.agent].options.items()}
+        return self.kind(
             engine,
             tokenizer,
             prompt=self.prompt,

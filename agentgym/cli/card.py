@@ -13,6 +13,7 @@ from agentgym.contract.env_under_test import EnvUnderTest, first, has
 from agentgym.contract.shortcuts import GENERIC, Policy
 from agentgym.contract.solutions import from_text, random_policy, success_rate
 from agentgym.core.env import TextEnv
+from agentgym.core.play import play
 from agentgym.core.screen import printable
 
 ROWS: tuple[str, ...] = (
@@ -99,15 +100,17 @@ def costs(under_test: EnvUnderTest) -> tuple[float, float, float]:
     env, resets, steps, snapshots = under_test.make(), list[float](), list[float](), list[float]()
     for seed, task in enumerate(under_test.tasks):
         start = time.perf_counter()
-        observation, info = env.reset(seed=seed, options={"task": task})
+        seen = env.reset(seed=seed, options={"task": task})
         resets.append(time.perf_counter() - start)
-        over = False
-        while not over:
+
+        def choose(observation: str, info: dict[str, Any]) -> str:
+            nonlocal start
             action = random_policy(env, [observation], info)
             start = time.perf_counter()
-            observation, _, terminated, truncated, info = env.step(action)
+            return action
+
+        for _ in play(env, choose, seen):
             steps.append(time.perf_counter() - start)
-            over = terminated or truncated
             start = time.perf_counter()
             env.snapshot()
             snapshots.append(time.perf_counter() - start)

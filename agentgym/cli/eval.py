@@ -22,17 +22,18 @@ import tyro
 from rich.console import Console
 from rich.text import Text
 
-from agentgym import agents
 from agentgym.agents.base import Agent
 from agentgym.agents.message_agent import MessageAgent
-from agentgym.agents.spec import AGENTS, AgentSpec
+from agentgym.agents.spec import AgentSpec
+from agentgym.agents.table import AGENTS, UNATTENDED
 from agentgym.agents.token_agent import TokenAgent
 from agentgym.cli.eval_screen import Bar, aggregates, contamination_notes, effort, table
 from agentgym.cli.train import quiet
 from agentgym.core.actions import Tool
 from agentgym.core.screen import printable
 from agentgym.engines import Sampling, engine
-from agentgym.engines.model_names import check_model, check_target
+from agentgym.engines.kinds import kind_of
+from agentgym.engines.model_names import check_model
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
@@ -47,7 +48,6 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
 
-POLICIES = {"oracle": "OracleAgent", "expert": "ExpertAgent", "random": "RandomAgent"}
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
 OF_MODELS = (*OF_SUITES, "threads")
@@ -229,7 +229,7 @@ def _plan(config: Config, suite: Suite) -> Plan:
 def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
-        return getattr(agents, POLICIES[config.policy])(), {"policy": config.policy}
+        return UNATTENDED[config.policy].load()(), {"policy": config.policy}
     fixed = {name: value for name in OF_SUITES if (value := getattr(suite, name)) is not None}
     laid = {name: value for name, value in fixed.items() if getattr(config, name) is None}
     return _model(replace(config, **laid), suite)
@@ -238,11 +238,11 @@ def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
 def _check_who(config: Config) -> None:
     """Raise unless it is said who plays, by flags that go together."""
     if (config.model is None) == (config.policy is None):
-        raise BadConfig("say who plays: either --model (a folder, a name, an engine) or --policy oracle, expert or random")
+        raise BadConfig(f"say who plays: either --model (a folder, a name, an engine) or --policy {', '.join(UNATTENDED)}")
     if config.policy is None:
         return
-    if config.policy not in POLICIES:
-        raise unknown("policy", config.policy, POLICIES)
+    if config.policy not in UNATTENDED:
+        raise unknown("policy", config.policy, UNATTENDED)
     given = [f"--{name.replace('_', '-')}" for name in OF_MODELS if getattr(config, name) is not None]
     if given or config.engine_options:
         raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --policy {config.policy}: it is for models")
@@ -250,24 +250,23 @@ def _check_who(config: Config) -> None:
 
 def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
     name, trained = _resolve(config.model or "")
-    kind, target = name.split(":", 1)
-    spec = _spec(config, trained, messages=kind == "chat")
+    kind, target = kind_of(name)
+    spec = _spec(config, trained, messages=not kind.tokens)
     sampling = Sampling(temperature=1.0 if config.temperature is None else config.temperature)
     if not 0 <= sampling.temperature < math.inf:
         raise BadConfig(f"--temperature is {sampling.temperature}; expected 0 (greedy) or more")
-    slots = {"slots": config.concurrency} if kind == "hf" else {}
-    if config.threads is not None and (kind != "hf" or config.threads < 1):
+    if config.threads is not None and (not kind.in_process or config.threads < 1):
         raise BadConfig(
             f"--threads is {config.threads}; expected at least 1, and a model that the hf engine runs, not {name}"
         )
     tools = _tools(config, suite, spec)
     try:
-        if kind == "hf":
+        if kind.in_process:
             quiet()
-        made = engine(name, **{**slots, **config.engine_options})
+        made = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{name} needs {error.name}: {how_to_install('vllm' if kind == 'vllm' else 'train')}") from error
-    if kind == "hf":
+        raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}") from error
+    if kind.in_process:
         from agentgym.trainers.model.policy import set_threads
 
         set_threads(made.model, config.threads or 0)
@@ -357,7 +356,8 @@ def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
 def _resolve(model: str) -> tuple[str, TrainConfig | None]:
     """Return the engine a model name stands for and, of a training run, what it was trained with."""
     if ":" in model and not Path(model).exists():
-        check_target(*model.split(":", 1))
+        kind, target = kind_of(model)
+        kind.check_target(target)
         return model, None
     folder = model_folder(model)
     check_model(folder)

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.memory import named
 from agentgym.trainers.planner.calibration import calibrate
 from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
 from agentgym.trainers.planner.fitting import Change, advice, gib, smallest_change
-from agentgym.trainers.planner.memory import named
 from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, plan, read_workload
 
 WIDE = 110
@@ -86,7 +86,7 @@ def seconds_table(config: TrainConfig, workload: Workload, made: Plan, rates: Ra
 
 
 def _cell(config: TrainConfig, name: str, value: float) -> str:
-    return "not measured" if config.engine != "hf" and name in ("rollout", "sync") else _seconds(value)
+    return "not measured" if not config.engine_kind.in_process and name in ("rollout", "sync") else _seconds(value)
 
 
 def _untimed(config: TrainConfig, workload: Workload, made: Plan) -> list[str]:
@@ -120,7 +120,7 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
         if play.episodes
         else "no episode: without a tokenizer in the folder, rows as long as the context and steps that take no time"
     )
-    others = "" if config.engine == "hf" else f" {config.engine}'s own speed is left out."
+    others = "" if config.engine_kind.in_process else f" {config.engine}'s own speed is left out."
     several = "" if config.processes == 1 else " Processes that wait for one another or for memory are not in it."
     return (
         f"Measured: random weights, {model}; {env}. Extrapolated: everything else. As the expert plays: {play.turns:.1f} "

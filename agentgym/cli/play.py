@@ -10,6 +10,7 @@ Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import tyro
@@ -21,6 +22,7 @@ from agentgym.agents.fields import describe
 from agentgym.contract.env_under_test import first
 from agentgym.contract.solutions import random_policy
 from agentgym.core.env import TextEnv
+from agentgym.core.play import play
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
 from agentgym.options import Options
@@ -65,19 +67,17 @@ def run(config: Config) -> int:
     for tool in env.tools.values():
         console.print(Text(printable(f"  {describe(tool)}"), style="dim"))  # as a prompt lists it
     ask = Human(console).ask if config.policy == "human" else _automatic(config.policy)
-    while True:
-        action = ask(env, observation, info)
-        if action is None:
-            console.print(Text("left", style="dim"))
-            return 0
+    choose = partial(ask, env)
+    for action, step in play(env, choose, (observation, info)):
         if config.policy != "human":
             console.print(Text(f"> {printable(action)}", style="cyan"))
-        observation, _, terminated, truncated, info = env.step(action)
-        console.print(_response(env, observation, info))
-        if terminated or truncated:
-            style = "bold green" if info["success"] else "bold red"
-            console.print(Text(f"{info['reason']} after {env.turn} turns; {_rewards(env)}", style=style))
+        console.print(_response(env, step.observation, step.info))
+        if step.over:
+            style = "bold green" if step.info["success"] else "bold red"
+            console.print(Text(f"{step.info['reason']} after {env.turn} turns; {_rewards(env)}", style=style))
             return 0
+    console.print(Text("left", style="dim"))
+    return 0
 
 
 def _automatic(policy: str) -> Ask:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from agentgym.cli import serve_retriever
 from agentgym.cli.flags import read_flags
+from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.options import Options
 
@@ -69,7 +70,8 @@ def run(config: Config | serve_retriever.Config) -> int:
         return serve_retriever.run(config)
     if config.what != "gateway":
         raise unknown("server", config.what, ["gateway", "retriever"])
-    if config.engine == "chat":
+    kind, _ = kind_of(config.engine)
+    if not kind.tokens:
         raise BadConfig("the gateway records exact tokens, and plain chat has none: use --engine hf, vllm or openai")
     if not config.model:
         raise BadConfig("say which model: --model FOLDER, or the hub name of one")
@@ -81,19 +83,18 @@ def run(config: Config | serve_retriever.Config) -> int:
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
     from agentgym.engines import engine
-    from agentgym.engines.model_names import check_target
 
-    if config.engine == "hf":
+    if kind.in_process:
         from agentgym.cli.train import need_training, quiet
 
         need_training()
         quiet()
     model = config.model
-    if config.engine in ("hf", "vllm"):
+    if kind.trains and not kind.of_address:
         from agentgym.trainers.preflight import model_folder
 
         model = model_folder(model)
-        check_target(config.engine, model)
+        kind.check_target(model)
     made = engine(f"{config.engine}:{model}", **config.engine_options)
     try:
         asyncio.run(_serve(config, made, key))

@@ -1,6 +1,7 @@
 """Checks of actions, info, state keys, rewards and ends."""
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,20 +9,20 @@ from typing import Any
 from agentgym.contract.env_under_test import (
     ENDLESS,
     HOSTILE,
+    NEVER,
     EnvUnderTest,
-    Step,
     any_action,
     argument,
     difference,
     first,
     go_on,
     hostile_calls,
-    play,
-    steps,
+    transcript,
 )
 from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.core.actions import spell
 from agentgym.core.env import INFO_KEYS, Snapshot
+from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import FAULTS
@@ -65,7 +66,7 @@ def spellings(under_test: EnvUnderTest) -> str:
         if len(arguments) <= 1:
             body = next((v if isinstance(v, str) else json.dumps(v) for v in arguments.values()), "")
             forms += [f"<{name}>{body}</{name}>", spell(name, body), f"  {written}\n"]
-        responses = [play(env, task, 0, [form]) for form in forms]
+        responses = [transcript(env, task, 0, [form]) for form in forms]
         for form, response in zip(forms, responses, strict=True):
             if response != responses[0]:
                 raise Broken(f"answered otherwise than {written}: {difference(responses[0], response)}", actions=[form])
@@ -84,7 +85,7 @@ def info_schema(under_test: EnvUnderTest) -> str:
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
             env = under_test.env
             observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-            responses: list[Step] = [(observation, 0.0, False, False, info), *steps(env, actions)]
+            responses = [Step(observation, 0.0, False, False, info), *steps(env, actions)]
             found = (wrong_with(response, task) for response in responses)
             return next((text for text in found if text), None)
 
@@ -206,15 +207,13 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
 
 def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[Any]:
     """Return a few actions to play from a state, the oracle's among them."""
-    env, rng, actions = under_test.make().restore(state), generator("onward", state.turn), list[Any]()
-    info, observation = env.info(), env.observation
-    for turn in range(4):
-        action = (first(env.oracle) if turn == 1 else None) or any_action(env, observation, info, rng)
-        actions.append(action)
-        observation, _, terminated, truncated, info = env.step(action)
-        if terminated or truncated:
-            break
-    return actions
+    env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
+
+    def choose(observation: str, info: dict[str, Any]) -> Any:
+        return (first(env.oracle) if next(turns) == 1 else None) or any_action(env, observation, info, rng)
+
+    played = play(env, choose, (env.observation, env.info()), stop=NEVER)
+    return [action for action, _ in itertools.islice(played, 4)]
 
 
 def outcome_alone(under_test: EnvUnderTest) -> str:
@@ -268,17 +267,9 @@ def solution(under_test: EnvUnderTest, task: Task, seed: int, horizon: int | Non
 
     None for the horizon is the environment's own.
     """
-    env, actions = under_test.env, list[str]()
-    env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))
-    for _ in range(2000):
-        action = first(env.oracle)
-        if action is None:
-            break
-        actions.append(action)
-        step = env.step(action)
-        if step[2] or step[3]:
-            break
-    return actions
+    env = under_test.env
+    seen = env.reset(seed=seed, options={"task": task} | ({"horizon": horizon} if horizon else {}))
+    return [action for action, _ in itertools.islice(play(env, lambda _, __: first(env.oracle), seen), 2000)]
 
 
 def horizons(under_test: EnvUnderTest) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym.contract.env_under_test import EnvUnderTest, go_on, play
+from agentgym.contract.env_under_test import EnvUnderTest, go_on, transcript
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.seeding import derive
@@ -62,4 +62,4 @@ def _play_all(env: TextEnv, what: str, items: list[Any]) -> list[list[str]]:
     if what == "branches":
         return [go_on(env, state, actions) for state, actions in items]
     found = [(env.find(task_id), seed, actions) for task_id, seed, actions in items]
-    return [[repr(task), *play(env, task, seed, actions)] for task, seed, actions in found]
+    return [[repr(task), *transcript(env, task, seed, actions)] for task, seed, actions in found]

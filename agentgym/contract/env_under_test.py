@@ -1,5 +1,6 @@
 """The environment under examination: how to make it, which tasks to take, and how to play it."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from agentgym.contract.causes import told
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
 
 ENDLESS = 10_000  # a horizon that no check reaches
-Step = tuple[str, float, bool, bool, dict[str, Any]]
+NEVER = object()
+"""No action."""
 Breaks = Callable[[Sequence[Any]], str | None]
 
 
@@ -107,14 +110,10 @@ class EnvUnderTest:
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
         """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
-        env, rng, actions = self.env, generator("wander", task.id, seed, variant), list[Any]()
-        observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-        for _ in range(steps or self.steps):
-            actions.append(any_action(env, observation, info, rng))
-            observation, _, terminated, truncated, info = env.step(actions[-1])
-            if terminated or truncated:
-                break
-        return actions
+        env, rng = self.env, generator("wander", task.id, seed, variant)
+        seen = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        turns = play(env, lambda observation, info: any_action(env, observation, info, rng), seen, stop=NEVER)
+        return [action for action, _ in itertools.islice(turns, steps or self.steps)]
 
     def hold(self, task: Task, seed: int, actions: Sequence[Any], breaks: Breaks) -> None:
         """Raise Broken, with the shortest sequence found by deletion, where `breaks` says what is wrong."""
@@ -136,19 +135,10 @@ class EnvUnderTest:
         raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
 
 
-def play(env: TextEnv, task: Task, seed: int, actions: Sequence[Any], horizon: int = ENDLESS) -> list[str]:
+def transcript(env: TextEnv, task: Task, seed: int, actions: Sequence[Any], horizon: int = ENDLESS) -> list[str]:
     """Return the responses to the reset and to each action up to the end, each as one line."""
     observation, info = env.reset(seed=seed, options={"task": task, "horizon": horizon})
-    return [line((observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
-
-
-def steps(env: TextEnv, actions: Sequence[Any]) -> Iterator[Step]:
-    """Take the actions one by one until the episode ends, and yield the responses."""
-    for action in actions:
-        response = env.step(action)
-        yield response
-        if response[2] or response[3]:
-            return
+    return [line(Step(observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
 
 
 def go_on(env: TextEnv, state: Snapshot, actions: Sequence[Any], seed: int | None = None) -> list[str]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
-from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, difference, first, go_on, line, play, steps
+from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, difference, first, go_on, line, transcript
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.env import TextEnv
+from agentgym.core.play import steps
 from agentgym.core.tasks import Task
 
 
@@ -20,10 +21,12 @@ def same_again(under_test: EnvUnderTest) -> str:
     for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            once = play(under_test.env, task, seed, actions)
+            once = transcript(under_test.env, task, seed, actions)
             for stranger in under_test.tasks[:2]:
-                play(other, stranger, seed + 1, actions[:3])
-            return difference(once, play(other, task, seed, actions)) or difference(once, play(other, task, seed, actions))
+                transcript(other, stranger, seed + 1, actions[:3])
+            return difference(once, transcript(other, task, seed, actions)) or difference(
+                once, transcript(other, task, seed, actions)
+            )
 
         actions = under_test.wander(task, seed)
         try:
@@ -40,7 +43,7 @@ def same_again(under_test: EnvUnderTest) -> str:
 def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[Any]) -> None:
     """Make an environment and a task, and play it."""
     env = under_test.make()
-    play(env, env.find(task.id), seed, actions)
+    transcript(env, env.find(task.id), seed, actions)
 
 
 def _explained(found: Broken, why: str) -> Broken:
@@ -67,7 +70,7 @@ def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[A
         task = under_test.env.find(task_id)
         if repr(task) != there[0]:
             raise Broken(f"another process makes another task: {difference([repr(task)], there[:1])}", task=task_id)
-        where = difference(play(under_test.env, task, seed, actions), there[1:])
+        where = difference(transcript(under_test.env, task, seed, actions), there[1:])
         if where:
             turn = int(where.split()[1].rstrip(":")) if where.startswith("turn") else len(actions)
             raise Broken(f"another process answers otherwise, {where}", task=task_id, seed=seed, actions=actions[:turn])
@@ -83,10 +86,10 @@ def snapshots_here(under_test: EnvUnderTest) -> str:
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
             env = under_test.make()
             for middle in range(len(actions) + 1):
-                play(env, task, seed, actions[:middle])
+                transcript(env, task, seed, actions[:middle])
                 state = env.snapshot()
                 straight = [f"{env.info()}", *go_on(env, state, actions[middle:])]
-                play(env, task, seed + 1, actions[::-1])
+                transcript(env, task, seed + 1, actions[::-1])
                 for environment, where in ((env, "the same"), (other, "another"), (other, "another")):
                     environment.restore(state)
                     again = [f"{environment.info()}", *go_on(environment, state, actions[middle:])]
@@ -106,7 +109,7 @@ def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
     env, branches, here = under_test.make(), list[tuple[Any, list[Any]]](), list[list[str]]()
     for seed, task in enumerate(under_test.tasks):
         actions = under_test.wander(task, seed)
-        play(env, task, seed, actions[: len(actions) // 2])
+        transcript(env, task, seed, actions[: len(actions) // 2])
         state, rest = env.snapshot(), actions[len(actions) // 2 :]
         try:
             pickle.dumps(state)
@@ -136,7 +139,7 @@ def _unwritten(payload: Any) -> str:
 def chance_afresh(under_test: EnvUnderTest) -> str:
     """`restore(state, seed=k)` draws later chance afresh: alike for the same k, otherwise for another, but not the past."""
     env, task = under_test.make(), under_test.tasks[0]
-    play(env, task, 0, under_test.wander(task, 0, 3)[:2])
+    transcript(env, task, 0, under_test.wander(task, 0, 3)[:2])
     state = env.snapshot()
 
     def draw(seed: int | None) -> float:
@@ -156,13 +159,13 @@ def looking_changes_nothing(under_test: EnvUnderTest) -> str:
     for seed, task in enumerate(under_test.tasks):
 
         def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
-            blind, env = play(under_test.env, task, seed, actions), under_test.make()
+            blind, env = transcript(under_test.env, task, seed, actions), under_test.make()
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             seen = blind[:1]
             _look(env)
             for step in steps(env, actions):
                 seen.append(line(step))
-                if not (step[2] or step[3]):
+                if not step.over:
                     _look(env)
             return difference(blind, seen)
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentgym.contract.behaviour import solution
-from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, random_action, steps
+from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, random_action
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.shortcuts import CHANCY, GENERIC, Policy
 from agentgym.core.env import TextEnv
+from agentgym.core.play import play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 
@@ -32,13 +33,9 @@ def _solved(under_test: EnvUnderTest, task: Task, seed: int) -> int:
     if env.success is not True:
         text = f"asked again each turn, the oracle does not solve the task {limit}"
         raise Broken(text, task=task.id, seed=seed, actions=actions)
-    env.reset(seed=seed, options={"task": task})
-    played = list[str]()
-    for action in env.oracle():
-        played.append(action)
-        _, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            break
+    seen = env.reset(seed=seed, options={"task": task})
+    said = iter(env.oracle())
+    played = [action for action, _ in play(env, lambda _, __: next(said, None), seen)]
     if env.success is not True:
         text = f"the oracle's iterator does not solve the task {limit}"
         raise Broken(text, task=task.id, seed=seed, actions=played)
@@ -55,7 +52,7 @@ def oracle_recovers(under_test: EnvUnderTest) -> str:
         def breaks(actions: Sequence[Any], task: Any = task, seed: int = seed) -> str | None:
             nonlocal count
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-            if any(step[2] or step[3] for step in steps(env, actions)):
+            if any(step.over for step in steps(env, actions)):
                 return None
             count += 1
             finish(env, lambda environment, _, __: first(environment.oracle), env.info())
@@ -163,12 +160,7 @@ def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None =
 def finish(env: TextEnv, policy: Policy, info: dict[str, Any], most: int = 2000) -> int:
     """Play to the end of the episode and return the number of turns."""
     observations = [env.observation]
-    for turn in range(1, most + 1):
-        action = policy(env, observations, info)
-        if action is None:
-            return turn - 1
-        observation, _, terminated, truncated, info = env.step(action)
-        observations.append(observation)
-        if terminated or truncated:
-            return turn
-    return most
+    turns = play(env, lambda _, info: policy(env, observations, info), (env.observation, info))
+    for _, step in itertools.islice(turns, most):
+        observations.append(step.observation)
+    return len(observations) - 1

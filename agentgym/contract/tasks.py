@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import gymnasium
 
-from agentgym.contract.env_under_test import EnvUnderTest, steps
+from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.env import TextEnv
+from agentgym.core.play import steps
 from agentgym.core.wrapper import TextWrapper
 from agentgym.errors import BadConfig, Fault
 from agentgym.tasks.library import ALL

@@ -1,21 +1,12 @@
 """Engines turn prompt tokens into completion tokens; the protocol they share, and how to name one."""
 
-import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentgym.errors import BadConfig, bad_option, unknown
-from agentgym.registry import load
-
-ENGINES = {
-    "hf": "agentgym.engines.hf.engine:HFEngine",
-    "vllm": "agentgym.engines.vllm.engine:VLLMEngine",
-    "openai": "agentgym.engines.openai.engine:OpenAIEngine",
-    "chat": "agentgym.engines.openai.chat:OpenAIChatEngine",
-    "scripted": "agentgym.engines.scripted:ScriptedEngine",
-}
+from agentgym.engines.kinds import kind_of
+from agentgym.errors import BadConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +128,8 @@ class ChatEngine(Protocol):
 
 def engine(name: str, **options: Any) -> Any:
     """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
-    kind, colon, target = name.partition(":")
-    if not colon or not target:
+    if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")
-    if kind not in ENGINES:
-        raise unknown("engine", kind, ENGINES)
-    made = load(kind, "engine", ENGINES)
-    check_options(kind, made, options)
-    return made(target, **options)
-
-
-def check_options(kind: str, made: Any, options: Mapping[str, Any]) -> None:
-    """Raise BadConfig for an option that an engine's class does not name; one that takes any checks them itself."""
-    known = inspect.signature(made).parameters.values()
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
-        named = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
-        for option in options:
-            if option not in (*named, "tokenizer"):
-                raise bad_option(f"option of the {kind} engine", option, named)
+    kind, target = kind_of(name)
+    kind.check_names(options)
+    return kind.engine_class()(target, **options)

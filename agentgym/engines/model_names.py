@@ -38,12 +38,6 @@ def check_model(name: str) -> None:
         ) from None
 
 
-def check_target(kind: str, target: str) -> None:
-    """Raise BadConfig where the model of an engine, `KIND:TARGET`, is not there; vLLM itself looks for names on the hub."""
-    if kind == "hf" or (kind == "vllm" and is_path(target)):
-        check_model(target)
-
-
 def is_path(name: str) -> bool:
     """Whether a name can only be meant as a path: names of the hub are NAME or OWNER/NAME."""
     first = name.split("/")[0]

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, cast
@@ -65,6 +65,16 @@ class Turn:
     """Wall-clock time of the turn; the only field that may differ between two runs."""
     notes: list["Turn"] = field(default_factory=list["Turn"])
     """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the environment."""
+
+    def asked(self, observation: str, info: Mapping[str, Any], role: str) -> None:
+        """Write what the agent acted on. The agent's conversation wrote what it said, and has no part in this."""
+        self.observation, self.state_key, self.role = observation, info["state_key"], role
+        self.admissible = None if info["admissible"] is None else len(info["admissible"])
+
+    def answered(self, reward: float, info: Mapping[str, Any], seconds: float) -> None:
+        """Write what the action brought. Only the rollout does so, once."""
+        self.reward, self.rewards, self.valid, self.error = reward, info["rewards"], info["valid"], info["error"]
+        self.seconds = seconds
 
     @property
     def calls(self) -> list["Turn"]:

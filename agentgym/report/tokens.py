@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import Turn
 from agentgym.report.run_folder import RunFolder
 
@@ -33,8 +34,8 @@ def _folders(run: RunFolder) -> list[Path]:
     if run.folder is None:
         return []
     options = cast("dict[str, Any]", (run.manifest or {}).get("options") or {})
-    model = str(options.get("model", ""))
-    named = [Path(model.removeprefix("hf:"))] if model.startswith("hf:") else []
+    kind, _, model = str(options.get("model", "")).partition(":")
+    named = [Path(model)] if kind in ENGINES and ENGINES[kind].in_process else []
     return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]
 
 

@@ -140,11 +140,9 @@ async def play(
             break
         if lockstep:
             await lockstep.wait()
-        turn.observation, turn.state_key, turn.role = observation, info["state_key"], role
-        turn.admissible = None if info["admissible"] is None else len(info["admissible"])
-        observation, turn.reward, terminated, truncated, info = await hosted.step(turn.action, step_seconds)
-        turn.rewards, turn.valid, turn.error = info["rewards"], info["valid"], info["error"]
-        turn.seconds = time.perf_counter() - started
+        turn.asked(observation, info, role)
+        observation, reward, terminated, truncated, info = await hosted.step(turn.action, step_seconds)
+        turn.answered(reward, info, time.perf_counter() - started)
         episode.add(turn)
         over = terminated or truncated
         if over:

@@ -9,16 +9,14 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
+from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, unknown
 from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
 
-ENGINES = ("hf", "vllm")
-IDLE = {"hf": ("device", "dtype")}
-"""Options of an engine that would do nothing in a run: hf computes with the trainer's own model."""
 MANY = 2**31 - 1
 BOUNDS: dict[str, tuple[float, float]] = {
     "vocabulary": (300, 1_000_000),
@@ -176,24 +174,22 @@ def _check_attention(config: "TrainConfig") -> None:
 
 
 def _check_engine(config: "TrainConfig") -> None:
-    if config.engine not in ENGINES and not config.served:
-        raise unknown("value of engine", config.engine, (*ENGINES, "openai:URL"))
-    if config.served and (config.steps or config.sft_episodes):
+    kind = config.engine_kind
+    if kind.served and (config.steps or config.sft_episodes):
         raise BadConfig(
             f"engine {config.engine!r} with {config.steps} steps and {config.sft_episodes} sft_episodes: new weights "
             "cannot be sent to a server yet, so it would go on sampling from the old ones after the first update. Train "
             "with hf or vllm; or set steps = 0 and sft_episodes = 0 to measure the model on that server"
         )
-    if config.engine != "vllm" and config.weight_transport != "auto":
+    if not kind.sent_weights and config.weight_transport != "auto":
         raise BadConfig(
             f"weight_transport is {config.weight_transport!r}, but only engine 'vllm' is sent any, not {config.engine!r}"
         )
-    fixed = {"context", "tokenizer", "weights", "lora_rank", *IDLE.get(config.engine, ())}
-    for name in sorted(fixed & set(config.engine_options)):
+    for name in sorted({*RUN_SETS, *kind.idle} & set(config.engine_options)):
         raise BadConfig(
             f"engine.{name} is no option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
         )
-    if config.engine != "hf" and config.model == "init":
+    if not kind.in_process and config.model == "init":
         raise BadConfig(
             f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
         )
@@ -201,12 +197,11 @@ def _check_engine(config: "TrainConfig") -> None:
 
 def _check_agent(config: "TrainConfig") -> None:
     default = type(config)
-    if config.agent == "summary" and config.sft_episodes:
-        raise BadConfig(
-            "sft_episodes goes with agent chat, completion or window: no expert writes the summaries that summary needs"
-        )
     if config.agent in AGENTS:
-        _ = config.spec  # checks its values
+        if config.sft_episodes and not config.spec.kind.demonstrable:  # the spec checks its own values
+            able = ", ".join(name for name, entry in AGENTS.items() if entry.load().demonstrable)
+            raise BadConfig(f"sft_episodes goes with agent {able}: no expert writes what agent {config.agent!r} needs")
+        _ = config.spec
         if config.attempt_seconds != default.attempt_seconds:
             raise BadConfig(f"attempt_seconds does nothing with agent {config.agent!r}: it is for an agent of others")
         return

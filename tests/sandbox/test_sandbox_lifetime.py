@@ -283,10 +283,10 @@ def test_the_socket_of_a_fork_server_is_not_to_be_had(box: Any) -> None:
 
 
 def test_folders_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
-    old, new, other = (tmp_path / name for name in ("agentgym-box-old", "agentgym-box-new", "other"))
+    old, new, other = (tmp_path / name for name in ("agentgym-sandbox-old", "agentgym-box-new", "other"))
     for folder in (old, new, other):
         (folder / "0").mkdir(parents=True)
-    (tmp_path / "agentgym-box-link").symlink_to(other)
+    (tmp_path / "agentgym-sandbox-link").symlink_to(other)
     for folder in (old, other):
         os.utime(folder, (1, 1))
     fork_server_sandbox._sweep(str(tmp_path))

@@ -11,7 +11,7 @@ from agentgym.cli import main
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers.checks import BOUNDS, FILLED, check, types
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.preflight import HF_OPTIONS, cautions, looked_at, model_folder
+from agentgym.trainers.preflight import cautions, looked_at, model_folder
 from agentgym.trainers.recipe_files import read_config, read_recipe, recipes
 from agentgym.trainers.settings import EnvSpec
 
@@ -118,9 +118,10 @@ def test_the_hf_engine_has_the_options_that_a_run_may_set():
     from inspect import signature
 
     from agentgym.engines.hf.engine import HFEngine
+    from agentgym.engines.kinds import HF
 
     found = {name for name, one in signature(HFEngine).parameters.items() if one.kind is one.KEYWORD_ONLY}
-    assert found == set(HF_OPTIONS) | {"context", "device", "dtype"}
+    assert found == set(HF.least) | {"context", "device", "dtype"}
     assert "engine.slots is 'x'" in refused(engine_options={"slots": "x"})
     assert "Did you mean 'slots'" in refused(engine_options={"slot": 3})
 

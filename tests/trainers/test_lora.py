@@ -293,7 +293,7 @@ REFUSED = [
     ({"lora_rank": 0, "lora_alpha": ALPHA, "lora_targets": ("q_proj",)}, "lora_targets does nothing without adapters"),
     ({"lora_rank": -1}, "lora_rank is -1"),
     ({"lora_alpha": 0}, "lora_alpha is 0"),
-    ({"lora_rank": 513, "engine": "vllm"}, "vLLM serves adapters up to rank 512"),
+    ({"lora_rank": 513, "engine": "vllm"}, "engine 'vllm' serves adapters up to rank 512"),
     ({"model": "init"}, "with model 'init'"),
     ({"muon": True}, "Set muon to false"),
     ({"sft_episodes": 8}, "Set sft_muon to false"),

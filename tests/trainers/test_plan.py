@@ -15,9 +15,12 @@ from agentgym.cli import main
 from agentgym.engines.hf.slots import Row, SlotModel
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
+from agentgym.trainers import fits
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.fits import cache_bytes, context, parameters
 from agentgym.trainers.loop import train
 from agentgym.trainers.model import lora
+from agentgym.trainers.model.memory import Memory
 from agentgym.trainers.model.policy import init_policy
 from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.optim.optimizers import optimizers
@@ -25,8 +28,7 @@ from agentgym.trainers.planner import dry_run, fitting
 from agentgym.trainers.planner import plan as planning
 from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
 from agentgym.trainers.planner.duration import Rates, likely, most
-from agentgym.trainers.planner.memory import Memory
-from agentgym.trainers.planner.plan import Workload, cache_bytes, context, parameters, plan, read_architecture, read_workload
+from agentgym.trainers.planner.plan import Workload, plan, read_architecture, read_workload
 from agentgym.trainers.planner.trial_play import Play
 from agentgym.trainers.step import Scorer
 
@@ -175,7 +177,7 @@ def test_the_peak_of_a_process_is_the_planned_one():
 import resource, sys, json, torch
 from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config
 from agentgym.trainers.planner.dry_run import Rows, micro_batch
-from agentgym.trainers.planner.memory import process_bytes
+from agentgym.trainers.model.memory import process_bytes
 from agentgym.trainers.step import Scorer
 torch.set_num_threads(1)
 make = lambda **c: AutoModelForCausalLM.from_config(Qwen3Config(**c), dtype=torch.float32).eval()
@@ -215,7 +217,7 @@ def test_flags_are_as_they_are_typed():
 
 
 def test_train_refuses_what_cannot_fit_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
+    monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
     monkeypatch.setattr(planning, "process_bytes", lambda: 400 * 2**20)  # whatever other tests have left in this one
     config = TrainConfig(env="rlvr/GuessNumber-v0", out=str(tmp_path / "run"), concurrency=4000, steps=1)
     with pytest.raises(BadConfig, match=r"needs about .* GiB, and this machine has 1\.0 GiB.*--concurrency 200 \(then"):
@@ -307,20 +309,38 @@ def test_what_cannot_be_played_beforehand_is_assumed_and_refused_only_when_hopel
     ):
         workload = read_workload(config)
         assert not workload.play.episodes and workload.play.longest == context(config, workload.architecture)
-        monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2 * 2**30, 2 * 2**30))
-        fitting.check(replace(config, concurrency=8))  # rows as long as the context would not fit
-        monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**27, 2**27))
+        monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2 * 2**30, 2 * 2**30))
+        fits.check(replace(config, concurrency=8))  # rows as long as the context would not fit
+        monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2**27, 2**27))
         with pytest.raises(BadConfig, match="would stop for want of memory"):
-            fitting.check(replace(config, concurrency=8))
+            fits.check(replace(config, concurrency=8))
 
 
 def test_a_model_that_cannot_be_planned_may_be_trained(monkeypatch, tmp_path):
     GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=100).save_pretrained(tmp_path)
     config = TrainConfig(env="rlvr/GuessNumber-v0", model=str(tmp_path))
-    assert fitting.plainly_fits(config, read_architecture(config), Memory("cpu", "a machine", 2**50, 2**50))
-    monkeypatch.setattr(fitting, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
+    assert fits.plainly_fits(config, read_architecture(config), Memory("cpu", "a machine", 2**50, 2**50))
+    monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
     monkeypatch.setattr(fitting, "read_workload", lambda config: Workload(None, PLAY))
     with pytest.warns(UserWarning, match="whether this run fits into memory is not known"):
-        fitting.check(config)
+        fits.check(config)
     with pytest.raises(BadConfig, match=r"cannot be planned.*may be trained all the same"):
         plan(config, Workload(None, PLAY))
+
+
+def test_a_run_that_plainly_fits_never_imports_the_planner():
+    """Counted in a process of its own: what `train` imports, and what checking a small run adds to it."""
+    code = """
+import sys
+import agentgym.cli.train, agentgym.trainers.loop
+from agentgym.trainers import fits
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.memory import Memory
+for gib in (1024, 1):
+    fits.available = lambda: Memory("cpu", "this machine", gib * 2**30, 1024 * 2**30)
+    fits.check(TrainConfig(env="rlvr/GuessNumber-v0"))
+    print(sum(name.startswith("agentgym.trainers.planner") for name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    plainly, closely = map(int, done.stdout.split())
+    assert plainly == 0 and closely > 5

@@ -9,8 +9,9 @@ from agentgym.cli.plan import in_words
 from agentgym.cli.train_screen import one_line, step_cells
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.planner.memory import named
-from agentgym.trainers.planner.plan import parameters, read_architecture
+from agentgym.trainers.fits import parameters
+from agentgym.trainers.model.memory import named
+from agentgym.trainers.planner.plan import read_architecture
 from agentgym.trainers.planner.stand_in import stand_in
 
 

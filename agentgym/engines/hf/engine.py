@@ -19,6 +19,7 @@ from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
+from agentgym.engines.kinds import ENGINES
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
 from agentgym.errors import BadConfig, Fault
 
@@ -54,6 +55,8 @@ class HFEngine:
     is needed. The same sequence of calls gives the same tokens: nothing depends on the clock. `context` is the most
     tokens of prompt and completion together (default: the model's own limit).
     """
+
+    kind = ENGINES["hf"]
 
     def __init__(
         self,

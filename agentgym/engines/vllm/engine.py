@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.adapters import is_adapter
+from agentgym.engines.kinds import ENGINES
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
@@ -35,6 +36,8 @@ class VLLMEngine:
     is how new ones come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from another). With a
     `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an adapter's folder.
     """
+
+    kind = ENGINES["vllm"]
 
     def __init__(
         self,

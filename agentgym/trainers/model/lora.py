@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 TARGETS = (*ATTENTION, "gate_proj", "up_proj", "down_proj")
 ALPHA = 32
-SERVED_RANK = 512
-"""The largest rank that vLLM (0.32, `MaxLoRARanks`) has room for."""
 _NOT_LINEAR = re.compile(r"embed|lm_head|norm|wte|wpe|bias|^router$|^gate$")
 """What an engine cannot serve an adapter of: it is tied to other weights, is no matrix, or picks experts."""
 
@@ -33,8 +31,9 @@ def check(config: "TrainConfig") -> None:
         return
     if config.lora_alpha < 1:
         raise BadConfig(f"lora_alpha is {config.lora_alpha}; expected at least 1")
-    if config.engine == "vllm" and config.lora_rank > SERVED_RANK:
-        raise BadConfig(f"lora_rank is {config.lora_rank}; vLLM serves adapters up to rank {SERVED_RANK}")
+    most = config.engine_kind.most_lora_rank
+    if most is not None and config.lora_rank > most:
+        raise BadConfig(f"lora_rank is {config.lora_rank}; engine {config.engine!r} serves adapters up to rank {most}")
     _check_combination(config)
     _check_start(config)
     _check_targets(config.lora_targets)

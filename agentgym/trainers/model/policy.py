@@ -24,6 +24,7 @@ from transformers import (
 )
 
 from agentgym import registry
+from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
 from agentgym.errors import BadData, unknown
@@ -161,21 +162,16 @@ def env_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Ite
     """Yield what an environment prints and what its expert says, with some random and invalid play mixed in."""
     environment = registry.make(env, **options)
     rng = generator("world text", env, seed)
+
+    def choose(_: str, info: dict[str, Any]) -> str | None:
+        commands = info["admissible"]
+        action = next(iter(environment.expert()), None)
+        if action is not None and rng.random() < 0.2:
+            return commands[int(rng.integers(len(commands)))] if commands and rng.random() < 0.8 else "wrong"
+        return action
+
     for number in range(episodes):
-        observation, info = environment.reset(seed=seed + number)
-        yield observation
-        for _ in range(environment.limit):
-            commands = info["admissible"]
-            action = next(iter(environment.expert()), None)
-            if action is None:  # it knows nothing to do any more
-                break
-            if rng.random() < 0.2:
-                action = commands[int(rng.integers(len(commands)))] if commands and rng.random() < 0.8 else "wrong"
-            yield action
-            observation, _, terminated, truncated, info = environment.step(action)
-            yield observation
-            if terminated or truncated:
-                break
+        yield from said(environment, choose, environment.reset(seed=seed + number))
 
 
 PRE_TOKENIZERS = ("phrases", "words")

@@ -15,13 +15,14 @@ from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample
 from agentgym.engines.hf.slots import Row, SlotModel, unsupported
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.fits import engine_slots
 from agentgym.trainers.model import lora
 from agentgym.trainers.model.policy import SMALL as SMALL_MODEL
 from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.planner.dry_run import Rows, cut, micro_batch
 from agentgym.trainers.planner.duration import Rates
-from agentgym.trainers.planner.plan import Plan, Workload, engine_slots, resolved
+from agentgym.trainers.planner.plan import Plan, Workload, resolved
 from agentgym.trainers.step import Scorer
 
 SMALL = 30_000_000
@@ -66,7 +67,7 @@ def _rates(config: TrainConfig, workload: Workload, made: Plan, layers: int) -> 
     if config.lora_rank:
         lora.add_adapters(model, config)
     model = model.to(device).eval()
-    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine == "hf" else (0.0, 0.0, 0.0)
+    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine_kind.in_process else (0.0, 0.0, 0.0)
     train, optimizer = _training(config, made, model)
     return Rates(prefill, decode, train, optimizer, sync, layers)
 

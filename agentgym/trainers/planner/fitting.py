@@ -1,29 +1,13 @@
 """The smallest change that makes a run fit, found by planning each in turn."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.model.logprobs import CHUNK
-from agentgym.trainers.planner.memory import Memory, available
-from agentgym.trainers.planner.plan import (
-    MARGIN,
-    Plan,
-    Workload,
-    cache_bytes,
-    context,
-    engine_slots,
-    parameters,
-    plan,
-    read_architecture,
-    read_workload,
-    vllm_share,
-)
-
-GIB = 2**30
+from agentgym.trainers.fits import GIB, context, engine_slots
+from agentgym.trainers.model.memory import Memory
+from agentgym.trainers.planner.plan import MARGIN, Plan, Workload, plan, read_workload, vllm_share
 
 
 @dataclass(frozen=True)
@@ -71,42 +55,13 @@ def _pruned(config: TrainConfig, found: Change, workload: Workload, memory: Memo
     return found
 
 
-def check(config: TrainConfig) -> None:
-    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is.
-
-    Where that cannot be found out, a warning says so and the run goes on.
-    """
-    try:
-        architecture, memory = read_architecture(config), available()
-        refused = "" if plainly_fits(config, architecture, memory) else _refused(config, memory)
-    except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
-        warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
-        return
-    if refused:
-        raise BadConfig(refused)
-
-
-def _refused(config: TrainConfig, memory: Memory) -> str:
+def refused(config: TrainConfig, memory: Memory) -> str:
     """Return why a run is refused; empty where it is not."""
     workload = read_workload(config)
     if not workload.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
         workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
     made = plan(config, workload, memory)
     return refusal(config, made, smallest_change(config, workload, memory)) if made.hopeless else ""
-
-
-def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
-    """Return whether a run fits even by a bound that is far too high and takes no time to find."""
-    longest, layers = context(config, shape), int(shape.num_hidden_layers)
-    tokens = max(config.batch_tokens, longest)
-    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others name none
-    feed *= int(getattr(shape, "num_experts_per_tok", None) or 1)
-    weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and what a step takes
-    slots = engine_slots(config)
-    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
-    passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
-    logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
-    return config.engine == "hf" and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
 
 
 def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
@@ -185,7 +140,7 @@ def _concurrency(config: TrainConfig, workload: Workload) -> Iterator[TrainConfi
 def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
     """A vllm engine takes most of the trainer's GPU unless told otherwise; in less, its cache holds fewer episodes."""
     share = vllm_share(config)
-    while config.engine == "vllm" and share > 0.2:
+    while share > 0.2:
         share = round(share - 0.1, 2)
         yield _with(config, gpu_memory_utilization=share)
 

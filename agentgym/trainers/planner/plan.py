@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 
-from agentgym.agents.spec import AGENTS
+from agentgym.agents.table import AGENTS
 from agentgym.engines.slots import PREFILL
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.model.policy import PolicySize, env_text, policy_shape, train_tokenizer
+from agentgym.trainers.fits import cache_bytes, context, engine_slots, read_shape
+from agentgym.trainers.model.memory import FIRST_USE, Memory, available, process_bytes
+from agentgym.trainers.model.policy import env_text, train_tokenizer
 from agentgym.trainers.model.precision import resolve
 from agentgym.trainers.planner.dry_run import Rollout, Rows, Update, rollout_bytes, update_bytes
-from agentgym.trainers.planner.memory import FIRST_USE, Memory, available, process_bytes
 from agentgym.trainers.planner.shapes import KNOWN, published
 from agentgym.trainers.planner.stand_in import stand_in
 from agentgym.trainers.planner.trial_play import Play, assumed, trial_play
@@ -33,8 +34,6 @@ SHARED_FIELDS = ("model", "temperature", "precision", "lora_rank", "lora_alpha",
 UPDATE_FIELDS = (*SHARED_FIELDS, "muon", "optimizer", "gradient_checkpointing", "attention", "compile")
 ROLLOUT_FIELDS = (*SHARED_FIELDS, "concurrency", "context_tokens")
 """Fields that the bytes of updates and rollouts follow from, the rows apart."""
-VLLM_SHARE = 0.92
-"""What vLLM takes of a GPU unless told otherwise (`gpu_memory_utilization`)."""
 VLLM_OWN = 2 * 2**30
 """What vLLM takes on a GPU beside weights and cache: graphs, and the logits of a step."""
 
@@ -100,8 +99,8 @@ def read_architecture(config: TrainConfig) -> Any:
     """Return the configuration of a run's model; BadConfig where there is none. A hub is never asked."""
     from transformers import AutoConfig
 
-    if config.model == "init":
-        return policy_shape(PolicySize(vocabulary=config.vocabulary))
+    if (shape := read_shape(config)) is not None:
+        return shape
     if not Path(config.model).is_dir() and (known := published(config.model)) is not None:
         return AutoConfig.for_model(**known)
     try:
@@ -146,14 +145,6 @@ def has_tokenizer(config: TrainConfig) -> bool:
     return isinstance(try_to_load_from_cache(config.model, "tokenizer_config.json"), str)
 
 
-def parameters(architecture: Any) -> int:
-    """Return how many numbers a model learns; tied ones count once."""
-    from transformers import AutoModelForCausalLM
-
-    with torch.device("meta"):
-        return sum(p.numel() for p in AutoModelForCausalLM.from_config(architecture).parameters())
-
-
 def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
     """Return the run with the precision that the device has."""
     if config.precision != "auto":  # whether the device computes in it is said when it is asked to
@@ -161,12 +152,6 @@ def resolved(config: TrainConfig, memory: Memory) -> TrainConfig:
     if memory.elsewhere:  # every GPU sold for this in years computes in it
         return replace(config, precision="bf16")
     return replace(config, precision=resolve("auto", torch.device(memory.device)))
-
-
-def context(config: TrainConfig, architecture: Any) -> int:
-    """Return the most tokens of a row: what is asked for, or what the model takes."""
-    own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
-    return min(config.context_tokens or own, own)
 
 
 def plan(config: TrainConfig, workload: Workload, memory: Memory | None = None) -> Plan:
@@ -225,7 +210,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
     if config.kl and not config.lora_rank:
         add("reference", update.weights, "the policy as it was, for the KL penalty")
     add("optimizer state", update.optimizer, _state(config, update))
-    if config.engine == "hf":
+    if config.engine_kind.in_process:
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
         slots = engine_slots(config)
@@ -236,7 +221,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
         parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
-    elif config.engine == "vllm":
+    elif config.engine_kind.sent_weights:
         parts += _vllm(config, workload, memory, update)
     return parts
 
@@ -278,20 +263,9 @@ def apart(config: TrainConfig) -> bool:
 
 
 def vllm_share(config: TrainConfig) -> float:
-    """Return the share of a GPU that vLLM takes."""
-    return float(config.engine_options.get("gpu_memory_utilization", VLLM_SHARE))
-
-
-def engine_slots(config: TrainConfig) -> int:
-    """Return how many episodes the hf engine has a place for."""
-    return int(config.engine_options.get("slots", config.concurrency))
-
-
-def cache_bytes(architecture: Any, width: int = 2) -> int:
-    """Return the bytes of keys and values of one token, `width` bytes a number."""
-    heads = int(getattr(architecture, "num_key_value_heads", None) or architecture.num_attention_heads)
-    size = int(getattr(architecture, "head_dim", None) or architecture.hidden_size // architecture.num_attention_heads)
-    return 2 * width * int(architecture.num_hidden_layers) * heads * size
+    """Return the share of a GPU that the engine takes; 0 where it takes what it needs."""
+    share = config.engine_kind.gpu_share
+    return share and float(config.engine_options.get("gpu_memory_utilization", share))
 
 
 def _state(config: TrainConfig, update: Update) -> str:

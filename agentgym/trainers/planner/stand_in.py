@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from agentgym import registry
 from agentgym.core.env import Task
+from agentgym.core.play import said
 from agentgym.trainers.model.policy import trained_bpe
 
 VOCABULARY = 6000
@@ -60,21 +61,13 @@ def printed(env: str, options: dict[str, Any], seed: int) -> Iterable[str]:
     """Yield what an environment prints at the start of some episodes, and in each as far as its oracle or expert goes."""
     made = registry.make(env, **options)
     for number in range(EPISODES):
-        observation, _ = made.reset(seed=seed + number)
-        yield observation
+        text = said(made, lambda _, __: next(iter(made.expert()), None), made.reset(seed=seed + number))
+        yield next(text)
         yield from _prompts(made.task)
-        for _ in range(made.limit):
-            try:
-                action = next(iter(made.expert()), None)
-            except NotImplementedError:
-                return
-            if action is None:
-                break
-            yield action
-            observation, _, terminated, truncated, _ = made.step(action)
-            yield observation
-            if terminated or truncated:
-                break
+        try:
+            yield from text
+        except NotImplementedError:
+            return
 
 
 def _prompts(task: Task) -> Iterable[str]:

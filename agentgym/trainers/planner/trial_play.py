@@ -67,7 +67,7 @@ class Play:
 
 def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
-    chat = replace(config, agent="chat", sft_episodes=0) if config.agent == "summary" else config
+    chat = replace(config, agent="chat", sft_episodes=0) if not config.spec.kind.demonstrable else config
     env = config.mix[0]
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
     probe = registry.make(env.id, **env.options)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from agentgym.engines.hf.engine import HFEngine
+from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes, shared_memory
 from agentgym.engines.vllm.transfer import check_devices, sender
 from agentgym.errors import BadConfig
@@ -32,12 +33,11 @@ class WeightSync(Protocol):
 
 def weight_sync(model: Any, engine: Any) -> WeightSync:
     """Return the way from a model to an engine: by the tensors they share, or by the engine's transport."""
-    if isinstance(engine, HFEngine) and engine.model is model:
+    kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
+    if kind and kind.in_process and engine.model is model:
         return SharedTensors(model, engine)
-    if getattr(model, "peft_config", None):
-        return AdapterFolder(model, engine)
-    if hasattr(engine, "receive"):
-        return Transfer(model, engine)
+    if kind and kind.sent_weights:
+        return (AdapterFolder if getattr(model, "peft_config", None) else Transfer)(model, engine)
     raise BadConfig(f"weights cannot be sent to {type(engine).__name__}; expected vllm, or hf over the model itself")
 
 

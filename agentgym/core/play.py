@@ -1,0 +1,61 @@
+"""The one loop over an environment for programs that need no model; with agents, `rollout/play.py` plays."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from agentgym.core.env import TextEnv
+
+Choose = Callable[[str, dict[str, Any]], Any]
+"""From the last observation and info to an action."""
+
+
+class Step(NamedTuple):
+    """What `step` returned, in its order."""
+
+    observation: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode ended with it."""
+        return self.terminated or self.truncated
+
+
+def steps(env: TextEnv, actions: Iterable[Any]) -> Iterator[Step]:
+    """Take the actions one by one until the episode ends, and yield what each brought.
+
+    An action is asked for only when the one before has been looked at.
+    """
+    for action in actions:
+        step = Step(*env.step(action))
+        yield step
+        if step.over:
+            return
+
+
+def play(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, Any]], stop: Any = None) -> Iterator[tuple[Any, Step]]:
+    """Play on from what is `seen`, observation and info, and yield each action with what it brought.
+
+    It ends with the episode, or where `choose` returns `stop`.
+    """
+    said: list[Any] = []
+
+    def chosen() -> Iterator[Any]:
+        while (action := choose(*seen)) is not stop:
+            said.append(action)
+            yield action
+
+    for step in steps(env, chosen()):
+        seen = step.observation, step.info
+        yield said.pop(), step
+
+
+def said(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, Any]]) -> Iterator[str]:
+    """Play an episode on from what is `seen` and yield its text: what was seen, each action and what was answered."""
+    yield seen[0]
+    for action, step in play(env, choose, seen):
+        yield action
+        yield step.observation

