@@ -14,7 +14,7 @@ from agentgym.trainers.stages.seams import Within
 
 @loss("cispo")
 def cispo(tokens: Tokens, *, clip_high: float = 0.2) -> tuple[Tensor, dict[str, Tensor]]:
-    """CISPO (MiniMax-M1, arXiv 2506.13585, eq. 4 and 5): -sg(min(ratio, 1 + clip_high)) * A * log p.
+    """CISPO (MiniMax-M1, arXiv 2506.13585, section 3.1): -sg(min(ratio, 1 + clip_high)) * A * log p.
 
     The weight is capped and not the update, so that every token has a gradient. As there, nothing bounds it from below.
     """
@@ -63,7 +63,7 @@ def clip_cov(
     low: float = 1.0,
     high: float = 5.0,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Clip-Cov (arXiv 2505.22617, eq. 10 to 12): the clipped loss without a few tokens that would cost much entropy.
+    """Clip-Cov (arXiv 2505.22617, section 4.2): the clipped loss without a few tokens that would cost much entropy.
 
     Those are drawn, a `share` of the update's tokens and at least one, from the tokens whose covariance, (log p - its
     mean) * (A - its mean), is from `low` to `high`.

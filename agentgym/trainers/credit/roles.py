@@ -13,12 +13,13 @@ from agentgym.trainers.stages.credit import Floats, Within, credit
 def role_baseline(
     groups: Sequence[Group], *, state: dict[str, Any], run: Any = None, decay: Annotated[float, Within(0, 1)] = 0.95
 ) -> list[list[Floats]]:
-    """SPIRAL's role-conditioned advantage (arXiv 2506.24119, RAE): reward minus a moving average of the role's.
+    """Every turn is credited with R - b, the return less a moving average of what its role earns in that environment.
 
-    A(e) = R(e) - b(role), all turns of an episode alike. Once a step, before, b <- decay * b + (1 - decay) * mean R over
-    the step's episodes of that role and environment (SPIRAL: after every episode); b begins at 0. Nothing is divided by;
-    a group of one, and one of equal returns, have a signal (train with `--select keep`). The averages are the `state`,
-    and of several processes they are over the episodes of all.
+    Source: SPIRAL, arXiv 2506.24119, role-conditioned advantage estimation. Once a step, before the advantages, b becomes
+    decay * b + (1 - decay) * mean R over the step's episodes of that role (SPIRAL: after every episode); b begins at 0.
+    Statistics over trajectories, kept in the `state` from step to step; of several processes, over those of all. No ddof,
+    no eps: nothing is divided. A group of one, and one without spread, have a signal: train with `--select keep`. No
+    penalties.
     """
     seen = [(f"{e.env} {group.role}", e.reward) for group in groups for e in group]
     by_role: dict[str, list[float]] = {}
