@@ -26,5 +26,5 @@ def role_baseline(
     for role, reward in seen if run is None else run.gathered(seen):
         by_role.setdefault(role, []).append(reward)
     for role, rewards in sorted(by_role.items()):
-        state[role] = decay * state.get(role, 0.0) + (1 - decay) * sum(rewards) / len(rewards)
+        state[role] = decay * state.get(role, 0.0) + (1 - decay) * float(sum(rewards)) / len(rewards)
     return [[np.full(len(e.turns), e.reward - state[f"{e.env} {group.role}"]) for e in group] for group in groups]
