@@ -27,6 +27,7 @@ from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.run import Run
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import resolve_needs
 from agentgym.trainers.stages.sampler import Draw
 from agentgym.trainers.step import Scorer, TrainedModel, scored
@@ -245,3 +246,26 @@ def test_a_run_with_a_credit_of_ones_own_that_needs_them(tmp_path, credit, optio
     assert all(row[name] > 0 for name in counted)
     turns = [turn for episode in agentgym.read_episodes(run / "episodes.jsonl") for turn in episode.turns]
     assert turns and all(resolve(credit).needs[0] in turn.extra for turn in turns)
+
+
+def example(name):
+    """Run the example of docs/stages.md that declares a stage of this name."""
+    text = (Path(__file__).parents[2] / "docs" / "stages.md").read_text()
+    block = next(part for part in text.split("```python\n")[1:] if f'("{name}"' in part)
+    exec(block.split("```")[0], {"__name__": "example"})
+
+
+def test_the_examples_of_the_page_run():
+    for name in ("seen_before", "best_so_far", "my_loss"):
+        example(name)
+    run = made()
+    found = played(run)
+    computed(run, found, "seen_before")
+    found[0][1].reward = 0.0
+    assert found[0][0].turns[1].state_key != found[0][0].turns[0].state_key
+    seen = [turn.extra["seen_before"] for turn in found[0][0].turns]
+    assert resolve("no_circles", cost=0.2)(found[:1])[0][0].tolist() == pytest.approx([0.5 - 0.2 * value for value in seen])
+    credit = resolve("best_so_far")
+    assert [arrays[0].tolist() for arrays in credit(found[:1])[0:1]] == [[0.5] * 3]
+    assert credit.stage.state == {"best": 1.0}
+    assert resolve_loss(TrainConfig(loss="my_loss", loss_options={"cap": 3})).options == {"cap": 3.0}
