@@ -1,9 +1,11 @@
 """Credit that remembers: a moving average of each role, by hand and in runs that are resumed."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from credit_envs import episode, group
 from test_train import CHILD, curve, episodes
 
 import agentgym
+from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import Group
 from agentgym.trainers import TrainConfig, resume, train
 from agentgym.trainers.recipe_files import to_toml
@@ -83,11 +86,28 @@ def test_a_state_of_ones_own_is_handed_in_with_the_step_and_begins_empty():
     assert firsts(credit([group(episode(("a", 0))), group(episode(("a", 0)))], step=3)) == [[31.0], [32.0]]
 
 
+class Duel(GuessNumber):
+    """Two players guess in turn, and chance pays one of them more than the other."""
+
+    roles = ("X", "O")
+
+    @property
+    def role(self):
+        return self.roles[self.turn % 2]
+
+    def role_rewards(self):
+        luck = float(self.np_random.random())
+        return {"X": luck, "O": 1.0 - luck if self.success else -luck}
+
+
+agentgym.register("me/Duel-v0", Duel, horizon=4)
+
+
 def self_play(out, steps=3):
     return TrainConfig(
-        env="rlvr/TicTacToe-v0", env_options={"opponent": "self"}, out=str(out), steps=steps, tasks_per_step=2, group_size=2,
+        env=f"{__name__}:me/Duel-v0", out=str(out), steps=steps, tasks_per_step=2, group_size=2,
         sft_episodes=8, eval_every=0, test_tasks=0, select="keep", threads=1, credit="role_baseline", checkpoint_every=1,
-        turn_tokens=6, horizon=(4,), credit_options={"decay": 0.5},
+        turn_tokens=6, credit_options={"decay": 0.5},
     )  # fmt: skip
 
 
@@ -96,7 +116,8 @@ def test_self_play_that_is_killed_and_resumed_has_the_same_baselines(tmp_path):
     config = tmp_path / "config.toml"
     config.write_text(to_toml(self_play(tmp_path / "run")))
     child = [sys.executable, "-c", CHILD, str(config), "step", "2"]
-    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    assert subprocess.run(child, check=False, env=environment).returncode == -signal.SIGKILL
     resume(tmp_path / "run")
     assert curve(tmp_path / "run") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "run") == episodes(tmp_path / "whole")
