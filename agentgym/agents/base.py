@@ -80,8 +80,18 @@ class Agent(Protocol):
         ...
 
 
+def redrawn(talk: Any, changes: Mapping[str, Any]) -> Any:
+    """Return a conversation, which is nobody else's, whose replies are drawn in another way from now on."""
+    if changes and hasattr(talk, "agent"):
+        talk.agent = sampled(talk.agent, changes)
+    return talk
+
+
 def sampled(agent: Agent, changes: Mapping[str, Any]) -> Agent:
     """Return the same agent whose replies are drawn in another way, such as at another temperature."""
     other: Any = copy.copy(agent)
-    other.sampling = dataclasses.replace(agent.sampling, **changes)
+    if hasattr(other, "resample"):  # a model's agent keeps variants of itself, each with the sampling
+        other.resample(changes)
+    else:
+        other.sampling = dataclasses.replace(agent.sampling, **changes)
     return other

@@ -98,6 +98,12 @@ class TokenAgent:
         stop_ids = tuple(self._sampling.stop_ids) or self.template.stop_ids
         self.sampling = dataclasses.replace(self._sampling, stop_ids=stop_ids)
 
+    def resample(self, changes: Mapping[str, Any]) -> None:
+        """Draw replies in another way from now on, in every environment: what was fitted to one is made again."""
+        self._sampling = dataclasses.replace(self._sampling, **changes)
+        self.sampling = dataclasses.replace(self.sampling, **changes)
+        self._fitted = {}
+
     def fitted(self, tools: Mapping[str, Tool]) -> Self:
         """Return this agent as it plays in an environment with these tools; what `begin` does comes from it."""
         if not tools:

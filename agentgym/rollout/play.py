@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agentgym.agents.base import Agent, Conversation, sampled
+from agentgym.agents.base import Agent, Conversation, redrawn, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.seeding import derive
@@ -99,7 +99,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
             observation, info = await hosted.reset(job.env_seed, options, step_seconds)
         else:
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
-            talks = {role: talk.fork() for role, talk in job.start.conversations.items()}
+            talks = {role: redrawn(talk.fork(), job.sampling) for role, talk in job.start.conversations.items()}
         episode.horizon = hosted.limit
         await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
     except (BadConfig, EngineDead):  # not this episode's: no other would fare better
@@ -138,6 +138,9 @@ async def play(
         if turn.finish in ENDS:
             episode.reason, episode.success, episode.error = ENDS[turn.finish], False, turn.error
             break
+        if "temperature" in job.sampling:  # what the trainer has to divide by
+            for call in turn.calls:
+                call.extra["temperature"] = agent.sampling.temperature
         if lockstep:
             await lockstep.wait()
         turn.asked(observation, info, role)

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import IO
 
 from agentgym.agents.base import Agent
 from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
-from agentgym.errors import BadConfig
+from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.faults import Repeating
-from agentgym.rollout.play import Job, Lockstep, attempt
+from agentgym.rollout.play import Job, Lockstep, Start, attempt
+from agentgym.rollout.replay import starts
 from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
 
 Factory = Callable[[], TextEnv]
@@ -123,6 +125,34 @@ class RolloutPool:
         except BaseExceptionGroup as failure:
             raise failure.exceptions[0] from failure
         return [episode for _, episode in sorted(shared.done, key=lambda pair: pair[0])]
+
+    async def starts(
+        self, agent: Agent, env: str, asked: Sequence[tuple[Task, Episode, Collection[int]]]
+    ) -> list[dict[int, Start]]:
+        """Return branch points before turns of episodes: of each task and episode by the turn, counted from 0.
+
+        The episode is gone through again, in an environment of the pool. A turn that cannot be reached is left out.
+        """
+        slots = asyncio.Semaphore(self.config.concurrency)
+
+        async def replay(task: Task, episode: Episode, turns: Collection[int]) -> dict[int, Start]:
+            async with slots:
+                source = self._source(env)
+                hosted, found, whole = source.take(), dict[int, Start](), False
+                try:
+                    found = await starts(hosted, agent, task, episode, turns, source.step_seconds)
+                    whole = True
+                except (BadConfig, EngineDead):
+                    raise
+                except Exception:  # the rollout boundary: what failed now did not then, and leaves nothing to branch from
+                    found = {}
+                finally:
+                    source.waiting.append(hosted) if whole else hosted.close()
+                return found
+
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(replay(*one)) for one in asked]
+        return [task.result() for task in running]
 
     def close(self) -> None:
         """Free all environments and end all worker processes."""

@@ -138,12 +138,12 @@ class Loop:
         step, started = tally.position - config.sft_steps, time.perf_counter()
         in_envs = run.rollouts.seconds
         chosen, episodes, seen = self.await_(self._groups(step))
-        self.await_(needs.compute(chosen, (*run.credit.needs, *run.loss.attributes["needs"]), run))
+        needed = self.await_(needs.compute(chosen, run.needs, run, step))
         rolled = time.perf_counter()
         self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(chosen), "total": config.tasks_per_step})
         with uninterrupted():
             together = any(run.gathered([bool(chosen)]))  # who has no group still takes part
-            metrics = run.learner.update(chosen, run.credit, run.loss, step) if together else {}
+            metrics = needed | (run.learner.update(chosen, run.credit, run.loss, step) if together else {})
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
             run.sampler.saw(seen)

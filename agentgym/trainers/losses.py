@@ -98,6 +98,10 @@ def policy_loss(
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
     found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch))
     losses, told = cast("tuple[Tensor, dict[str, Tensor]]", found if isinstance(found, tuple) else (found, {}))
+    if losses.shape != batch.weights.shape:
+        raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
+    if not losses.requires_grad and scores.logprobs.requires_grad:
+        raise BadConfig("a loss has no gradient: it has to be made from tokens.logprobs (tokens.entropy is a measure)")
     sums = {name: _sum(values.detach().float()) for name, values in told.items()}
     sums |= _sums(scores, batch, scores.logprobs.detach() - behaviour)
     if old is not None and correction is not None:

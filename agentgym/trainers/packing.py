@@ -37,6 +37,7 @@ class Batch:
     counts: tuple[int, ...] = ()  # [rows], trained tokens of each, counted where they are not given
     extra: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """By name, what a loss needs to know of each token: [trained]."""
+    temperatures: Tensor | None = None  # [trained] float32, NaN for the run's own; None where all are
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -52,9 +53,11 @@ class Batch:
         """Return the micro-batch on another device."""
         flat = (tensor.to(device) for tensor in self._flat())
         extra = {name: tensor.to(device) for name, tensor in self.extra.items()}
-        return Batch(
+        moved = Batch(
             self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments, counts=self.counts, extra=extra
         )
+        moved.temperatures = None if self.temperatures is None else self.temperatures.to(device)
+        return moved
 
     def _flat(self) -> tuple[Tensor, ...]:
         return (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
@@ -111,7 +114,16 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
             name: torch.as_tensor(np.concatenate([segment.extra[name][segment.mask] for segment in segments]))
             for name in segments[0].extra
         },
+        temperatures=_temperatures(segments),
     )
+
+
+def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
+    """Return the temperatures of the trained tokens; None where every row has the run's own."""
+    if all(segment.temperatures is None for segment in segments):
+        return None
+    own = [np.full(len(s), np.nan, dtype=np.float32) if s.temperatures is None else s.temperatures for s in segments]
+    return torch.as_tensor(np.concatenate([row[s.mask] for row, s in zip(own, segments, strict=True)]))
 
 
 def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:

@@ -18,8 +18,10 @@ from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.stages.learner import LEARNERS
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
+from agentgym.trainers.stages.needs import check_needs, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.stages.selection import SELECTIONS
 
 USUAL_LR = 1e-6
@@ -45,15 +47,22 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
 
 def _check_stages(config: TrainConfig) -> None:
     """Raise BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
-    resolve(config.credit, **config.credit_options)
+    _needs(config)
     SAMPLERS.resolve(config.sampler, config.sampler_options)
     SELECTIONS.resolve(config.select, config.select_options)
     resolve_rewards(config.reward, config.reward_options)
     resolve_loggers(config.loggers, config.logger_options)
-    if config.loss not in LOSSES.table or config.loss_options:  # the package's own import torch, and need no check
+    if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
     if config.learner not in LEARNERS.table or config.learner_options:
         LEARNERS.resolve(config.learner, config.learner_options)
+
+
+def _needs(config: TrainConfig) -> list[Stage]:
+    """Return what computes the needs of credit and loss."""
+    credit = resolve(config.credit, **config.credit_options)
+    loss = () if config.loss in LOSSES.table else LOSSES.looked_up(config.loss).attributes["needs"]  # the former need none
+    return resolve_needs((*credit.needs, *loss), config.needs_options)
 
 
 def _look_at_env(config: TrainConfig, spec: EnvSpec) -> EnvSpec:
@@ -63,6 +72,7 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> EnvSpec:
     except TypeError as error:
         raise BadConfig(f"agent of environment {spec.name}: {error}") from error
     env = registry.make(spec.id, **spec.options)
+    check_needs(_needs(config), config, env, spec.name)
     if config.agent in AGENTS:
         settings.spec.check_tools(env.tools)
     if config.agent in AGENTS and (config.sft_episodes or config.model == "init"):

@@ -11,6 +11,7 @@ from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive
 from agentgym.engines import Sampling
 from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
 from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.collect import group_of
 from agentgym.rollout.play import Job
@@ -125,6 +126,8 @@ class Rollouts:
         horizon = draw.horizon
         if horizon is None and step is not None:
             horizon = self.config.horizon_at(step, self.envs[draw.env].horizon)
+        if step is not None:
+            _check_sampling(draw)
         return [
             Job(draw.task, n, seed, group, draw.env, horizon, draw.start, draw.sampling)
             for n in range(draw.attempts or self.config.group_size)
@@ -139,3 +142,12 @@ class Rollouts:
         self.pool.close()
         for env in self._askable.values():
             env.close()
+
+
+def _check_sampling(draw: Draw) -> None:
+    """Raise BadConfig for a way to draw replies whose log-probabilities the trainer cannot compute."""
+    for name, value in draw.sampling.items():
+        if name not in ("temperature", "max_tokens"):
+            raise BadConfig(f"a task sampler asks for {name} = {value!r}; training takes only temperature and max_tokens")
+        if not value > 0:
+            raise BadConfig(f"a task sampler asks for {name} = {value!r}; expected more than 0")

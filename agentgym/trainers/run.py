@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import LEARNERS, Learner
 from agentgym.trainers.stages.loss import resolve_loss
+from agentgym.trainers.stages.needs import resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
 from agentgym.trainers.stages.seams import Stage
@@ -39,6 +40,7 @@ class Run:
     sampler: Sampler
     rewards: list[Stage]
     selection: Stage
+    needs: list[Stage]
     credit: Credit
     loss: Stage
 
@@ -51,13 +53,15 @@ class Run:
             resolve_rewards(config.reward, config.reward_options),
         )
         selection = SELECTIONS.resolve(config.select, config.select_options)
+        needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         kind = LEARNERS.resolve(config.learner, config.learner_options)
         learner: Learner = kind.target(accelerator, config, model, state={"resumed": state is not None}, **kind.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer)
             sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())
-            run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, credit, loss)
+            run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
+            run.credit = replace(credit, run=run)
             if state is not None:
                 run.load_state_dict(state["stages"])
             return run
@@ -83,10 +87,13 @@ class Run:
         """Return this process's part of what all processes know."""
         return list(items[self.rank :: self.processes])
 
+    def env_name(self, episode: Episode) -> str:
+        """Return what the episode's environment is called in the run."""
+        return episode.labels.get("env") or next(iter(self.rollouts.envs))
+
     def task(self, episode: Episode) -> Task:
         """Return the task of an episode, answers included."""
-        name = episode.labels.get("env") or next(iter(self.rollouts.envs))
-        return self.rollouts.env(name).find(episode.task_id)
+        return self.rollouts.env(self.env_name(episode)).find(episode.task_id)
 
     def demonstration_draws(self, position: int) -> list[Draw]:
         """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
@@ -117,6 +124,7 @@ class Run:
 
     def _stages(self) -> dict[str, Any]:
         named = {f"reward {stage.name}": stage for stage in self.rewards}
+        named |= {f"needs {stage.name}": stage for stage in self.needs}
         return {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss, **named}
 
     def state_dict(self) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Segment:
     """What the engine recorded; NaN where nothing was (prompts, demonstrations)."""
     turns: npt.NDArray[np.int32]  # [tokens]
     """Index of the model's call in its episode (notes count) for every sampled token; -1 for prompt tokens."""
+    temperatures: npt.NDArray[np.float32] | None = None  # [tokens]
+    """What each was sampled at, where that is not the run's own temperature (NaN); None where it is for all."""
     extra: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict[str, npt.NDArray[np.float32]])
     """By name, what a loss needs to know of each token: [tokens], NaN where nothing was computed."""
 
@@ -110,6 +112,9 @@ def _row(index: int, episode: Episode, calls: list[Call], held: list[int]) -> Se
                     "expected as many, or none"
                 )
             row.logprobs[span] = turn.logprobs
+        if "temperature" in turn.extra:
+            row.temperatures = np.full(n, np.nan, dtype=np.float32) if row.temperatures is None else row.temperatures
+            row.temperatures[span] = turn.extra["temperature"]
         if turn.extra.get("train") is not False:
             row.mask[span] = True
             row.advantages[span] = advantage

@@ -186,6 +186,15 @@ class SelectConfig:
 
 
 @dataclass(frozen=True)
+class NeedsConfig:
+    """How is computed what credit and loss need to know of each turn."""
+
+    needs_options: Options = field(default_factory=dict[str, Any])
+    """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE where two have the
+    same."""
+
+
+@dataclass(frozen=True)
 class CreditConfig:
     """How reward becomes an advantage of each turn."""
 
@@ -307,6 +316,7 @@ TABLES: dict[type, str] = {
     RolloutConfig: "rollout",
     RewardConfig: "reward",
     SelectConfig: "select",
+    NeedsConfig: "needs",
     CreditConfig: "credit",
     LossConfig: "loss",
     LearnerConfig: "learner",

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +29,7 @@ from agentgym.trainers.packing import Batch, count, idle, pack, token_weights, u
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages import needs
 from agentgym.trainers.stages.credit import Credit
-from agentgym.trainers.stages.loss import resolve_loss
+from agentgym.trainers.stages.loss import factors, resolve_loss
 from agentgym.trainers.stages.seams import Stage
 
 Gaps = npt.NDArray[np.float32]
@@ -140,7 +141,7 @@ def reinforce(
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if total:
                 update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
-                sums, norm, gaps = _update(learner, update, config, loss)
+                sums, norm, gaps = _update(learner, update, config, loss, step)
                 apart = gaps if before is None and not parts else apart
                 parts.append(sums)
                 norms.append(norm)
@@ -215,13 +216,15 @@ def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch:
     return dealt
 
 
-def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage) -> tuple[Sums, float, Gaps]:
+def _update(
+    learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage, step: int
+) -> tuple[Sums, float, Gaps]:
     """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
     rows, before = update.segments, update.before
     constant = config.constant if config.loss_aggregation == "constant" else None
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
-        weights = _chosen(update, weights, loss_stage)
+        weights = _chosen(update, weights, loss_stage, step)
     parts: list[Sums] = []
     gaps: list[Tensor] = []
     if not config.kl:  # a row without advantage has no gradient: it is only measured
@@ -241,13 +244,14 @@ def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
         scores = learner.scorer(batch)
         if config.differs and before is None:  # of a single update, the scores are those from before it
             old = scores.logprobs.detach()
-        gaps.append((scores.logprobs.detach() - batch.logprobs)[batch.weights > 0])  # not what only waits for others
+        if batch.segments:  # not what only waits for others
+            gaps.append(scores.logprobs.detach() - batch.logprobs)
         loss, sums = policy_loss(
             scores,
             batch,
             old=old,
             reference=reference,
-            function=loss_stage,
+            function=partial(loss_stage, step=step),
             correction=config.tis_cap,
             kl=config.kl_kind,
             kl_weight=config.kl,
@@ -255,17 +259,18 @@ def _update(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
         _backward(learner, loss)
         if batch.segments:
             parts.append(sums)
-    return add_sums(parts), _apply(learner, config.grad_clip), torch.cat(gaps).float().cpu().numpy()
+    norm = _apply(learner, config.grad_clip)
+    return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
 
 
-def _chosen(update: _Update, weights: list[Any], loss: Stage) -> list[Any]:
+def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
     """Return the weights times the factors that a loss chose over the whole update."""
-    factors = np.asarray(loss.attributes["choose"](update.flat(), **loss.options), dtype=np.float32)
+    chosen = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]
-    if factors.shape != (sum(sizes),) or not np.isfinite(factors).all():
-        raise BadConfig(f"choose of loss {loss.name!r} returned {factors.shape}; expected ({sum(sizes)},) finite factors")
+    if chosen.shape != (sum(sizes),) or not np.isfinite(chosen).all():
+        raise BadConfig(f"choose of loss {loss.name!r} returned {chosen.shape}; expected ({sum(sizes)},) finite factors")
     changed = [weight.copy() for weight in weights]
-    for weight, row, part in zip(changed, update.segments, np.split(factors, np.cumsum(sizes)[:-1]), strict=True):
+    for weight, row, part in zip(changed, update.segments, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
         weight[row.mask] *= part
     return changed
 

@@ -16,6 +16,7 @@ from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.stages.credit import credit, resolve
+from agentgym.trainers.stages.loss import loss, resolve_loss
 from agentgym.trainers.stages.needs import score
 from agentgym.trainers.stages.selection import uniform
 from agentgym.trainers.step import Scorer, TrainedModel, _together, reinforce, scored
@@ -26,6 +27,7 @@ CASES = {
     "kept": {"select": "keep", "loss_aggregation": "turn"},
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
+    "chosen": {"loss": "highest_entropy"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
 
@@ -37,6 +39,17 @@ def by_entropy(group):
         np.concatenate([t.extra["entropy"] - t.extra["logprobs"] for t in episode.turns]) * episode.reward
         for episode in group
     ]
+
+
+def highest(update, *, share):
+    """The tokens of this process with the highest entropy; in this file one process has all that are trained."""
+    return update.extra["entropy"] >= np.quantile(update.extra["entropy"], 1 - share)
+
+
+@loss("highest_entropy", needs=("entropy",), choose=highest)
+def highest_entropy(tokens, *, share: float = 0.25):
+    """The policy gradient of those tokens."""
+    return -tokens.advantages * tokens.logprobs
 
 
 def stored():
@@ -62,9 +75,9 @@ def update(case):
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
     chosen = resolve(config.credit)
-    if chosen.needs:
+    if needed := (*chosen.needs, *resolve_loss(config).attributes["needs"]):
         played = [episode for group in mine for episode in group]
-        score(played, chosen.needs, lambda rows: scored(learner, rows, config))
+        score(played, needed, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])

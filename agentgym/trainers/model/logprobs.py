@@ -22,14 +22,19 @@ class Scores(NamedTuple):
     entropy: Tensor  # [trained] float32, of the distribution the token was drawn from
 
 
-def token_logprobs(logits: Tensor, ids: Tensor, temperature: float = 1.0) -> Scores:
+def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:
     """Return `log_softmax(logits / temperature)[id]` and the entropy, in float32.
 
-    logits: [tokens, vocabulary], ids: [tokens]. The entropy carries no gradient: it is a measure.
+    logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. The entropy carries no gradient:
+    it is a measure.
     """
-    if temperature <= 0:
+    if not isinstance(temperature, Tensor) and temperature <= 0:
         raise ValueError(f"temperature is {temperature}; training needs the positive one that sampled the tokens")
-    scaled = logits.float() if temperature == 1.0 else logits.float() / temperature
+    scaled = logits.float()
+    if isinstance(temperature, Tensor):
+        scaled = scaled / temperature.unsqueeze(-1)
+    elif temperature != 1.0:
+        scaled = scaled / temperature
     every = torch.log_softmax(scaled, dim=-1)  # [tokens, vocabulary]
     with torch.no_grad():
         entropy = -(every.exp() * every).sum(-1)
@@ -41,14 +46,16 @@ def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0, method: 
 
     `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
     vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that do something to their
-    logits afterwards (capping, scaling) compute those logits themselves.
+    logits afterwards (capping, scaling) compute those logits themselves. `temperature` is of tokens that have none of
+    their own.
     """
+    heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
         arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method)
         logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
-        return token_logprobs(logits, batch.targets, temperature)
+        return token_logprobs(logits, batch.targets, heat)
     hidden = trained_states(model, batch, method)
-    return project(model.get_output_embeddings(), hidden, batch.targets, temperature)
+    return project(model.get_output_embeddings(), hidden, batch.targets, heat)
 
 
 def trained_states(model: Any, batch: Batch, method: str) -> Tensor:
@@ -58,7 +65,7 @@ def trained_states(model: Any, batch: Batch, method: str) -> Tensor:
     return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method)
 
 
-def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float = 1.0) -> Scores:
+def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:
     """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
 
     A head that is more than a matrix (an adapter's) computes its logits itself, all at once.
@@ -76,10 +83,12 @@ class _Chunked(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, temperature: float) -> Any:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, temperature: float | Tensor
+    ) -> Any:
         logprobs, entropy, totals = (torch.empty(len(ids), device=hidden.device) for _ in range(3))
         for part in _parts(len(ids), len(weight)):
-            scaled = F.linear(hidden[part], weight, bias).float().div_(temperature)  # [tokens, vocabulary]
+            scaled = F.linear(hidden[part], weight, bias).float().div_(_of(temperature, part))  # [tokens, vocabulary]
             totals[part] = scaled.logsumexp(-1)
             chosen = scaled.gather(-1, ids[part, None]).squeeze(-1)
             logprobs[part] = chosen - totals[part]
@@ -99,8 +108,8 @@ class _Chunked(torch.autograd.Function):
             for tensor, needed in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
         )
         for part in _parts(len(ids), len(weight)):
-            share = gradients[0][part, None] / ctx.temperature  # [tokens, 1]
-            scaled = F.linear(hidden[part], weight, bias).float().div_(ctx.temperature)
+            share = gradients[0][part, None] / _of(ctx.temperature, part)  # [tokens, 1]
+            scaled = F.linear(hidden[part], weight, bias).float().div_(_of(ctx.temperature, part))
             moved = scaled.sub_(totals[part, None]).exp_().mul_(-share)
             moved = moved.scatter_add_(-1, ids[part, None], share).to(hidden.dtype)  # [tokens, vocabulary]
             if by_hidden is not None:
@@ -110,6 +119,10 @@ class _Chunked(torch.autograd.Function):
             if by_bias is not None:
                 by_bias.add_(moved.sum(0))
         return by_hidden, _like(by_weight, weight), _like(by_bias, bias), None, None
+
+
+def _of(temperature: float | Tensor, part: slice) -> float | Tensor:
+    return temperature[part, None] if isinstance(temperature, Tensor) else temperature
 
 
 def _like(gradient: Tensor | None, weight: Tensor | None) -> Tensor | None:

@@ -24,6 +24,7 @@ CREDITS = Seam(
         "rloo": "agentgym.trainers.credit.group:rloo",
         "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
         "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
+        "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
     },
     {"scope": "group", "needs": ()},
 )
@@ -34,6 +35,8 @@ class Credit:
     """A credit function with its hyper-parameters filled in: call it on all groups of a training step."""
 
     stage: Stage
+    run: Any = None
+    """What the function may use of the run, where it is one's: handed in under that name."""
 
     @property
     def name(self) -> str:
@@ -60,8 +63,9 @@ class Credit:
 
         Raises ValueError, naming the credit and the episode, when an array has another length or is not finite.
         """
+        handed: dict[str, Any] = {"step": step, "run": self.run}
         call = self.stage
-        found = call(groups, step=step) if self.scope == "batch" else [call(group, step=step) for group in groups]
+        found = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
         return [self._checked(group, arrays) for group, arrays in zip(groups, found, strict=True)]
 
     def _checked(self, group: Group, arrays: Sequence[Any]) -> list[Floats]:
@@ -87,9 +91,11 @@ def credit(name: str, scope: str = "group", needs: Sequence[str] = ()) -> Callab
 
     An array holds a number per turn, or one per output token of all turns in order. With scope `batch` the function
     takes the list of all groups and returns one list of arrays per group. `needs` names what is computed into
-    `turn.extra` first. Keyword-only parameters called `step` and `state` are no hyper-parameters: the updates so far, and
-    a dict of plain data that is kept from step to step and in the checkpoint. The function itself is returned unchanged,
-    so it can be called and tested as it is.
+    `turn.extra` first. Keyword-only parameters called `step`, `state` and `run` are no hyper-parameters: the updates so
+    far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
+    sees its own groups, and the checkpoint holds the first one's state: who keeps some has to make it from what all see
+    (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
+    unchanged, so it can be called and tested as it is.
     """
     if scope not in ("group", "batch"):
         raise BadConfig(f"scope of credit {name!r} is {scope!r}; expected 'group' or 'batch'")
@@ -106,7 +112,7 @@ def resolve(name: str, /, **hyperparameters: Any) -> Credit:
     """
     found = Credit(CREDITS.resolve(name, hyperparameters))
     for need in found.needs:
-        NEEDS.resolve(need)
+        NEEDS.looked_up(need)
     _try(found)
     return found
 

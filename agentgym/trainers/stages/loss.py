@@ -7,9 +7,18 @@ from typing import Any
 from agentgym.errors import BadConfig
 from agentgym.trainers.settings import LossConfig
 from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of
+from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of, parameters
 
-LOSSES = Seam("loss", {"clip": "agentgym.trainers.losses:clip"}, {"needs": (), "choose": None})
+LOSSES = Seam(
+    "loss",
+    {
+        "clip": "agentgym.trainers.losses:clip",
+        "cispo": "agentgym.trainers.more_losses:cispo",
+        "icepop": "agentgym.trainers.more_losses:icepop",
+        "clip_cov": "agentgym.trainers.more_losses:clip_cov",
+    },
+    {"needs": (), "choose": None},
+)
 FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
@@ -23,8 +32,10 @@ def loss(name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None
     field of `LossConfig`, such as `clip_low`, have their value from there.
 
     `needs` names what is computed into `turn.extra` first and handed on in `tokens.extra`. `choose` is called with the
-    `Update` and the same options before anything is packed, and returns a factor for the weight of each of its tokens:
-    that is how a loss leaves out tokens by their rank in the whole update.
+    `Update` before anything is packed, and returns a factor for the weight of each of its tokens: that is how a loss
+    leaves out tokens by their rank in the whole update. Its keyword-only parameters have the values of the loss's options
+    of the same name, and `step` is handed in. Of several processes each sees, ranks and counts the tokens of its own rows;
+    what a token left in counts does not depend on how many were left out.
     """
     return LOSSES.declare(name, needs=tuple(needs), choose=choose)
 
@@ -42,5 +53,12 @@ def resolve_loss(config: LossConfig) -> Stage:
     taken: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
     found = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
     for need in found.attributes["needs"]:
-        NEEDS.resolve(need)
+        NEEDS.looked_up(need)
     return found
+
+
+def factors(loss: Stage, update: Any, step: int) -> Any:
+    """Return what a loss's `choose` says of the tokens of an update."""
+    choose = loss.attributes["choose"]
+    own = {name: loss.option(name, one.default) for name, one in options_of(choose).items()}
+    return choose(update, **own, **({"step": step} if "step" in parameters(choose) else {}))

@@ -1,29 +1,77 @@
 """What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
+from agentgym.errors import BadConfig
 from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.seams import Seam, Target
+from agentgym.trainers.stages.seams import Seam, Stage, Target, shared_out
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
 
 Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
 """By need: an array per row, [tokens]."""
 
 SCORED = ("entropy", "logprobs")
 """What one pass of the trainer over all tokens gives, whichever of them are asked for."""
-NEEDS = Seam("needs", {name: f"agentgym.trainers.stages.needs:{name}" for name in SCORED}, noun="need")
+NEEDS = Seam(
+    "needs",
+    {
+        **{name: f"agentgym.trainers.stages.needs:{name}" for name in SCORED},
+        "probe": "agentgym.trainers.stages.probe:probe",
+        "branches": "agentgym.trainers.stages.branches:branches",
+        "values": "agentgym.trainers.stages.needs:values",
+    },
+    {"check": None},
+    noun="need",
+)
+Check = Callable[["TrainConfig", TextEnv, str], None]
+"""Raises BadConfig where a need cannot be computed: of a run, an environment of it, and the environment's name."""
 
 
-def needs(name: str) -> Callable[[Target], Target]:
-    """Declare a function `(groups, *, run)`, async or not, that puts `turn.extra[NAME]` into every turn, and name it.
+def needs(name: str, check: Check | None = None) -> Callable[[Target], Target]:
+    """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
 
-    Of several processes each calls it on its own groups, all of them in every step, also without any group.
+    Of several processes each calls it on its own groups, all of them in every step, also without any group. It may return
+    a mapping from names to numbers, which are added up over the processes and logged. `step`, `state` and `run` are handed
+    in. `check` is called with the run's settings, each of its environments and that one's name before anything is loaded.
     """
-    return NEEDS.declare(name)
+    return NEEDS.declare(name, check=check)
+
+
+def resolve_needs(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+    """Return what computes these needs, each once; an option belongs to the one that has it."""
+    names = list(dict.fromkeys(names))
+    bare = [NEEDS.looked_up(name) for name in names]
+    if options and not bare:
+        raise BadConfig(f"needs.{next(iter(options))} does nothing: neither the credit nor the loss needs anything")
+    own = shared_out("needs", bare, options)
+    return [NEEDS.resolve(name, own[stage.name]) for name, stage in zip(names, bare, strict=True)]
+
+
+def check_needs(stages: Sequence[Stage], config: "TrainConfig", env: TextEnv, name: str) -> None:
+    """Raise BadConfig for a need that cannot be computed in one of the environments of a run."""
+    for stage in stages:
+        if stage.attributes["check"]:
+            stage.attributes["check"](config, env, name)
+
+
+def _no_critic(config: "TrainConfig", env: TextEnv, name: str) -> None:
+    raise BadConfig(
+        "needs 'values': there is no critic yet that could estimate them. Take 'branches', which plays on from the turns "
+        "of an episode, or declare a need of your own"
+    )
+
+
+@needs("values", check=_no_critic)
+def values(groups: Sequence[Group]) -> None:
+    """What a critic expects from each turn on; refused, for there is none yet."""
 
 
 @needs("entropy")
@@ -69,14 +117,21 @@ def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence
                     row.extra[name][row.turns == number] = value
 
 
-async def compute(groups: Sequence[Group], names: Sequence[str], run: Any) -> None:
-    """Compute everything that is needed; what one pass over the tokens gives is asked for once."""
-    scored = [name for name in dict.fromkeys(names) if name in SCORED]
+async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Any, step: int = 0) -> dict[str, float]:
+    """Compute everything that is needed, and return what it took, over all processes.
+
+    What one pass over the tokens gives is asked for once.
+    """
+    scored = [stage.name for stage in stages if stage.name in SCORED]
     if scored:
         score([episode for group in groups for episode in group], scored, run.learner.score)
-    for name in dict.fromkeys(names):
-        if name not in SCORED:
-            await finished(NEEDS.resolve(name)(groups, run=run))
+    took: dict[str, float] = {}
+    for stage in stages:
+        if stage.name not in SCORED:
+            own: Mapping[str, float] = await finished(stage(groups, run=run, step=step)) or {}
+            for one in run.gathered([dict(own)]):
+                took = {**took, **{name: took.get(name, 0) + number for name, number in one.items()}}
+    return took
 
 
 async def finished(result: Any) -> Any:

@@ -1,0 +1,70 @@
+"""An episode gone through again, to branch off from its turns: the environment takes the same actions, the conversation
+is told the same replies."""
+
+import copy
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from agentgym.agents.base import Agent, Conversation
+from agentgym.core.tasks import Task
+from agentgym.engines import Completion, Sampling
+from agentgym.episodes.episode import Episode
+from agentgym.rollout.play import Start
+from agentgym.rollout.workers import HostedEnv
+
+
+class Replayed:
+    """An engine that gives the recorded replies of one session in order, and lets the real one answer all others."""
+
+    def __init__(self, engine: Any, session: str, episode: Episode) -> None:
+        self.engine, self.session = engine, session
+        self._calls = iter([call for turn in episode.turns for call in turn.calls])
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return the next recorded reply; ValueError where it was to another prompt."""
+        if session != self.session:
+            return await self.engine.generate(prompt_ids, sampling, session, images=images)
+        call = next(self._calls)
+        if list(call.prompt_ids) != list(prompt_ids):
+            raise ValueError("the prompt is another than the recorded one")
+        return Completion(call.output_ids, call.logprobs, call.finish, call.policy_version)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+async def starts(
+    hosted: HostedEnv, agent: Agent, task: Task, episode: Episode, turns: Collection[int], seconds: float
+) -> dict[int, Start]:
+    """Return a branch point before each of these turns (counted from 0) of an episode that one role played.
+
+    Turns are left out from the first one on where something else is seen than was then: it cannot be repeated.
+    """
+    session = f"{episode.group_id}#{episode.attempt}#replay"
+    other: Any = copy.copy(agent)
+    if agent.engine is not None:
+        other.engine = Replayed(agent.engine, session, episode)
+        other.resample({})  # its variants have that engine too
+    options: dict[str, Any] = {"task": task} | ({"horizon": episode.horizon} if episode.horizon else {})
+    observation, info = await hosted.reset(episode.seed, options, seconds)
+    talk: Conversation = other.begin(task, hosted.tools)
+    found: dict[int, Start] = {}
+    for number, turn in enumerate(episode.turns):
+        if (observation, info["state_key"]) != (turn.observation, turn.state_key):
+            break
+        held = Start(await hosted.snapshot(seconds), {hosted.role: talk.fork()}) if number in turns else None
+        try:
+            again = await talk.take(observation, info, env=hosted.env, seed=0, session=session)
+        except ValueError:  # another prompt than was recorded
+            break
+        if again.action != turn.action:
+            break
+        if held is not None:
+            found[number] = held
+        if number + 1 < len(episode.turns):
+            observation, _, terminated, truncated, info = await hosted.step(turn.action, seconds)
+            if terminated or truncated:
+                break
+    return found
