@@ -128,6 +128,8 @@ def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
     given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
     if expected is tuple and given is list:
         return tuple(cast("list[Any]", value))
+    if expected is tuple and given is str:  # the one reward, the one logger
+        return (value,)
     if expected is float and given is int:
         return float(value)
     if given is not expected:
