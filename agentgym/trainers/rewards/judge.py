@@ -64,8 +64,7 @@ def check(*, engine: str, rubric: str, engine_options: Any, cache: str, **_: obj
 
 async def reach(*, engine: str, engine_options: Mapping[str, Any] | None, **_: object) -> None:
     """Raise BadConfig unless the judge answers a short question."""
-    patience = {} if OWN.fullmatch(engine) else {"retries": 1}
-    asked = _made(engine, {**(engine_options or {}), **patience})
+    asked = _made(engine, engine_options or {})
     try:
         await asked.chat([{"role": "user", "content": "Reply with OK."}], (), Sampling(0.0, max_tokens=16), "judge")
     except (Fault, BadConfig) as error:
