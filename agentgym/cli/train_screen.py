@@ -54,7 +54,7 @@ class Screen:
     def _start(self, n: dict[str, Any]) -> None:
         where = f", going on after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
-        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.env}{where}")
+        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
         self._print(f"precision {n['precision']}, attention {n['attention']}")
         if n["correction"] is not None:

@@ -67,6 +67,11 @@ class TrainConfig(
         )
 
     @property
+    def where(self) -> str:
+        """The names of the run's environments."""
+        return ", ".join(env.name for env in self.mix)
+
+    @property
     def spec(self) -> AgentSpec:
         """The agent of the package that plays, without its model."""
         values: dict[str, Any] = {name: getattr(self, name) for name in NAMED}

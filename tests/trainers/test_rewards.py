@@ -19,7 +19,6 @@ import loopback
 
 import agentgym
 from agentgym.cli import main
-from agentgym.engines.scripted import ScriptedEngine
 from agentgym.episodes.episode import FAULTS, Episode, Turn, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault, UnknownName
 from agentgym.trainers import TrainConfig, resume, train
@@ -544,11 +543,11 @@ def test_means_of_parts_count_every_episode_of_every_process():
 
 
 def test_the_example_of_ones_own(monkeypatch: pytest.MonkeyPatch):
-    folder = Path(__file__).parents[2] / "examples" / "stages"
-    monkeypatch.syspath_prepend(str(folder))
-    assert len((folder / "brevity.py").read_text().splitlines()) <= 30
-    engine = ScriptedEngine(lambda prompt, turn: "50")
-    episodes = agentgym.collect(agentgym.ChatAgent(engine, prompt="bare"), ENV, tasks=2, horizon=4)
-    won = episode([0], [0], horizon=4)
-    paid([*episodes, won], ["brevity:brevity"], weight=0.1)
-    assert won.reward == 1 - 0.1 * 2 / 4 and [e.reward for e in episodes] == [0.0, 0.0]
+    root = Path(__file__).parents[2]
+    monkeypatch.syspath_prepend(str(root))
+    lost, won = episode([0], success=False, horizon=4), episode([0], [0], horizon=4)
+    paid([lost, won], ["examples.stages.brief:brevity"], weight=0.1)
+    assert (lost.reward, won.reward) == (0.0, 1 - 0.1 * 2 / 4)
+    page, file = ((root / name).read_text() for name in ("docs/stages.md", "examples/stages/brief.py"))
+    shown = re.search(r"(?s)```python\n(@agentgym\.reward.*?)```", page)
+    assert shown and shown[1] in file
