@@ -3,6 +3,7 @@
 # accelerate is typed in parts only
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 
+import copy
 import itertools
 import math
 import signal
@@ -94,6 +95,7 @@ class Loop:
         self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
         if state is not None:
             self.run.learner.load_state_dict(state["learner"])
+        self._settle()
 
     def to_the_end(self) -> dict[str, Any]:
         """Run to the end and return the summary."""
@@ -152,6 +154,7 @@ class Loop:
             tally.count(row)
             tally.note_faults(run.gathered([(any(not e.fault for e in episodes), first_fault(episodes))]))
             self.record.keep(episodes[: config.keep_episodes])
+            self._settle()
             row |= self.measures.valid(step)
             row["seconds"] = time.perf_counter() - started
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
@@ -230,12 +233,16 @@ class Loop:
         where = {"position": self.tally.position, "sft_steps": config.sft_steps, "steps": config.steps}
         return {**where, **self.run.learner.about(), "correction": correction}
 
+    def _settle(self) -> None:
+        """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
+        self.settled = copy.deepcopy(self.run.state_dict())
+
     def _checkpoint(self) -> None:
         state = {
             "tally": self.tally.state_dict(),
             "end": self.end,
             "results": self.measures.results,
-            "stages": self.run.state_dict(),
+            "stages": self.settled,
             "learner": self.run.learner.state_dict(),
         }
         self.record.checkpoint(self.run.learner.save, self.tally.position, state)

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentgym.episodes.episode import read_episodes
-from agentgym.trainers import resume
+from agentgym.trainers import resume, train
+from agentgym.trainers.recipe_files import read_config
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "examples" / "stages" / "mix.toml"
@@ -73,6 +75,20 @@ def test_results_are_told_by_environment(whole):
 def test_each_environment_has_its_own_horizon(whole):
     horizons = {e.env: e.horizon for e in read_episodes(whole / "episodes.jsonl") if e.group_id.startswith("1/")}
     assert horizons["rlvr/FrozenLake-v0"] == 20 and horizons["rlvr/TextCraft-v0"] == 10
+
+
+def test_a_run_stopped_in_the_middle_of_a_step_goes_on_to_the_last_digit(whole, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+    def stop(kind, numbers):
+        if kind == "progress" and numbers["what"].startswith("step 3, episode") and numbers["done"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(replace(read_config(whole / "config.toml"), out=str(tmp_path / "run")), stop)
+    resume(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(whole)
+    assert played(tmp_path / "run") == played(whole)
 
 
 def test_a_killed_run_goes_on_to_the_last_digit(whole, tmp_path, monkeypatch):
