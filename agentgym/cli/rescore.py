@@ -1,13 +1,15 @@
-"""Judge the episodes of an evaluation by another verifier; no model is needed, and nothing is written over.
+"""Judge the episodes of an evaluation by another verifier, or pay them by rewards; nothing is written over.
 
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
 agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
+agentgym rescore runs/eval-a --rewards length --reward.budget 200      pays them as a training run with --reward length would
 agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that changed
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -18,6 +20,7 @@ from agentgym.core.screen import printable
 from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.rescore import rescore_folder
 from agentgym.evaluate.summary import summarize
+from agentgym.options import Options
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,21 @@ class Config:
 
     folder: tyro.conf.Positional[str]
     """Folder of an evaluation."""
-    verifier: str
+    verifier: str = ""
     """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""
+    rewards: tuple[str, ...] = ()
+    """Reward stages of training, names or MODULE:NAME, which pay on top of the verdict."""
+    reward_options: Options = field(default_factory=dict[str, Any])
+    """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
     out: str | None = None
-    """New folder; without it, one beside the evaluation's, named after the verifier."""
+    """New folder; without it, one beside the evaluation's, named after the verifier and the rewards."""
 
 
 def run(config: Config) -> int:
     """Write the new folder, print its table and how many verdicts changed."""
-    target, scored = rescore_folder(config.folder, config.verifier, config.out)
+    target, scored = rescore_folder(
+        config.folder, config.verifier, config.out, rewards=config.rewards, reward_options=config.reward_options
+    )
     _, before = read_evaluation(Path(config.folder))
     changes = Counter((a.success, b.success) for a, b in zip(before, scored, strict=True))
     won, lost, same = changes[False, True], changes[True, False], changes[True, True] + changes[False, False]

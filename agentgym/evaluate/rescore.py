@@ -1,7 +1,7 @@
-"""A new verifier over recorded episodes: no model plays, and what was recorded stays as it is."""
+"""A new verifier, or rewards besides, over recorded episodes: no model plays, and what was recorded stays as it is."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,32 +16,60 @@ from agentgym.evaluate.compare import read_evaluation
 from agentgym.evaluate.protocol import NOT_COMPARABLE
 from agentgym.evaluate.summary import summarize
 from agentgym.registry import load, make
+from agentgym.rollout.collect import finished
+from agentgym.trainers.stages.rewards import Schedule, pay, reach, resolve_rewards
+from agentgym.trainers.stages.seams import Stage
 
 Verifier = Callable[[Episode, Task], bool | float]
 """Says of an episode, which it must not change, and its task, answers included: solved or not, or a reward from 0 to 1."""
 
 
-def rescore_folder(folder: str | Path, verifier: str, out: str | Path | None = None) -> tuple[Path, list[Episode]]:
+def rescore_folder(
+    folder: str | Path,
+    verifier: str = "",
+    out: str | Path | None = None,
+    *,
+    rewards: Sequence[str] = (),
+    reward_options: Mapping[str, Any] | None = None,
+) -> tuple[Path, list[Episode]]:
     """Rescore an evaluation by `module:function` into a new folder, beside the old one unless named; return both.
 
-    Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no evaluation, the
-    new one is there already, or a verdict is none; BadData where a task is no longer what it was.
+    `rewards` are reward stages of training, with their options; they pay on top of the verdict, the new one or that of
+    the environment. Nothing is written before every episode has its verdict. Raises BadConfig where the folder holds no
+    evaluation, the new one is there already, or a verdict is none; BadData where a task is no longer what it was.
     """
     folder = Path(folder)
     options, episodes = read_evaluation(folder)
-    function = load(verifier, "verifier", {})
-    if not callable(function):
+    if not verifier and not rewards:
+        raise BadConfig("nothing to rescore by: give --verifier MODULE:NAME, --rewards NAME, or both")
+    function = load(verifier, "verifier", {}) if verifier else None
+    if verifier and not callable(function):
         raise BadConfig(f"{verifier} is {function!r}; expected a function of an episode and its task")
-    name = verifier.rpartition(":")[2]
+    stages = _stages(rewards, reward_options or {})
+    name = "-".join(one.rpartition(":")[2] for one in (verifier, *rewards) if one)
     target = Path(out) if out else folder.resolve().with_name(f"{folder.resolve().name}-rescored-{name}")
     if target.exists():
         raise BadConfig(f"{target} is there already, and nothing is written over: choose another --out")
-    scored = rescore(episodes, cast("Verifier", function), Tasks(options))
-    manifest.start(target, {**options, "rescored": {"folder": str(folder), "verifier": verifier}})
+    finished(reach(stages))
+    scored = rescore(episodes, cast("Verifier", function), Tasks(options)) if verifier else copy.deepcopy(episodes)
+    finished(pay(scored, stages, step=0, run=None))
+    by: dict[str, Any] = {"verifier": verifier} if verifier else {}
+    by |= {"rewards": {stage.name: stage.options for stage in stages}} if stages else {}
+    manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
-    summary = {**summarize(scored), "comparable": f"another verifier: {NOT_COMPARABLE}"}
+    what = "another verifier" if verifier else "rewards besides the environment's own"
+    summary = {**summarize(scored), "comparable": f"{what}: {NOT_COMPARABLE}"}
     manifest.write_json(target / "summary.json", summary)
     return target, scored
+
+
+def _stages(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+    """Return the reward stages; BadConfig for a weight that follows the steps of a training run."""
+    stages = resolve_rewards(names, options)
+    for stage in stages:
+        if isinstance(stage.options.get("weight"), Schedule):
+            raise BadConfig(f"reward {stage.name!r} has a schedule, and rescoring has no steps: give a weight")
+    return stages
 
 
 def rescore(episodes: list[Episode], verifier: Verifier, tasks: Callable[[Episode], Task]) -> list[Episode]:

@@ -97,6 +97,20 @@ def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
     return found
 
 
+def part_names(episodes: Sequence[Episode]) -> set[str]:
+    """Return the names under which faultless episodes were paid."""
+    return {name for episode in episodes if not episode.fault for turn in episode.turns for name in turn.rewards}
+
+
+def parts(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Mean]:
+    """Return what each named part paid an episode, as `reward/NAME`; an episode without it was paid 0."""
+    scored = [episode for episode in episodes if not episode.fault]
+    return {
+        f"reward/{name}": Mean(sum(turn.rewards.get(name, 0.0) for e in scored for turn in e.turns), len(scored))
+        for name in sorted(set(names))
+    }
+
+
 def step_row(
     step: int,
     chosen: list[Group],
@@ -109,6 +123,8 @@ def step_row(
     """Return the numbers of a step over all processes. `seconds`: in environments, of the rollout, of the update."""
     row: dict[str, Any] = {**played(episodes), "groups_dropped": dropped, "episodes": len(episodes)}
     row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
+    if run.rewards:
+        row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
     anchor = str(run.config.credit_options.get("anchor"))  # a credit of a user's may mean something else by it
     row |= anchor_statistics(chosen, anchor if anchor in ANCHORS else "observation") | metrics
     return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}

@@ -11,6 +11,7 @@ from agentgym.core.env import TextEnv
 from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
+from agentgym.rollout.collect import finished
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
@@ -19,7 +20,7 @@ from agentgym.trainers.stages.learner import LEARNERS
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
-from agentgym.trainers.stages.rewards import resolve_rewards
+from agentgym.trainers.stages.rewards import reach, resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS
 from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.stages.selection import SELECTIONS
@@ -37,25 +38,33 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
     if fresh:
         check_free(Path(config.out))
     config = replace(config, model=model_folder(config.model))
-    _check_stages(config)
+    rewards = _check_stages(config)
     _check_agent(config)
     config.engine_kind.check_run(config.engine.partition(":")[2], config.engine_options)
     envs = [_look_at_env(config, spec) for spec in config.mix]
+    if fresh:
+        finished(reach(rewards))
     splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
     return replace(config, envs=tuple(envs) if config.envs else (), **splits)
 
 
-def _check_stages(config: TrainConfig) -> None:
-    """Raise BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
+def _check_stages(config: TrainConfig) -> list[Stage]:
+    """Return the rewards; BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
     _needs(config)
     SAMPLERS.resolve(config.sampler, config.sampler_options)
     SELECTIONS.resolve(config.select, config.select_options)
-    resolve_rewards(config.reward, config.reward_options)
+    rewards = resolve_rewards(config.reward, config.reward_options)
+    if rewards and not config.steps:
+        raise BadConfig(
+            f"reward {rewards[0].name!r} does nothing with steps = 0: rewards are paid in steps of reinforcement learning, "
+            "not in an SFT warm start or an evaluation"
+        )
     resolve_loggers(config.loggers, config.logger_options)
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
     if config.learner not in LEARNERS.table or config.learner_options:
         LEARNERS.resolve(config.learner, config.learner_options)
+    return rewards
 
 
 def _needs(config: TrainConfig) -> list[Stage]:

@@ -133,3 +133,54 @@ def test_the_command_says_what_changed(played: Path, capsys: pytest.CaptureFixtu
     assert "as before, 0 solved now and not before, " in shown
     assert main(["compare", str(played), f"{played}-rescored-quick"]) == 0
     assert "rescored: null in A" in capsys.readouterr().out
+
+
+def test_rewards_of_training_pay_on_top_of_the_recorded_outcome(played: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["rescore", str(played), "--rewards", "length", "noise", "--reward.budget", "2", "--reward.unit", "turns"]
+    assert main([*command, "--reward.weight", "0.25", "--reward.noise.false_negative", "1"]) == 0
+    target = played.with_name("a-rescored-length-noise")
+    assert "8 as before, 0 solved now and not before, 0 solved before and not now" in capsys.readouterr().out
+    old, new = read_episodes(played / "episodes.jsonl"), read_episodes(target / "episodes.jsonl")
+    assert {e.success for e in old} == {True, False}
+    for was, now in zip(old, new, strict=True):
+        penalty = -0.25 * (len(was.turns) > 2)
+        assert (now.reward, now.success, now.reason) == (penalty, was.success, was.reason)  # and noise took each 1
+        assert now.turns[-1].rewards == {**was.turns[-1].rewards, "length": penalty, "noise": -float(bool(was.success))}
+    options = json.loads((target / "manifest.json").read_text())["options"]
+    length = {"budget": 2, "unit": "turns", "weight": 0.25}
+    rewards = {"length": length, "noise": {"false_negative": 1.0}}
+    assert options["rescored"] == {"folder": str(played), "rewards": rewards}
+    summary = json.loads((target / "summary.json").read_text())
+    assert summary["comparable"].startswith("rewards besides the environment's own")
+    assert main(["compare", str(played), str(target)]) == 0
+
+
+def test_a_verifier_and_rewards_go_together(played: Path):
+    target, scored = rescore_folder(
+        played, "my_verifiers:quick", rewards=["length"], reward_options={"budget": 0, "unit": "turns", "weight": 0.5}
+    )
+    assert target == played.with_name("a-rescored-quick-length")
+    assert [e.reward for e in scored] == [float(bool(e.success)) - 0.5 for e in scored]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "options", "message"),
+    [
+        ([], {}, "nothing to rescore by: give --verifier MODULE:NAME, --rewards NAME, or both"),
+        (["lenght"], {}, "Did you mean 'length'"),
+        (["length"], {"budget": 1}, "use --reward.length.unit turns"),
+        (["length"], {"budget": 1, "schedule": [[0, 1]]}, "has a schedule, and rescoring has no steps"),
+        (
+            ["judge"],
+            {"engine": "chat:http://127.0.0.1:9/v1#m", "rubric": __file__},
+            "no connection to http://127.0.0.1:9/v1",
+        ),
+    ],
+)
+def test_rewards_that_cannot_pay_are_named_and_nothing_is_written(
+    played: Path, rewards: list[str], options: dict[str, Any], message: str
+):
+    with pytest.raises((BadConfig, LookupError)) as error:
+        rescore_folder(played, rewards=rewards, reward_options=options)
+    assert message in str(error.value)
+    assert {path.name for path in played.parent.iterdir()} <= {"a", "my_verifiers.py", "__pycache__"}

@@ -7,9 +7,9 @@ Its options are its keyword-only parameters. Three names are not options but are
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from agentgym.errors import BadConfig, bad_option
 from agentgym.registry import load
@@ -195,9 +195,12 @@ def _converted(what: str, value: Any, default: Any) -> Any:
 
 
 def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return by stage the options that are its own: `weight`, or `NAME.weight` where several stages have it."""
+    """Return by stage the options that are its own: `weight`, or `NAME.weight` where several stages have it.
+
+    In TOML, a table `NAME` may hold the options of that stage.
+    """
     found: dict[str, dict[str, Any]] = {stage.name: {} for stage in stages}
-    for key, value in options.items():
+    for key, value in unfolded(options, found).items():
         name, _, plain = key.rpartition(".")
         owners = [stage.name for stage in stages if plain in options_of(stage.target) and name in ("", stage.name)]
         if not owners:
@@ -207,3 +210,14 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, Any]) -
             raise BadConfig(f"{key} is an option of {' and '.join(owners)}; say which: --{kind}.{owners[0]}.{plain} VALUE")
         found[owners[0]][plain] = value
     return found
+
+
+def unfolded(options: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """Return options with a table that is called like one of the names as `NAME.OPTION` each."""
+    flat: dict[str, Any] = {}
+    for key, value in options.items():
+        if key in names and isinstance(value, Mapping):
+            flat |= {f"{key}.{name}": one for name, one in cast("Mapping[str, Any]", value).items()}
+        else:
+            flat[key] = value
+    return flat

@@ -1,0 +1,42 @@
+"""A penalty on saying the same again."""
+
+from collections.abc import Hashable, Sequence
+from typing import Annotated
+
+from agentgym.episodes.episode import Episode, Turn
+from agentgym.trainers.stages.rewards import reward
+from agentgym.trainers.stages.seams import Within
+
+
+@reward("repetition")
+def repetition(
+    episodes: Sequence[Episode],
+    *,
+    n: Annotated[int, Within(1)] = 4,
+    weight: Annotated[float, Within(0)] = 0.5,
+) -> list[dict[str, list[float]]]:
+    """Pay each turn `-weight * repeated / total`: its n-grams that were said before, of all n-grams of the episode.
+
+    Over an episode that is `-weight * (1 - distinct / total)`, Open R1's form of the penalty in arXiv 2502.03373. An n-gram
+    is of tokens, or of words where an engine shows no tokens, and lies within one reply.
+    """
+    return [{"repetition": [-weight * share for share in repeated(episode, n)]} for episode in episodes]
+
+
+def repeated(episode: Episode, n: int) -> list[float]:
+    """Return for each turn which share of all the episode's n-grams it repeats."""
+    said: set[tuple[Hashable, ...]] = set()
+    again: list[int] = []
+    total = 0
+    for turn in episode.turns:
+        units = _units(turn)
+        grams = [tuple(units[start : start + n]) for start in range(len(units) - n + 1)]
+        before = len(said)
+        said.update(grams)
+        total += len(grams)
+        again.append(len(grams) - (len(said) - before))
+    return [number / max(total, 1) for number in again]
+
+
+def _units(turn: Turn) -> Sequence[Hashable]:
+    return turn.output_ids or turn.text.split()
