@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from agentgym.core.env import TextEnv
+from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
@@ -40,7 +41,7 @@ def rescore_folder(folder: str | Path, verifier: str, out: str | Path | None = N
     manifest.start(target, {**options, "rescored": {"folder": str(folder), "verifier": verifier}})
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
     summary = {**summarize(scored), "comparable": f"another verifier: {NOT_COMPARABLE}"}
-    manifest.write_json(target / "summary.json", summary)
+    write_json(target / "summary.json", summary)
     return target, scored
 
 

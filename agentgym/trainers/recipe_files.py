@@ -68,7 +68,7 @@ def _flat(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(path: Path, table: str, kind: type, raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the fields that the table of a stage sets."""
     fields = {f.name for f in dataclasses.fields(kind)}
-    options = f"{table}_options"
+    options = next((name for name in fields if name.endswith("_options")), "")
     extra: dict[str, Any] = {}
     for key, value in raw.items():
         name = table if key == "name" else key
