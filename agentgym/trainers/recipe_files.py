@@ -39,6 +39,8 @@ def read_config(path: Path) -> TrainConfig:
     `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
     """
     raw = _read_toml(path)
+    if raw.get("command") == "sft":
+        raise BadConfig(f"{path} is of a run of `agentgym sft`; go on with it: agentgym sft --resume {path.parent}")
     values = _flat(path, raw)
     if "base" in raw:
         below = _flat(*_base(path, raw["base"]))
@@ -145,18 +147,19 @@ def to_toml(config: TrainConfig) -> str:
             value = getattr(config, f.name)
             if f.name == "envs":
                 for one in value:
-                    nested += ["", "[[envs]]", *_rows(dataclasses.asdict(one))]
+                    nested += ["", "[[envs]]", *rows(dataclasses.asdict(one))]
             elif not f.name.endswith("_options"):
                 lines.append(f"{'name' if f.name == table else f.name} = {_toml(value)}")
             elif table:
-                lines += _rows(value)
+                lines += rows(value)
             elif value:
-                nested += ["", f"[{f.name}]", *_rows(value)]
+                nested += ["", f"[{f.name}]", *rows(value)]
         lines += nested
     return "\n".join(lines) + "\n"
 
 
-def _rows(values: Mapping[str, Any]) -> list[str]:
+def rows(values: Mapping[str, Any]) -> list[str]:
+    """Return values as lines of TOML."""
     return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
 
 

@@ -44,8 +44,11 @@ class Record:
         self.episodes = (self.folder / "episodes.jsonl").open("a", encoding="utf-8")
 
     @classmethod
-    def fresh(cls, config: TrainConfig, writes: bool = True) -> "Record":
-        """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
+    def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
+        """Start a run in an empty folder; an earlier run in it is an error, never overwritten.
+
+        `text`: what `config.toml` is to hold, where it is not a configuration of `train`.
+        """
         folder = Path(config.out)
         record = cls(folder, config, writes)
         if writes:
@@ -56,7 +59,7 @@ class Record:
                 raise
         if writes:  # last, and whole or not at all: what has a configuration can be resumed
             record.note_sitting(0, config.processes)
-            write_whole(folder / "config.toml", to_toml(config))
+            write_whole(folder / "config.toml", to_toml(config) if text is None else text)
         return record
 
     @classmethod

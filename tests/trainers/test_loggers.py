@@ -37,6 +37,9 @@ class Notes:
         self.write({"closed": True})
 
 
+QUICK = {"loggers": ("notes",), "sft_episodes": 4, "test_tasks": 0, "eval_every": 0}
+
+
 def notes(folder):
     return [json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines()]
 
@@ -47,7 +50,7 @@ def positions(folder):
 
 def test_every_row_arrives_once_and_the_logger_is_closed(tmp_path):
     config = small(
-        tmp_path / "run", loggers=("notes",), logger_options={"title": "mine"}, sft_episodes=4, test_tasks=0, eval_every=0
+        tmp_path / "run", logger_options={"title": "mine"}, **QUICK
     )
     train(config)
     rows = notes(tmp_path / "run")
@@ -73,7 +76,7 @@ train(read_config(Path(sys.argv[1])), show)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
     """The checkpoint is of step 2 after a kill in step 3, which is then made again; Ctrl-C closes the logger."""
-    config = small(tmp_path / "run", loggers=("notes",), sft_episodes=4, test_tasks=0, eval_every=0, checkpoint_every=2)
+    config = small(tmp_path / "run", checkpoint_every=2, **QUICK)
     (tmp_path / "config.toml").write_text(to_toml(config))
     here = str(Path(__file__).parent)
     child = [sys.executable, "-c", CHILD, str(tmp_path / "config.toml"), here, str(int(number))]
@@ -86,7 +89,7 @@ def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
 
 def test_a_logger_that_fails_ends_nothing_and_is_named_once(tmp_path):
     config = small(
-        tmp_path / "run", loggers=("notes",), logger_options={"fail": True}, sft_episodes=4, test_tasks=0, eval_every=0
+        tmp_path / "run", logger_options={"fail": True}, **QUICK
     )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -128,7 +131,7 @@ def test_an_option_of_several_loggers_has_to_say_whose_it_is():
 
 def test_the_key_of_an_engine_is_told_to_nobody(tmp_path):
     options = {"key": "sk-1", "model": "m"}
-    config = small(tmp_path, engine="openai:http://localhost:1", engine_options=options, steps=0, sft_episodes=0)
+    config = small(tmp_path, engine="openai:http://localhost:1", engine_options=options, model="m", steps=0, sft_episodes=0)
     assert loggers.told(config)["engine_options"] == {"key": "***", "model": "m"}
 
 
@@ -151,11 +154,10 @@ def test_tensorboard_reads_back(tmp_path):
     pytest.importorskip("tensorboardX", reason="the extra `track` is not installed")
     two_sittings("tensorboard", tmp_path)
     from tensorboardX.proto.event_pb2 import Event
-    from tensorboardX.record_writer import RecordWriter  # noqa: F401  (its format: length, crc, data, crc)
 
     found = []
     for path in sorted((tmp_path / "tensorboard").iterdir()):
-        data = path.read_bytes()
+        data = path.read_bytes()  # of records: length, checksum, data, checksum
         while data:
             size = int.from_bytes(data[:8], "little")
             event = Event.FromString(data[12 : 12 + size])
@@ -164,18 +166,29 @@ def test_tensorboard_reads_back(tmp_path):
     assert sorted(found) == [("rl/reward", 21, 0.25), ("rl/step", 21, 1), ("sft/nll", 20, 0.5), ("sft/step", 20, 20)]
 
 
+def leveldb_log(data):
+    """Yield the records of a log in LevelDB's form: blocks of 32 KiB, of fragments with checksum, length and kind."""
+    place, held = 7, b""  # after the header of the file
+    while place + 7 <= len(data):
+        if 32768 - place % 32768 < 7:
+            place += 32768 - place % 32768
+        size, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
+        held += data[place + 7 : place + 7 + size]
+        place += 7 + size
+        if kind in (1, 4):
+            yield held
+            held = b""
+
+
 def test_wandb_offline_goes_on_in_the_same_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb", reason="the extra `track` is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     two_sittings("wandb", tmp_path, project="x")
     from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
 
     found, runs = [], set()
     for path in sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb")):
-        store = DataStore()
-        store.open_for_scan(str(path))
-        while (data := store.scan_data()) is not None:
+        for data in leveldb_log(path.read_bytes()):
             record = Record.FromString(data)
             runs |= {(record.run.run_id, record.run.project)} if record.HasField("run") else set()
             row = {item.key or item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
@@ -202,9 +215,9 @@ def test_trackio_goes_on_in_the_same_run(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     pytest.importorskip("trackio", reason="trackio is not installed, or its requirements exclude the versions here")
     two_sittings("trackio", tmp_path, project="x")
-    from trackio import Api
+    from trackio.sqlite_storage import SQLiteStorage
 
-    runs = Api().runs("x")
-    assert [run.name for run in runs] == [(tmp_path / "trackio.run").read_text()]
-    rows = [(row["step"], row.get("sft/nll"), row.get("rl/reward")) for row in runs[0].history()]
+    name = (tmp_path / "trackio.run").read_text()
+    assert SQLiteStorage.get_runs("x") == [name]
+    rows = [(row["step"], row.get("sft/nll"), row.get("rl/reward")) for row in SQLiteStorage.get_logs("x", name)]
     assert rows == [(20, 0.5, None), (21, None, 0.25)]

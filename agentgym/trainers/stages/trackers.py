@@ -4,8 +4,10 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 import importlib
+import io
 import os
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +20,11 @@ class TensorBoard:
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         del config
-        self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(folder / "tensorboard"))
+        target = folder / "tensorboard"
+        sitting = (
+            f".{len(list(target.glob('events.*')))}"  # names hold the second alone: a quick second sitting would overwrite
+        )
+        self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=sitting)
 
     def log(self, position: int, row: Mapping[str, Any]) -> None:
         """Write a scalar each."""
@@ -84,7 +90,8 @@ class Trackio:
         place: dict[str, Any] = {"space_id": space_id} if space_id else {}
         wanted = before or name or folder.resolve().name
         place |= {"resume": "allow" if before else "never", "embed": False}
-        self._run: Any = trackio.init(project=project, name=wanted, config=_plain(config), **place)
+        with redirect_stdout(io.StringIO()):  # it greets, in the middle of the run's own lines
+            self._run: Any = trackio.init(project=project, name=wanted, config=_plain(config), **place)
         if before is None:
             remember(folder, "trackio", str(self._run.name))
 
@@ -94,7 +101,8 @@ class Trackio:
 
     def close(self) -> None:
         """Write what is held."""
-        self._run.finish()
+        with redirect_stdout(io.StringIO()):
+            self._run.finish()
 
 
 @logger("mlflow", package="mlflow")
