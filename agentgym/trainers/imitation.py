@@ -89,7 +89,7 @@ def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[st
     held_out = sum(episode.split == "test" for episodes in files for episode in episodes)
     if held_out:
         said.append(
-            f"{held_out} episodes are of the split 'test', which is then no measure any more: --split train leaves them out"
+            f"{held_out} episodes are of the split 'test', which then measures nothing: --split train leaves them out"
         )
     return said
 

@@ -21,9 +21,7 @@ class TensorBoard:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         del config
         target = folder / "tensorboard"
-        sitting = (
-            f".{len(list(target.glob('events.*')))}"  # names hold the second alone: a quick second sitting would overwrite
-        )
+        sitting = f".{len(list(target.glob('events.*')))}"  # or a sitting in the same second would overwrite the last
         self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=sitting)
 
     def log(self, position: int, row: Mapping[str, Any]) -> None:
