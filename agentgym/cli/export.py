@@ -6,7 +6,7 @@ agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts a
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -23,8 +23,8 @@ class Config:
     """Files of episodes, or folders of runs and evaluations."""
     out: str
     """File to write."""
-    form: Literal["sft", "dpo", "grpo", "episodes"] = "sft"
-    """--as: `sft` (a conversation a row), `dpo` (a pair of a group a row), `grpo` (with advantages), `episodes` (all)."""
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], tyro.conf.arg(aliases=("--as",))] = "sft"
+    """`sft` (a conversation a row), `dpo` (a pair of a group a row), `grpo` (with advantages), `episodes` (all)."""
     success: bool = False
     """Only successes."""
     env: str = ""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import tyro
+
 from agentgym.agents.decide import AUTO
 from agentgym.errors import BadConfig
 from agentgym.options import Options
@@ -27,7 +29,7 @@ SHARED = (
 class ImitationConfig:
     """A run that imitates stored episodes."""
 
-    files: tuple[str, ...]
+    files: tyro.conf.Positional[tuple[str, ...]]
     """Files of episodes, or folders of runs and evaluations."""
     model: str
     """Folder or name of a causal language model, or the folder of a run."""
