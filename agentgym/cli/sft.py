@@ -1,5 +1,5 @@
-"""Imitate stored episodes: a training run without rollouts, in a folder as `train` writes it.
-`agentgym sft --resume RUN` goes on with an interrupted one.
+"""Imitate stored episodes: a training run without rollouts, in a folder as `train` writes it. `--resume RUN` in place of
+everything else goes on with an interrupted one.
 
 agentgym sft runs/demo --model runs/demo --success --split train   the run's own successes
 agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters
@@ -95,6 +95,6 @@ def _train(config: Config, folder: str, screen: Screen) -> int:
 
 def _line(summary: dict[str, Any]) -> str:
     return (
-        f"{summary['updates']} updates on {summary['drawn']} of {summary['episodes']} episodes, last loss {summary['nll']:.3f}, "
-        f"{summary['train_seconds']:.0f} s: {summary['checkpoint']}"
+        f"{summary['updates']} updates on {summary['drawn']} of {summary['episodes']} episodes, last loss "
+        f"{summary['nll']:.3f}, {summary['train_seconds']:.0f} s: {summary['checkpoint']}"
     )

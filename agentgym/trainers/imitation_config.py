@@ -5,7 +5,7 @@ import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import tyro
 
@@ -167,4 +167,7 @@ def read_imitation(folder: str | Path) -> ImitationConfig:
     raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if raw.pop("command", "") != "sft":
         raise BadConfig(f"{folder} holds no run of `agentgym sft`: expected a config.toml of one in it")
-    return ImitationConfig(**{key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()})
+    values: dict[str, Any] = {
+        key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in raw.items()
+    }
+    return ImitationConfig(**values)

@@ -105,7 +105,7 @@ class Record:
         if not self.writes:
             return
         path = self.folder / "manifest.json"
-        before = json.loads(path.read_text(encoding="utf-8"))["sessions"] if position and path.exists() else []
+        before: list[Any] = json.loads(path.read_text(encoding="utf-8"))["sessions"] if position and path.exists() else []
         sitting = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
         provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
 

@@ -49,9 +49,7 @@ def positions(folder):
 
 
 def test_every_row_arrives_once_and_the_logger_is_closed(tmp_path):
-    config = small(
-        tmp_path / "run", logger_options={"title": "mine"}, **QUICK
-    )
+    config = small(tmp_path / "run", logger_options={"title": "mine"}, **QUICK)
     train(config)
     rows = notes(tmp_path / "run")
     assert rows[0] == {"title": "mine", "env": "rlvr/GuessNumber-v0"} and rows[-1] == {"closed": True}
@@ -88,9 +86,7 @@ def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
 
 
 def test_a_logger_that_fails_ends_nothing_and_is_named_once(tmp_path):
-    config = small(
-        tmp_path / "run", logger_options={"fail": True}, **QUICK
-    )
+    config = small(tmp_path / "run", logger_options={"fail": True}, **QUICK)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert train(config)["steps"] == 4
