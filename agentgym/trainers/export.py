@@ -6,6 +6,7 @@ functions, and its own batches have `prompt_ids`, `completion_ids`, `tool_mask`,
 `sampling_per_token_logps`.
 """
 
+import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -211,11 +212,10 @@ def _credited(found: Iterable[Group], credit: Credit) -> tuple[list[Episode], li
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as a Parquet file, whole or not at all; MissingExtra without pyarrow."""
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        arrow: Any = importlib.import_module("pyarrow")  # which has no types
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtra(f"export needs pyarrow: {how_to_install('train')}") from error
-    arrow, parquet = cast_any(pa), cast_any(pq)
     function = arrow.struct([("name", arrow.string()), ("arguments", arrow.string())])
     call = arrow.struct([("type", arrow.string()), ("function", function)])
     message = [("role", arrow.string()), ("content", arrow.string()), ("tool_calls", arrow.list_(call))]
@@ -230,8 +230,3 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(arrow.table(columns), part)
     part.replace(path)
-
-
-def cast_any(module: Any) -> Any:
-    """Return a module that has no types."""
-    return module

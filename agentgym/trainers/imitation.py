@@ -1,7 +1,7 @@
 """Imitation of stored episodes: a training run without rollouts, with the same folder, progress and resuming."""
 
 # accelerate is typed in parts only
-# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 
 import signal
 import time
@@ -123,7 +123,7 @@ class Imitation:
         show: Show | None,
     ) -> None:
         self.accelerator, self.record, self.config = accelerator, record, config
-        self.show = show if show and accelerator.is_main_process else lambda kind, numbers: None
+        self.show = show if show and accelerator.is_main_process else _silent
         torch.manual_seed(config.seed)
         self.position, self.seconds = (0, 0.0) if state is None else (state["position"], state["seconds"])
         self.data = digest(files)
@@ -226,3 +226,7 @@ class Imitation:
             "checkpoint": str(self.record.newest() or ""),
             "seed": config.seed,
         }
+
+
+def _silent(kind: str, numbers: dict[str, Any]) -> None:
+    del kind, numbers
