@@ -71,7 +71,7 @@ train(read_config(Path(sys.argv[1])), show)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_resumed_run_logs_no_step_twice(tmp_path, number):
     """The checkpoint is of step 2 after a kill in step 3, which is then made again; Ctrl-C closes the logger."""
     config = small(tmp_path / "run", checkpoint_every=2, **QUICK)
@@ -114,6 +114,15 @@ def test_a_logger_that_cannot_start_leaves_the_folder_free(tmp_path):
     with pytest.raises(BadConfig, match=r"'no-start' could not start \(ConnectionError: wrong key\)"):
         train(small(tmp_path / "a", loggers=("no-start",)))
     assert not (tmp_path / "a").exists()
+
+
+def test_the_example_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    stage = loggers.resolve_loggers(("examples.stages.logger:Table",), {"column": "entropy"})[0]
+    made = stage(tmp_path, {})
+    made.log(3, {"phase": "rl", "step": 1, "entropy": 0.5})
+    made.close()
+    assert (tmp_path / "table.csv").read_text() == "3,0.5\n"
 
 
 def test_an_option_of_several_loggers_has_to_say_whose_it_is():

@@ -56,10 +56,10 @@ def test_imitation_learns_and_leaves_what_a_training_run_leaves(run, whole):
     assert [path.name for path in sorted((folder / "checkpoints").iterdir())] == ["step-00000009", "step-00000012"]
     assert read_imitation(folder) == config(run, folder, split="train", precision="fp32")
     with pytest.raises(BadConfig, match="agentgym sft --resume"):
-        main_error(["train", "--resume", str(folder)])
+        train_error(["--resume", str(folder)])
 
 
-def main_error(arguments):
+def train_error(arguments):
     from agentgym.cli.train import read, run
 
     run(read(arguments))
@@ -77,7 +77,7 @@ sft(replace(read_imitation(sys.argv[1]), out=sys.argv[2]), show)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stopped_imitation_goes_on_to_the_last_digit(run, whole, tmp_path, number):
     child = [sys.executable, "-c", CHILD, str(whole[0]), str(tmp_path / "run"), str(int(number))]
     assert subprocess.run(child, check=False, capture_output=True).returncode != 0
@@ -131,7 +131,7 @@ def test_the_schedule_by_hand():
 
 def episode(task, reward, success=None, **values):
     return Episode(
-        "rlvr/GuessNumber-v0", task, task, 0, [Turn("o", text="1", action="1")], reward=reward, success=success, **values
+        "rlvr/GuessNumber-v0", task, task, 0, 0, [Turn("o", text="1", action="1")], reward=reward, success=success, **values
     )
 
 
