@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
     from agentgym.trainers.stages.credit import credit
+    from agentgym.trainers.stages.loggers import logger
     from agentgym.trainers.stages.loss import loss
     from agentgym.trainers.stages.needs import needs
     from agentgym.trainers.stages.rewards import reward
@@ -66,6 +67,7 @@ __all__ = [
     "credit",
     "engine",
     "groups",
+    "logger",
     "loss",
     "make",
     "needs",
@@ -82,6 +84,7 @@ __all__ = [
 
 _LATE = {
     "credit": "agentgym.trainers.stages.credit",
+    "logger": "agentgym.trainers.stages.loggers",
     "loss": "agentgym.trainers.stages.loss",
     "needs": "agentgym.trainers.stages.needs",
     "reward": "agentgym.trainers.stages.rewards",

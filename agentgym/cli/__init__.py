@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("agentgym.cli.doctor", "say what is here, what is missing and how to get it"),
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
+    "sft": ("agentgym.cli.sft", "imitate stored episodes"),
+    "export": ("agentgym.cli.export", "write episodes as Parquet, as TRL's trainers read them"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier or by rewards"),

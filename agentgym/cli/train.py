@@ -130,7 +130,7 @@ def run(config: Config) -> int:
         console.print(_recipes())
         return 0
     need_training()
-    warnings.showwarning = _warn
+    warn_in_one_line()
     settings = preflight.extended(config.resume, config.steps) if config.resume else config.config
     assert settings is not None
     if config.plan:
@@ -190,6 +190,11 @@ def quiet() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+
+
+def warn_in_one_line() -> None:
+    """Print warnings in one line each from now on."""
+    warnings.showwarning = _warn
 
 
 def _warn(message: Warning | str, *_: Any) -> None:

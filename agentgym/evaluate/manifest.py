@@ -1,25 +1,18 @@
 """What an evaluation was made with: options, model, prompt, versions, commit, hardware."""
 
-import functools
 import hashlib
-import importlib.metadata
 import json
-import os
-import platform
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import agentgym
-from agentgym.core.folders import write_whole
+from agentgym.core import provenance
+from agentgym.core.provenance import write_json
 from agentgym.errors import BadConfig, BadData
 
 FORMAT = 1
-LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
 EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
@@ -43,7 +36,7 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
     for name, value in wanted.items():
         before[name] = {**before[name], **value} if isinstance(value, dict) else value
     found["skipped"] = sorted(apart - {*before.get("envs", ())})
-    found["sessions"].append(session())
+    found["sessions"].append(provenance.session(agentgym.__version__))
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, found)
     return found
@@ -59,40 +52,6 @@ def _without(options: Mapping[str, Any], apart: Collection[str]) -> dict[str, An
     }
 
 
-def session() -> dict[str, Any]:
-    """Return when, with which versions and on which machine a sitting of an evaluation takes place."""
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "agentgym": agentgym.__version__,
-        "commit": commit(),
-        "python": platform.python_version(),
-        "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
-        "hardware": hardware(),
-    }
-
-
-@functools.cache
-def commit() -> str | None:
-    """Return the commit of the package's checkout, with `+changes` where files differ from it; None when installed."""
-    package = Path(agentgym.__file__).parent
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
-        return None
-    changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
-    return f"{_git(package, 'rev-parse', 'HEAD')}{'+changes' if changed else ''}"
-
-
-def hardware() -> dict[str, Any]:
-    """Return the processor, the cores this process may use, memory in GiB, and the names of the GPUs."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "cores": cores,
-        "memory_gib": _memory(),
-        "gpus": _gpus(),
-    }
-
-
 def fingerprint(path: Path) -> str:
     """Return a hash of a model folder: names and sizes of its files, and the first and last megabyte of each."""
     digest = hashlib.blake2b(digest_size=8)
@@ -105,11 +64,6 @@ def fingerprint(path: Path) -> str:
                 stream.seek(max(EDGE, size - EDGE))
                 digest.update(stream.read(EDGE))
     return digest.hexdigest()
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file so that a crash leaves either the old one or the new one."""
-    write_whole(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def met(manifest: Mapping[str, Any]) -> dict[str, int]:
@@ -140,45 +94,3 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadData(f"{path} holds no JSON object: delete it, and it is made again")
     return cast("dict[str, Any]", found)
-
-
-def _version(library: str) -> str | None:
-    try:
-        return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    return _output("git", "-C", str(folder), *arguments)
-
-
-def _output(*command: str) -> str | None:
-    """Return what a program prints, or None where it is missing, slow or unhappy."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _processor() -> str:
-    if sys.platform == "darwin":
-        return _output("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _gpus() -> list[str]:
-    found = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-    return found.splitlines() if found else []

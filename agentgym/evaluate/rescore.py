@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from agentgym.core.env import TextEnv
+from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
@@ -59,7 +60,7 @@ def rescore_folder(
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
     what = "another verifier" if verifier else "rewards besides the environment's own"
     summary = {**summarize(scored), "comparable": f"{what}: {NOT_COMPARABLE}"}
-    manifest.write_json(target / "summary.json", summary)
+    write_json(target / "summary.json", summary)
     return target, scored
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.agents.base import Agent
 from agentgym.core.folders import alone, remove_parts, write_whole
+from agentgym.core.provenance import write_json
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode, append_episodes, read_episodes
 from agentgym.errors import BadConfig, MissingExtra, bad_option
@@ -99,7 +100,7 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
 
 def _summarize(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write the summary for programs and for people."""
-    manifest.write_json(folder / "summary.json", summary)
+    write_json(folder / "summary.json", summary)
     write_whole(folder / "summary.md", as_markdown(summary, manifest.read(folder / "manifest.json")))
 
 
@@ -125,7 +126,7 @@ class _Met:
         met: dict[str, int] = getattr(self.engine, "met", {})  # only engines over servers meet any
         if met != self.found["sessions"][-1].get("met", {}):
             self.found["sessions"][-1]["met"] = met
-            manifest.write_json(self.path, self.found)
+            write_json(self.path, self.found)
 
 
 def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _contamination(folder: Path, plans: Mapping[str, Plan], chosen: Mapping[str,
     new = {env: tasks for env, tasks in chosen.items() if env not in looked}
     if new:
         looked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
-        manifest.write_json(path, looked)
+        write_json(path, looked)
     return looked
 
 

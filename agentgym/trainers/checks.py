@@ -86,6 +86,11 @@ def check(config: "TrainConfig") -> None:
     if noise > 1:
         raise BadConfig(f"sft_noise, sft_invalid and sft_forget are shares of the expert's turns and sum to {noise:g}")
     _check_envs(config)
+    if config.keep_best and not (config.eval_every and config.eval_tasks and config.eval_every <= config.steps):
+        raise BadConfig(
+            f"keep_best with eval_every {config.eval_every}, eval_tasks {config.eval_tasks} and steps {config.steps}: "
+            "success on the validation split is never measured, so none is the best; give an eval_every from 1 to the steps"
+        )
     _check_loss(config)
     _check_attention(config)
     _check_engine(config)

@@ -30,7 +30,7 @@ from agentgym.trainers.model import precision
 from agentgym.trainers.preflight import config_of
 from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
-from agentgym.trainers.stages import needs, rewards
+from agentgym.trainers.stages import loggers, needs, rewards
 from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
@@ -91,6 +91,11 @@ class Loop:
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
         self.interrupted = False
+        try:
+            self.loggers = loggers.start(config, record.folder, accelerator.is_main_process)
+        except BaseException:
+            self.run.close()
+            raise
         self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
         if state is not None:
             self.run.learner.load_state_dict(state["learner"])
@@ -101,7 +106,7 @@ class Loop:
         config, tally = self.config, self.tally
         if self.run.processes > 1:  # processes stop together, at the end of a step
             signal.signal(signal.SIGINT, self._interrupt)
-        with closing(self.run), runner() as loop:
+        with closing(self.run), closing(self.loggers), runner() as loop:
             self.await_ = self.measures.await_ = loop.run
             try:
                 self.show("start", self._about())
@@ -124,6 +129,8 @@ class Loop:
                 ) from error
             self._checkpoint()
         summary = self.measures.summary(tally)
+        if best := self.record.best_step():
+            summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}
         self.record.write("summary.json", summary)
         self.show("end", summary)
         self.record.close()
@@ -157,8 +164,9 @@ class Loop:
             row |= self.measures.valid(step)
             row["seconds"] = time.perf_counter() - started
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
-            self.record.log(row)
-            self.show("step", row)
+            self._log("step", row)
+            if config.keep_best and "success_valid" in row:
+                self.record.keep_best(run.learner.save, step + 1, row["success_valid"])
         if tally.lost_steps >= LOST_STEPS:
             self._checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
@@ -199,8 +207,7 @@ class Loop:
                 row["demonstrations_lost"] = tally.lost
                 row["seconds"] = time.perf_counter() - started
                 row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)
-                self.record.log(row)
-                self.show("sft", row)
+                self._log("sft", row)
             if tally.position == config.sft_steps:
                 run.learner.begin("rl", self.record.folder)
                 self.await_(run.learner.publish(tally.position))
@@ -216,6 +223,11 @@ class Loop:
         done = tally.position - (sft_steps if tally.position > sft_steps else 0)
         if done % every == 0 or tally.position == sft_steps:
             self._checkpoint()
+
+    def _log(self, kind: str, row: dict[str, Any]) -> None:
+        self.record.log(row)
+        self.loggers.log(self.tally.position, row)
+        self.show(kind, row)
 
     def _interrupt(self, *_: Any) -> None:
         self.interrupted = True

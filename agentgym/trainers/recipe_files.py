@@ -39,6 +39,8 @@ def read_config(path: Path) -> TrainConfig:
     `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
     """
     raw = _read_toml(path)
+    if raw.get("command") == "sft":
+        raise BadConfig(f"{path} is of a run of `agentgym sft`; go on with it: agentgym sft --resume {path.parent}")
     values = _flat(path, raw)
     if "base" in raw:
         below = _flat(*_base(path, raw["base"]))
@@ -68,7 +70,7 @@ def _flat(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(path: Path, table: str, kind: type, raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the fields that the table of a stage sets."""
     fields = {f.name for f in dataclasses.fields(kind)}
-    options = f"{table}_options"
+    options = next((name for name in fields if name.endswith("_options")), "")
     extra: dict[str, Any] = {}
     for key, value in raw.items():
         name = table if key in ("name", "names") else key
@@ -145,19 +147,20 @@ def to_toml(config: TrainConfig) -> str:
             value = getattr(config, f.name)
             if f.name == "envs":
                 for one in value:
-                    nested += ["", "[[envs]]", *_rows(dataclasses.asdict(one))]
+                    nested += ["", "[[envs]]", *rows(dataclasses.asdict(one))]
             elif not f.name.endswith("_options"):
                 name = ("names" if isinstance(value, tuple) else "name") if f.name == table else f.name
                 lines.append(f"{name} = {_toml(value)}")
             elif table:
-                lines += _rows(value)
+                lines += rows(value)
             elif value:
-                nested += ["", f"[{f.name}]", *_rows(value)]
+                nested += ["", f"[{f.name}]", *rows(value)]
         lines += nested
     return "\n".join(lines) + "\n"
 
 
-def _rows(values: Mapping[str, Any]) -> list[str]:
+def rows(values: Mapping[str, Any]) -> list[str]:
+    """Return values as lines of TOML."""
     return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
 
 

@@ -11,12 +11,17 @@ from typing import IO, Any
 
 import torch
 
+import agentgym
+from agentgym.core import provenance
 from agentgym.core.folders import alone, remove_parts, write_whole
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint
 from agentgym.trainers.preflight import check_free, extended
 from agentgym.trainers.recipe_files import to_toml
+
+BEST = "best.json"
+"""The file of `checkpoints/best` that says which step it is of."""
 
 
 class Record:
@@ -34,12 +39,16 @@ class Record:
             self.held.enter_context(alone(self.folder, "training run"))
         self.checkpoints = self.folder / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.best, self.old_best = self.checkpoints / "best", self.checkpoints / ".old-best"
         self.metrics = (self.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self.episodes = (self.folder / "episodes.jsonl").open("a", encoding="utf-8")
 
     @classmethod
-    def fresh(cls, config: TrainConfig, writes: bool = True) -> "Record":
-        """Start a run in an empty folder; an earlier run in it is an error, never overwritten."""
+    def fresh(cls, config: TrainConfig, writes: bool = True, text: str | None = None) -> "Record":
+        """Start a run in an empty folder; an earlier run in it is an error, never overwritten.
+
+        `text`: what `config.toml` is to hold, where it is not a configuration of `train`.
+        """
         folder = Path(config.out)
         record = cls(folder, config, writes)
         if writes:
@@ -49,7 +58,8 @@ class Record:
                 record.close()
                 raise
         if writes:  # last, and whole or not at all: what has a configuration can be resumed
-            write_whole(folder / "config.toml", to_toml(config))
+            record.note_sitting(0, config.processes)
+            write_whole(folder / "config.toml", to_toml(config) if text is None else text)
         return record
 
     @classmethod
@@ -66,28 +76,45 @@ class Record:
         record.tidy()
         if writes and steps is not None:
             write_whole(folder / "config.toml", to_toml(config))
-        state = None
-        newest = record.newest()
-        if newest is not None:
-            state = _load(newest / STATE)
-            state["folder"] = str(newest)
-            if config.steps > state["tally"]["position"] - config.sft_steps and "success_after" in state["results"]:
-                del state["results"]["success_after"]  # the end that was measured is none any more
-                state["offsets"] = state.get("end") or state["offsets"]
-        offsets = (0, 0) if state is None else state["offsets"]
-        for file, offset in zip((record.metrics, record.episodes), offsets, strict=True):
-            if not writes:
+        state = record.newest_state()
+        left = 0 if state is None else config.steps - (state["tally"]["position"] - config.sft_steps)
+        if state is not None and left > 0 and "success_after" in state["results"]:
+            del state["results"]["success_after"]  # the end that was measured is none any more
+            state["offsets"] = state.get("end") or state["offsets"]
+        record.rewind((0, 0) if state is None else state["offsets"])
+        record.note_sitting(0 if state is None else state["tally"]["position"], config.processes)
+        return record, state
+
+    def newest_state(self) -> dict[str, Any] | None:
+        """Return the state of the newest checkpoint, its own folder as `folder`; None before the first."""
+        newest = self.newest()
+        return None if newest is None else {**_load(newest / STATE), "folder": str(newest)}
+
+    def rewind(self, offsets: tuple[int, int]) -> None:
+        """Cut the files of metrics and episodes back to the lengths they had: what came after will be made again."""
+        for file, offset in zip((self.metrics, self.episodes), offsets, strict=True):
+            if not self.writes:
                 break
             if offset > os.fstat(file.fileno()).st_size:
                 raise BadData(f"{file.name} is shorter than at the last checkpoint; it was cut or replaced")
-            file.truncate(offset)  # what came after the checkpoint will be made again
+            file.truncate(offset)
             file.seek(offset)
-        return record, state
+
+    def note_sitting(self, position: int, processes: int) -> None:
+        """Add to `manifest.json` when, how and on what this sitting goes on from update `position`."""
+        if not self.writes:
+            return
+        path = self.folder / "manifest.json"
+        before: list[Any] = json.loads(path.read_text(encoding="utf-8"))["sessions"] if position and path.exists() else []
+        sitting = {**provenance.session(agentgym.__version__), "processes": processes, "position": position}
+        provenance.write_json(path, {"format": 1, "sessions": [*before, sitting]})
 
     def tidy(self) -> None:
         """Remove what an earlier sitting was killed in the middle of writing."""
         if self.writes:
             remove_parts(self.folder)
+            if not self.best.exists() and self.old_best.exists():  # killed between two renames
+                self.old_best.rename(self.best)
             for path in (*self.checkpoints.glob(".*"), self.folder / ".reference"):
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -96,7 +123,7 @@ class Record:
         if self.writes:
             for path in (self.folder / "init", self.checkpoints):
                 shutil.rmtree(path, ignore_errors=True)
-            for name in ("metrics.jsonl", "episodes.jsonl", "config.toml", ".lock"):
+            for name in ("metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"):
                 (self.folder / name).unlink(missing_ok=True)
         self.close()
         if self.writes and not any(self.folder.iterdir()):
@@ -151,6 +178,33 @@ class Record:
         for stale in sorted(self.checkpoints.glob("step-*"))[:-2]:
             stale.rename(old)
             shutil.rmtree(old)
+
+    def keep_best(self, save: Callable[[Path], None], step: int, success: float) -> None:
+        """Keep the model as `checkpoints/best` if no earlier one has a success as high; whole or not at all."""
+        kept = self.best_step()
+        if not self.writes or math.isnan(success) or (kept is not None and success <= kept["success_valid"]):
+            return
+        draft = self.checkpoints / ".best"
+        for path in (draft, self.old_best):
+            shutil.rmtree(path, ignore_errors=True)
+        try:
+            save(draft)
+            write_whole(draft / BEST, json.dumps({"step": step, "success_valid": success}) + "\n")
+            if kept is not None:
+                self.best.rename(self.old_best)  # which `tidy` brings back after a kill before the next line
+            draft.rename(self.best)
+            shutil.rmtree(self.old_best, ignore_errors=True)
+        except (OSError, RuntimeError, BadData) as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise BadData(
+                f"checkpoint {self.best} could not be written ({error}). The earlier ones are intact: make room, then go on "
+                f"with --resume {self.folder}"
+            ) from error
+
+    def best_step(self) -> dict[str, Any] | None:
+        """Return `step` and `success_valid` of the best checkpoint that was kept; None without one."""
+        path = self.best / BEST
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def offsets(self) -> tuple[int, int]:
         """Return how long the files of metrics and episodes are."""

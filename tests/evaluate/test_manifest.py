@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agentgym.core import provenance
 from agentgym.evaluate import manifest
 
 
@@ -24,13 +25,13 @@ def test_a_renamed_file_changes_the_fingerprint(tmp_path: Path):
 
 
 def test_hardware_is_plain_and_has_cores():
-    found = manifest.hardware()
+    found = provenance.hardware()
     assert found["cores"] >= 1
     assert found["processor"]
 
 
 def test_json_is_replaced_whole(tmp_path: Path):
     path = tmp_path / "a.json"
-    manifest.write_json(path, {"a": 1})
-    manifest.write_json(path, {"a": 2})
+    provenance.write_json(path, {"a": 1})
+    provenance.write_json(path, {"a": 2})
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

@@ -1,0 +1,79 @@
+"""Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too.
+
+agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
+agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts at a task, for DPO
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from agentgym.cli.flags import Options, read_flags
+from agentgym.errors import BadConfig
+from agentgym.trainers.stored import Filter, read_files
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to write."""
+
+    files: tyro.conf.Positional[tuple[str, ...]]
+    """Files of episodes, or folders of runs and evaluations."""
+    out: str
+    """File to write."""
+    form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], tyro.conf.arg(aliases=("--as",))] = "sft"
+    """`sft` (a conversation a row), `dpo` (a pair of a group a row), `grpo` (with advantages), `episodes` (all)."""
+    success: bool = False
+    """Only successes."""
+    env: str = ""
+    """Only episodes of this environment."""
+    min_reward: float | None = None
+    """Only episodes with at least this reward."""
+    split: str = ""
+    """Only tasks of this split."""
+    tokens: bool = True
+    """With `sft`: token ids and loss masks; --no-tokens leaves the messages, for a model with other tokens."""
+    credit: str = ""
+    """With `grpo`: the credit algorithm of the advantages; without it, those that the training run noted."""
+    credit_options: Options = field(default_factory=dict[str, Any])
+    """Its hyper-parameters: --credit.KEY VALUE."""
+
+
+def read(arguments: list[str]) -> Config:
+    """Read the flags; `--as` is a word of Python's own, so its field is `form`."""
+    words = [f"--form{word[4:]}" if word == "--as" or word.startswith("--as=") else word for word in arguments]
+    return read_flags(Config, words, command="export", description=__doc__)
+
+
+def run(config: Config) -> int:
+    """Write the file and say what is in it."""
+    out = Path(config.out)
+    if not config.files:
+        raise BadConfig("no file of episodes is given; for example: agentgym export runs/demo --out data.parquet")
+    if out.suffix != ".parquet":
+        raise BadConfig(f"out is {config.out}; expected a name that ends with .parquet")
+    if (config.credit or config.credit_options) and (config.form != "grpo" or not config.credit):
+        raise BadConfig("credit goes with --as grpo --credit NAME: other forms have no advantages")
+    if not config.tokens and config.form != "sft":
+        raise BadConfig(f"--no-tokens goes with --as sft, not with {config.form}")
+    which = Filter(config.success, config.env, config.min_reward, config.split)
+    files = read_files(config.files, which)
+    for number, episodes in enumerate(files if len(files) > 1 else []):
+        for episode in episodes:  # groups of two files are not one, whatever they are called
+            episode.group_id = f"{number}/{episode.group_id}"
+    from agentgym.trainers.export import Rows, write_parquet
+    from agentgym.trainers.stages.credit import resolve
+
+    episodes = [episode for found in files for episode in found]
+    make = Rows()
+    if config.form == "grpo":
+        rows = make.grpo(episodes, resolve(config.credit, **config.credit_options) if config.credit else None)
+    elif config.form == "sft":
+        rows = make.sft(episodes, tokens=config.tokens)
+    else:
+        rows = make.dpo(episodes) if config.form == "dpo" else make.episodes(episodes)
+    write_parquet(out, rows)
+    print(f"{out}: {len(rows)} rows from {len(episodes)} episodes; columns {', '.join(rows[0])}")
+    return 0

@@ -1,0 +1,100 @@
+"""Imitate stored episodes: a training run without rollouts, in a folder as `train` writes it. `--resume RUN` in place of
+everything else goes on with an interrupted one.
+
+agentgym sft runs/demo --model runs/demo --success --split train   the run's own successes
+agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from agentgym.cli.flags import read_flags
+from agentgym.cli.train import need_training, quiet, warn_in_one_line
+from agentgym.cli.train_screen import Screen
+from agentgym.engines.model_names import check_model
+from agentgym.errors import BadConfig
+from agentgym.trainers import preflight
+from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.stored import read_files
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the command is to do."""
+
+    run: ImitationConfig
+    """The run to start, or to go on with."""
+    arguments: tuple[str, ...]
+    """What was typed, for the processes of a run with several."""
+    resume: str = ""
+    """The folder of the run to go on with."""
+
+
+FLAGS = ImitationConfig
+"""Where the flags stand that a shell can complete."""
+
+
+def read(arguments: Sequence[str]) -> Config:
+    """Read the files and flags of a run, or `--resume FOLDER`."""
+    words = list(arguments)
+    if words and words[0] == "--resume":
+        if len(words) != 2:
+            raise BadConfig(f"--resume takes the folder of a run and nothing else, not {' '.join(words[1:])!r}")
+        return Config(read_imitation(words[1]), tuple(arguments), resume=words[1])
+    run = read_flags(ImitationConfig, words, command="sft", description=__doc__)
+    return Config(run, tuple(arguments))
+
+
+def run(config: Config) -> int:
+    """Train, showing progress, and say where the model is."""
+    need_training()
+    warn_in_one_line()
+    settings, folder = config.run, config.resume or config.run.out
+    if not launched():
+        if not config.resume:
+            preflight.check_free(Path(settings.out))
+            check_model(preflight.model_folder(settings.model))
+        read_files(settings.files, settings.which)
+    if settings.processes > 1 and not launched():
+        return launch(("sft", *config.arguments), settings.processes, folder)
+    end_with_launcher()
+    return _train(config, folder, Screen(Console(highlight=False), settings.learning, folder))
+
+
+def _train(config: Config, folder: str, screen: Screen) -> int:
+    """Train in this process, which may be one of several."""
+    if main_process():
+        screen.begin(f"{folder}: imitation of {', '.join(config.run.files)}, model {config.run.model}; loading torch")
+    quiet()
+    from agentgym.trainers.imitation import resume_sft, sft
+
+    try:
+        summary = resume_sft(config.resume, screen) if config.resume else sft(config.run, screen)
+    except KeyboardInterrupt:
+        if main_process():
+            screen.console.print(f"\nstopped; go on with: agentgym sft --resume {folder}", markup=False, soft_wrap=True)
+        raise
+    except RuntimeError as error:
+        if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
+            raise
+        screen.close()
+        print(f"error: another process of this run is gone ({error})", file=sys.stderr)
+        leave(LOST)
+    finally:
+        screen.close()
+    if main_process():
+        screen.console.print(_line(summary), markup=False, soft_wrap=True)
+    return 0
+
+
+def _line(summary: dict[str, Any]) -> str:
+    return (
+        f"{summary['updates']} updates on {summary['drawn']} of {summary['episodes']} episodes, last loss "
+        f"{summary['nll']:.3f}, {summary['train_seconds']:.0f} s: {summary['checkpoint']}"
+    )

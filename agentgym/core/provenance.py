@@ -1,0 +1,119 @@
+"""Where a result comes from: command line, versions, commit and hardware of the sitting that made it."""
+
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentgym.core.folders import write_whole
+
+LIBRARIES = ("gymnasium", "numpy", "bm25s", "torch", "transformers", "tokenizers", "vllm")
+SECRETS = ("key", "token", "password", "secret")
+"""Last words of flags whose values nobody else is to read."""
+
+
+def session(version: str) -> dict[str, Any]:
+    """Return when, by which command, with which versions and on which machine a sitting takes place.
+
+    `version` is the package's own.
+    """
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command_line(sys.argv),
+        "agentgym": version,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
+        "hardware": hardware(),
+    }
+
+
+def command_line(arguments: Sequence[str]) -> list[str]:
+    """Return a command as it was typed, `agentgym` for the program, the values of flags such as --engine.key left out."""
+    words = [Path(arguments[0]).name, *arguments[1:]]
+    if words[0] == "__main__.py":
+        words[0] = "agentgym"
+    for place, word in enumerate(words):
+        flag, equals, _ = word.partition("=")
+        if flag.startswith("--") and flag.replace("-", ".").replace("_", ".").rpartition(".")[2] in SECRETS:
+            if equals:
+                words[place] = f"{flag}=***"
+            elif place + 1 < len(words):
+                words[place + 1] = "***"
+    return words
+
+
+@functools.cache
+def commit() -> str | None:
+    """Return the commit of the package's checkout, with `+changes` where files differ from it; None when installed."""
+    package = Path(__file__).parents[1]
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # inside someone else's repository, or none
+        return None
+    changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return f"{_git(package, 'rev-parse', 'HEAD')}{'+changes' if changed else ''}"
+
+
+def hardware() -> dict[str, Any]:
+    """Return the processor, the cores this process may use, memory in GiB, and the names of the GPUs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": cores,
+        "memory_gib": _memory(),
+        "gpus": _gpus(),
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file so that a crash leaves either the old one or the new one."""
+    write_whole(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def _version(library: str) -> str | None:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    return _output("git", "-C", str(folder), *arguments)
+
+
+def _output(*command: str) -> str | None:
+    """Return what a program prints, or None where it is missing, slow or unhappy."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    if sys.platform == "darwin":
+        return _output("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gpus() -> list[str]:
+    found = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return found.splitlines() if found else []

@@ -1,0 +1,166 @@
+"""Stored episodes: read from files, filtered, and given tokens where they have only text."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym import registry
+from agentgym.agents.encode import Foreign
+from agentgym.agents.parse import split_thought
+from agentgym.agents.spec import AgentSpec
+from agentgym.agents.token_agent import TokenAgent
+from agentgym.core.actions import Tool
+from agentgym.core.tasks import Task
+from agentgym.engines import Completion, Sampling
+from agentgym.episodes.episode import Episode, Turn, read_episodes
+from agentgym.errors import BadConfig, BadData, MissingExtra, UnknownName
+from agentgym.registry import full_id
+
+LISTED = frozenset({"admissible", "commands", "actions"})
+"""Fields of a prompt that list what may be done, which a file of episodes does not hold."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which stored episodes are taken. Faults, and episodes without a turn, never are."""
+
+    success: bool = False
+    """Only successes."""
+    env: str = ""
+    """Only episodes of this environment."""
+    min_reward: float | None = None
+    """Only episodes with at least this reward."""
+    split: str = ""
+    """Only tasks of this split."""
+
+    def takes(self, episode: Episode) -> bool:
+        """Whether an episode is taken."""
+        return bool(
+            episode.turns
+            and not episode.fault
+            and (episode.success is True or not self.success)
+            and (not self.env or episode.env in (self.env, full_id(self.env)))
+            and (self.min_reward is None or episode.reward >= self.min_reward)
+            and (not self.split or episode.split == self.split)
+        )
+
+
+def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
+    """Return the episodes of each file (or of `episodes.jsonl` in a folder) that a filter takes.
+
+    Raises BadConfig where a file is not there, or where nothing is taken from one of them.
+    """
+    found: list[list[Episode]] = []
+    for path in map(episode_file, files):
+        episodes = read_episodes(path)
+        taken = [episode for episode in episodes if which.takes(episode)]
+        if not taken:
+            faults = sum(episode.fault for episode in episodes)
+            raise BadConfig(
+                f"{path} has {len(episodes)} episodes, {faults} of them faults, and none that passes the filter "
+                f"({which}); expected at least one: loosen the filter, or leave the file out"
+            )
+        found.append(taken)
+    return found
+
+
+def episode_file(name: str) -> Path:
+    """Return the file of episodes that a name stands for: the file, or the one in the folder of a run."""
+    path = Path(name).expanduser()
+    path = path / "episodes.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise BadConfig(f"{path} is not there; expected a file of episodes, or the folder of a run or an evaluation")
+    return path
+
+
+def digest(files: Sequence[list[Episode]]) -> str:
+    """Return a hash of what was taken from files, in order."""
+    found = hashlib.blake2b(digest_size=16)
+    for episodes in files:
+        found.update(f"\x1f{len(episodes)}\x1f".encode())
+        for episode in episodes:
+            found.update(f"{episode.env}\x1f{episode.group_id}\x1f{episode.attempt}\x1f{len(episode.turns)}\x1e".encode())
+            for turn in episode.turns:
+                found.update(json.dumps([turn.output_ids, turn.text, turn.action]).encode())
+    return found.hexdigest()
+
+
+def text_only(episode: Episode) -> bool:
+    """Whether some turn has text and no token ids: it came from an engine without token access."""
+    return any(not call.output_ids and (call.text or call.action) for turn in episode.turns for call in turn.calls)
+
+
+class Tokeniser:
+    """Gives episodes of text the tokens that an agent would have held: its prompts, and its form of the same actions."""
+
+    def __init__(self, spec: AgentSpec, engine: Any, tokenizer: Any) -> None:
+        agent = spec.make(engine, Sampling(), tokenizer)
+        assert isinstance(agent, TokenAgent)
+        self.agent = agent
+        self._tools: dict[str, dict[str, Tool]] = {}
+
+    def __call__(self, episode: Episode) -> Episode:
+        """Return the episode with token ids; one that has them is returned as it is.
+
+        Raises BadData where the actions cannot be told again: by an agent with a memory of its own, from notes, or in an
+        environment that is not there to say what its tools are.
+        """
+        if not text_only(episode):
+            return episode
+        where = f"episode {episode.task_id!r}, attempt {episode.attempt}, has text but no token ids, and"
+        if not self.agent.demonstrable:
+            raise BadData(f"{where} agent {type(self.agent).__name__} writes a memory that the text does not hold: use chat")
+        if any(turn.notes for turn in episode.turns):
+            raise BadData(f"{where} its notes belong to another agent's memory; train on files with tokens")
+        try:
+            return self._told_again(episode)
+        except (BadConfig, UnknownName, MissingExtra) as error:
+            raise BadData(f"{where} cannot be told in this model's tokens: {error}") from error
+
+    def tools(self, env: str) -> dict[str, Tool]:
+        """Return the tools of an environment, made with its default options."""
+        if env not in self._tools:
+            made = registry.make(env)
+            self._tools[env] = dict(made.tools)
+            made.close()
+        return self._tools[env]
+
+    def _told_again(self, episode: Episode) -> Episode:
+        tools = self.tools(episode.env)
+        talk = self.agent.begin(Task(episode.instruction, {}, episode.task_id, episode.split), tools)
+        agent, turns = talk.agent, list[Turn]()
+        said = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)
+        if any(section.fields & LISTED for section in said):
+            raise BadConfig(f"prompt {agent.prompt.name!r} lists the admissible commands, which the file does not hold")
+        info: dict[str, Any] = {"valid": True, "error": None, "admissible": None}
+        for old in episode.turns:
+            if not (old.text or old.action):
+                break  # the context was full, or the server said nothing: no action was carried out
+            ids = talk.prompt(old.observation, info)
+            reply = agent.template.encoder.encode([*self._thought(agent, old.text), *talk.written(old.action)])
+            turn = talk.turn(old.observation, Completion([*reply, agent.sampling.stop_ids[0]], [], "stop"))
+            same = turn.action == old.action
+            turn.prompt_ids, turn.reward, turn.rewards = ids, old.reward, old.rewards
+            turn.valid, turn.error, turn.state_key = old.valid, old.error, old.state_key
+            turn.extra["train"] = old.parsed and same and old.extra.get("train") is not False
+            info = {"valid": old.valid, "error": old.error, "admissible": None}
+            turns.append(turn)
+        values = {name: getattr(episode, name) for name in Episode.__dataclass_fields__ if name != "turns"}
+        told = Episode(**values)
+        for turn in turns:
+            told.add(turn)
+        if not any(turn.extra["train"] for turn in turns):
+            raise BadConfig("no action of it reads back as it was: it was played by an agent of another form")
+        return told
+
+    def _thought(self, agent: TokenAgent, text: str) -> list[str]:
+        """Return the pieces of the thought that a reply begins with, if this agent writes thoughts."""
+        opened = bool(agent.template.opened)
+        if not (agent.prompt.reply.think or opened):
+            return []
+        whole = split_thought(text, opened)[0] or "</think>" in text
+        said = text.partition("</think>")[0].replace("<think>", "", 1) if whole else ""
+        return ["" if opened else "<think>", Foreign(said), "</think>"]

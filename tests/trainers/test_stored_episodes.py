@@ -1,0 +1,345 @@
+"""Stored episodes: imitation that resumes to the last digit, tokens for text, and tables that TRL's trainers read."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_train import TIMES, small
+
+from agentgym.cli import main
+from agentgym.episodes.episode import Episode, Turn, append_episodes, read_episodes
+from agentgym.errors import BadConfig, BadData
+from agentgym.trainers import train
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.export import Rows, conversations, write_parquet
+from agentgym.trainers.imitation import deal, resume_sft, sft
+from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
+from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.segments import build
+from agentgym.trainers.stored import Filter, Tokeniser, read_files
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored") / "run"
+    train(small(folder, sft_episodes=40, steps=3, eval_every=0, test_tasks=3, keep_episodes=100, checkpoint_every=5))
+    return folder
+
+
+def config(run, out, **changes):
+    base = {"epochs": 2, "batch": 4, "lr": 1e-3, "threads": 1, "checkpoint_every": 3}
+    return ImitationConfig((str(run),), str(run / "init"), str(out), **{**base, **changes})
+
+
+def rows(folder):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sft") / "whole"
+    return folder, sft(config(run, folder, split="train"))
+
+
+def test_imitation_learns_and_leaves_what_a_training_run_leaves(run, whole):
+    folder, summary = whole
+    assert summary["episodes"] == 24 and summary["drawn"] == 48 and summary["updates"] == 12  # 3 steps of 2 groups of 4
+    assert summary["nll"] < rows(folder)[0]["nll"] / 2
+    assert {"manifest.json", "config.toml", "metrics.jsonl", "summary.json"} <= {path.name for path in folder.iterdir()}
+    assert [path.name for path in sorted((folder / "checkpoints").iterdir())] == ["step-00000009", "step-00000012"]
+    assert read_imitation(folder) == config(run, folder, split="train", precision="fp32")
+    with pytest.raises(BadConfig, match="agentgym sft --resume"):
+        train_error(["--resume", str(folder)])
+
+
+def train_error(arguments):
+    from agentgym.cli.train import read, run
+
+    run(read(arguments))
+
+
+CHILD = """
+import os, sys
+from agentgym.trainers.imitation import sft
+from agentgym.trainers.imitation_config import read_imitation
+from dataclasses import replace
+def show(what, numbers):
+    if what == "progress" and numbers["done"] == 8:
+        os.kill(os.getpid(), int(sys.argv[3]))
+sft(replace(read_imitation(sys.argv[1]), out=sys.argv[2]), show)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_stopped_imitation_goes_on_to_the_last_digit(run, whole, tmp_path, number):
+    child = [sys.executable, "-c", CHILD, str(whole[0]), str(tmp_path / "run"), str(int(number))]
+    assert subprocess.run(child, check=False, capture_output=True).returncode != 0
+    newest = sorted((tmp_path / "run/checkpoints").glob("step-*"))[-1].name
+    assert newest == ("step-00000006" if number == signal.SIGKILL else "step-00000007")
+    summary = resume_sft(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(whole[0])
+    assert summary["nll"] == whole[1]["nll"]
+    assert len(json.loads((tmp_path / "run/manifest.json").read_text())["sessions"]) == 2
+
+
+def test_a_resumed_imitation_wants_the_same_episodes(run, tmp_path):
+    copied = tmp_path / "own.jsonl"
+    copied.write_text((run / "episodes.jsonl").read_text())
+    sft(replace(config(run, tmp_path / "run"), files=(str(copied),), epochs=1))
+    copied.write_text("".join((run / "episodes.jsonl").read_text().splitlines(keepends=True)[:20]))
+    with pytest.raises(BadConfig, match="hold other episodes than when it began"):
+        resume_sft(tmp_path / "run")
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4).flatmap(
+        lambda lengths: st.tuples(
+            st.just(lengths), st.lists(st.floats(0.1, 9), min_size=len(lengths), max_size=len(lengths)), st.integers(0, 5)
+        )
+    )
+)
+def test_episodes_are_dealt_evenly(drawn):
+    lengths, weights, epochs = drawn
+    once = deal(lengths, (), 0, epochs)
+    assert sorted(once) == [(file, number) for file, length in enumerate(lengths) for number in range(length)]
+    pairs = [pair for epoch in range(epochs + 1) for pair in deal(lengths, weights, 0, epoch)]
+    for file, length in enumerate(lengths):
+        counts = Counter(number for other, number in pairs if other == file)
+        share = (epochs + 1) * sum(lengths) * weights[file] / sum(weights)
+        assert abs(counts.total() - share) <= 0.5
+        assert max(counts.values(), default=0) - min((counts[n] for n in range(length)), default=0) <= 1
+
+
+def test_weights_by_file_by_hand():
+    pairs = deal([4, 4], (3.0, 1.0), 0, 0)
+    assert Counter(file for file, _ in pairs) == {0: 6, 1: 2}
+
+
+def test_the_schedule_by_hand():
+    made = ImitationConfig(("f",), "m", lr=1.0, lr_schedule="linear", min_lr_ratio=0.0, lr_warmup=2)
+    assert [made.lr_at(place, 7) for place in range(7)] == [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
+    cosine = replace(made, lr_schedule="cosine", lr_warmup=0, min_lr_ratio=0.5)
+    assert [round(cosine.lr_at(place, 3), 9) for place in range(3)] == [1.0, 0.75, 0.5]
+
+
+def episode(task, reward, success=None, **values):
+    return Episode(
+        "rlvr/GuessNumber-v0", task, task, 0, 0, [Turn("o", text="1", action="1")], reward=reward, success=success, **values
+    )
+
+
+def test_filters(tmp_path):
+    kept = [
+        episode("a", 1.0, True, split="train"),
+        episode("b", 0.4, False, split="train"),
+        episode("c", 1.0, True, split="test"),
+        episode("d", 0.0, None, reason="crash"),
+    ]
+    with append_episodes(tmp_path / "f.jsonl") as file:
+        file.writelines(one.to_json() + "\n" for one in kept)
+
+    def names(**which):
+        return [one.task_id for one in read_files([str(tmp_path / "f.jsonl")], Filter(**which))[0]]
+
+    assert names() == ["a", "b", "c"]
+    assert names(success=True) == ["a", "c"] and names(split="train") == ["a", "b"]
+    assert names(min_reward=0.4, split="train") == ["a", "b"] and names(min_reward=0.5) == ["a", "c"]
+    assert names(env="GuessNumber") == names(env="rlvr/GuessNumber-v0") == ["a", "b", "c"]
+    with pytest.raises(BadConfig, match="4 episodes, 1 of them faults, and none that passes"):
+        names(env="rlvr/Sokoban-v0")
+
+
+def test_what_makes_no_sense_is_refused():
+    for changes, said in (
+        ({"files": ()}, "no file of episodes"),
+        ({"weights": (1.0,), "files": ("a", "b")}, "a number above 0 for each of 2 files"),
+        ({"batch": 3, "processes": 2}, "a multiple of processes"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"lr_schedule": "constant", "min_lr_ratio": 0.5}, "does nothing"),
+        ({"lr": 2.0}, "sft_lr is 2.0"),
+        ({"model": "init"}, "init-policy"),
+        ({"agent": "summary"}, "memory"),
+        ({"muon": True, "lora_rank": 4}, "adapters"),
+    ):
+        with pytest.raises(BadConfig, match=said):
+            ImitationConfig(**{"files": ("a",), "model": "m", **changes})
+
+
+def without_tokens(episode):
+    told = Episode.from_json(episode.to_json())
+    for turn in told.turns:
+        turn.prompt_ids, turn.output_ids, turn.logprobs = [], [], []
+    return told
+
+
+@pytest.fixture(scope="module")
+def tokenise(run):
+    from agentgym.engines.hf.engine import HFEngine
+
+    model, tokenizer = load_policy(run / "init")
+    return Tokeniser(TrainConfig(model=str(run / "init")).spec, HFEngine(model, tokenizer), tokenizer)
+
+
+def test_text_gets_the_tokens_that_the_agent_would_have_held(run, tokenise):
+    """Evaluation episodes whose replies ended of themselves: their own tokens come back from their text."""
+    several = 0
+    for sampled in read_episodes(run / "episodes.jsonl"):
+        if not all(turn.parsed and turn.finish == "stop" for turn in sampled.turns):
+            continue
+        told = tokenise(without_tokens(sampled))
+        decode = tokenise.agent.template.encoder.decode
+        assert [decode(turn.output_ids) for turn in told.turns] == [decode(turn.output_ids) for turn in sampled.turns]
+        assert list(told.turns[0].prompt_ids) == list(sampled.turns[0].prompt_ids)
+        assert [turn.observation for turn in told.turns] == [turn.observation for turn in sampled.turns]
+        assert build([told])[0].trained == sum(len(turn.output_ids) for turn in told.turns)
+        several += 1
+    assert several > 3
+
+
+def test_text_is_trained_on(run, tmp_path):
+    with append_episodes(tmp_path / "text.jsonl") as file:
+        for one in read_episodes(run / "episodes.jsonl"):
+            if all(turn.parsed for turn in one.turns):
+                file.write(without_tokens(one).to_json() + "\n")
+    summary = sft(replace(config(run, tmp_path / "run"), files=(str(tmp_path / "text.jsonl"),), epochs=1))
+    assert summary["nll"] > 0
+
+
+def test_text_that_cannot_be_told_again_is_refused_in_one_sentence(run, tokenise):
+    text = without_tokens(read_episodes(run / "episodes.jsonl")[0])
+    text.env = "rlvr/NoSuch-v0"
+    with pytest.raises(BadData, match=r"has text but no token ids, and cannot be told in this model's tokens: .*NoSuch"):
+        tokenise(text)
+    text.turns[0].notes = [Turn("", text="x")]
+    with pytest.raises(BadData, match="its notes belong to another agent's memory"):
+        tokenise(text)
+
+
+def export(run, out, form, *flags):
+    datasets = pytest.importorskip("datasets", reason="the extra `train` is not installed")
+    assert main(["export", str(run), "--as", form, "--out", str(out), *flags]) == 0
+    return datasets.load_dataset("parquet", data_files=str(out), split="train", cache_dir=str(out.parent / "cache"))
+
+
+def test_sft_rows_are_the_rows_that_training_sees(run, tmp_path):
+    table = export(run, tmp_path / "a.parquet", "sft", "--split", "train")
+    taken = read_files([str(run)], Filter(split="train"))[0]
+    expected = build(taken)
+    assert [row["input_ids"] for row in table] == [row.ids.tolist() for row in expected]
+    assert [row["assistant_masks"] for row in table] == [row.mask.astype(int).tolist() for row in expected]
+    first = table[0]["messages"]
+    roles = [message["role"] for message in first]
+    assert roles[0] in ("system", "user") and roles.count("assistant") == len(taken[0].turns)
+    assert [m["content"] for m in first if m["role"] == "assistant"] == [turn.text for turn in taken[0].turns]
+    assert set(export(run, tmp_path / "b.parquet", "sft", "--no-tokens").column_names) & {"input_ids", "messages"} == {
+        "messages"
+    }
+
+
+def test_grpo_rows_have_the_advantages_of_the_run_or_of_a_credit(run, tmp_path):
+    table = export(run, tmp_path / "a.parquet", "grpo")
+    episodes = [e for e in read_episodes(run / "episodes.jsonl") if all("advantage" in t.extra for t in e.turns)]
+    assert len(table) == len(episodes) == 24
+    for row, one in zip(table, episodes, strict=True):
+        held = row["prompt_ids"] + row["completion_ids"]
+        assert held == [*one.turns[-1].prompt_ids, *one.turns[-1].output_ids]
+        n = len(row["completion_ids"])
+        assert n == len(row["tool_mask"]) == len(row["advantages"]) == len(row["sampling_per_token_logps"])
+        assert sum(row["tool_mask"]) == sum(len(turn.output_ids) for turn in one.turns)
+        assert row["advantages"][0] == pytest.approx(one.turns[0].extra["advantage"], abs=1e-6)
+        assert row["sampling_per_token_logps"][0] == pytest.approx(one.turns[0].logprobs[0], abs=1e-6)
+        assert row["prompt"][-1]["role"] == "user" and row["completion"][0]["role"] == "assistant"
+    computed = export(run, tmp_path / "b.parquet", "grpo", "--split", "train", "--credit", "dr_grpo")
+    by_group = {}
+    for row in computed:
+        by_group.setdefault(row["group_id"], []).append((row["reward"], row["advantages"][0]))
+    for pairs in by_group.values():  # Dr.GRPO: reward minus the group's mean, without a scale
+        mean = sum(reward for reward, _ in pairs) / len(pairs)
+        assert all(advantage == pytest.approx(reward - mean, abs=1e-6) for reward, advantage in pairs)
+
+
+def chat(task, attempt, reward, *replies):
+    turns = [
+        Turn("o", messages=[{"role": "user", "content": "q" if k == 0 else f"o{k}"}], text=text, action=text)
+        for k, text in enumerate(replies)
+    ]
+    return Episode("rlvr/GuessNumber-v0", task, task, 0, attempt, turns, reward=reward, success=reward == 1)
+
+
+def test_pairs_by_hand():
+    """Rewards 1, 0, 0.5, 0 of one task: best with worst, second with the other; equal rewards give no pair."""
+    group = [chat("a", n, r, f"{n}", "then") for n, r in enumerate((1.0, 0.0, 0.5, 0.0))]
+    pairs = Rows(lambda env: None).dpo([*group, chat("b", 0, 1.0, "x"), chat("b", 1, 1.0, "y"), chat("c", 0, 1.0, "z")])
+    assert [(p["chosen"][0]["content"], p["rejected"][0]["content"]) for p in pairs] == [("0", "3"), ("2", "1")]
+    assert [m["role"] for m in pairs[0]["chosen"]] == ["assistant", "user", "assistant"]
+    assert pairs[0]["prompt"] == [{"role": "user", "content": "q", "tool_calls": None}]
+    with pytest.raises(BadConfig, match="no pair"):
+        Rows(lambda env: None).dpo([chat("b", 0, 1.0, "x"), chat("b", 1, 1.0, "y")])
+
+
+def test_a_call_in_the_models_form_becomes_a_tool_call():
+    call = json.dumps({"name": "guess", "arguments": {"number": 3}})
+    text = f"<think>three?</think><tool_call>{call}</tool_call>"
+    one = Episode("e", "t", "g", 0, turns=[Turn("o", messages=[{"role": "user", "content": "q"}], text=text, action=call)])
+    said = conversations(one)[0][1]
+    assert said["content"] == "<think>three?</think>"
+    assert said["tool_calls"] == [{"type": "function", "function": {"name": "guess", "arguments": '{"number": 3}'}}]
+
+
+def test_a_prompt_that_begins_anew_is_another_conversation():
+    one = chat("a", 0, 1.0, "x", "y")
+    for turn, ids in zip(one.turns, ([1, 2], [1, 3]), strict=True):
+        turn.prompt_ids, turn.output_ids = ids, [9]
+    assert [len(found) for found in conversations(one)] == [2, 2]
+    made = Rows(lambda env: None).sft([one])
+    assert [row["messages"][0]["content"] for row in made] == ["q", "o1"]
+    assert [row["input_ids"] for row in made] == [[1, 2, 9], [1, 3, 9]]
+
+
+def test_episodes_come_back_whole(run, tmp_path):
+    table = export(run, tmp_path / "a.parquet", "episodes")
+    assert [Episode.from_json(row["episode"]) for row in table] == read_files([str(run)], Filter())[0]
+
+
+def test_what_export_cannot_do_is_one_sentence(run, tmp_path, capsys):
+    for flags, said in (
+        (["--out", "a.csv"], "ends with .parquet"),
+        (["--out", "a.parquet", "--credit", "grpo"], "credit goes with --as grpo"),
+        (["--out", "a.parquet", "--as", "dpo", "--no-tokens"], "goes with --as sft"),
+    ):
+        assert main(["export", str(run), *flags]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "none"), "--out", "a.parquet"]) == 2
+    assert "is not there; expected a file of episodes" in capsys.readouterr().err
+
+
+def test_trl_trains_on_the_tables(run, tmp_path):
+    """One step each of its SFT and DPO trainers, on a model made from nothing."""
+    trl = pytest.importorskip("trl", reason="the extra `train` is not installed")
+    model, tokenizer = load_policy(run / "init")
+    common = {"max_steps": 1, "report_to": [], "use_cpu": True, "per_device_train_batch_size": 2, "save_strategy": "no"}
+    for tokens in ([], ["--no-tokens"]):
+        table = export(run, tmp_path / f"sft{len(tokens)}.parquet", "sft", "--split", "train", *tokens)
+        arguments = trl.SFTConfig(output_dir=str(tmp_path / "o"), max_length=512, **common)
+        trainer = trl.SFTTrainer(model, args=arguments, train_dataset=table, processing_class=tokenizer)
+        assert trainer.train().training_loss > 0
+        if not tokens:
+            labels = trainer.train_dataset[0]["labels"]
+            assert [n != -100 for n in labels] == [bool(n) for n in table[0]["assistant_masks"]]
+    pairs = [chat("a", n, float(n == 0), "1", "2") for n in range(4)]
+    write_parquet(tmp_path / "dpo.parquet", Rows(lambda env: None).dpo(pairs))
+    import datasets
+
+    table = datasets.load_dataset(
+        "parquet", data_files=str(tmp_path / "dpo.parquet"), split="train", cache_dir=str(tmp_path)
+    )
+    arguments = trl.DPOConfig(output_dir=str(tmp_path / "o"), max_length=512, **common)
+    trainer = trl.DPOTrainer(model, args=arguments, train_dataset=table, processing_class=tokenizer)
+    assert trainer.train().training_loss > 0
