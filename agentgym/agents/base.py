@@ -4,7 +4,7 @@ episode."""
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import gymnasium
 
@@ -82,6 +82,16 @@ class Agent(Protocol):
 
 def sampled(agent: Agent, changes: Mapping[str, Any]) -> Agent:
     """Return the same agent whose replies are drawn in another way, such as at another temperature."""
+    if hasattr(agent, "resampled"):  # an agent that keeps variants of itself for each set of tools
+        return cast("Any", agent).resampled(changes)
     other: Any = copy.copy(agent)
     other.sampling = dataclasses.replace(agent.sampling, **changes)
     return other
+
+
+def resampled(conversation: T, changes: Mapping[str, Any]) -> T:
+    """Return a conversation whose agent, where it has one, draws its replies in another way; a fork may be changed so."""
+    talk: Any = conversation
+    if changes and hasattr(talk, "agent"):
+        talk.agent = sampled(talk.agent, changes)
+    return conversation

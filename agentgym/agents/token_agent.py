@@ -107,6 +107,17 @@ class TokenAgent:
             self._fitted[name] = self._variant(*self._decide(tools))
         return cast("Self", self._fitted[name])
 
+    def resampled(self, changes: Mapping[str, Any]) -> Self:
+        """Return this agent with replies drawn in another way, such as at another temperature; made once for each."""
+        name = f"sampling {sorted(changes.items())!r}"
+        if name not in self._fitted:
+            other = copy.copy(self)
+            other._fitted = {}
+            other._sampling = dataclasses.replace(self._sampling, **changes)
+            other.sampling = dataclasses.replace(self.sampling, **changes)
+            self._fitted[name] = other
+        return cast("Self", self._fitted[name])
+
     def _decide(self, tools: Mapping[str, Tool]) -> tuple[Prompt, str]:
         own = self.tools_prompt if tools else self.default_prompt
         return decide(type(self).__name__, own, self.asked, self.way, tools, lambda: self._native_refusal(tools))

@@ -33,7 +33,7 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     if as_json:
         print(json.dumps(_numbers(config, workload, made, change, rates), indent=2))
         return 0 if made.fits else 1
-    _print(console, f"{config.model} on {config.env}, {_layout(config, made)}")
+    _print(console, f"{config.model} on {config.where}, {_layout(config, made)}")
     console.print()
     console.print(bytes_table(made, notes=console.width >= WIDE))
     if made.host:

@@ -54,7 +54,7 @@ class Screen:
     def _start(self, n: dict[str, Any]) -> None:
         where = f", going on after update {n['position']}" if n["position"] else ""
         trained = f", {n['trained'] / 1e6:.2f} M of them in adapters trained," if self.config.lora_rank else ""
-        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.env}{where}")
+        self._print(f"{self.folder}: {n['parameters'] / 1e6:.2f} M parameters{trained} on {self.config.where}{where}")
         self._print(f"{n['sft_steps']} updates of imitation, then {n['steps']} of {self.config.credit}")
         self._print(f"precision {n['precision']}, attention {n['attention']}")
         if n["correction"] is not None:
@@ -81,6 +81,7 @@ class Screen:
 def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
     """Return what is said of a step, the most important first."""
     valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
+    several = [f"{key.partition('/')[2]} {value:.0%}" for key, value in n.items() if key.startswith("success_train/")]
     shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
     apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
     faults = f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
@@ -90,6 +91,7 @@ def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
         f"held out {valid:>4}",
         *([faults] if n["fault_share"] > MOST_FAULTS else []),
         f"{duration(n['eta_seconds'])} left",
+        *several,
         f"reward {n['reward']:.2f}",
         f"turns {n['turns']:4.1f}",
         f"{n['tokens_per_second']:5.0f} tok/s",

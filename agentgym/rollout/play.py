@@ -3,12 +3,13 @@
 import asyncio
 import time
 import traceback
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agentgym.agents.base import Agent, Conversation, sampled
+from agentgym.agents.base import Agent, Conversation, resampled, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
 from agentgym.core.seeding import derive
@@ -46,6 +47,8 @@ class Job:
     """Where it begins; None at the beginning of the task."""
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What of the agent's way to draw replies is different, such as the temperature."""
+    moments: deque[Start] | None = None
+    """Where the points before each turn are put, from which others may start; None where nobody asks."""
 
     @property
     def env_seed(self) -> int:
@@ -93,13 +96,15 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     agent = sampled(agent, job.sampling) if job.sampling else agent
     episode = blank(job, job.horizon or 0)
     talks: dict[str, Conversation] = {}
+    if job.moments is not None:
+        job.moments.clear()  # of an attempt that was a fault
     try:
         if job.start is None:
             options: dict[str, Any] = {"task": job.task} | ({"horizon": job.horizon} if job.horizon else {})
             observation, info = await hosted.reset(job.env_seed, options, step_seconds)
         else:
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
-            talks = {role: talk.fork() for role, talk in job.start.conversations.items()}
+            talks = {role: resampled(talk.fork(), job.sampling) for role, talk in job.start.conversations.items()}
         episode.horizon = hosted.limit
         await play(hosted, agent, talks, job, episode, (observation, info), step_seconds, lockstep)
     except (BadConfig, EngineDead):  # not this episode's: no other would fare better
@@ -132,6 +137,9 @@ async def play(
         started = time.perf_counter()
         role = hosted.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, hosted.tools))
+        if job.moments is not None:
+            held = {name: talk.fork() for name, talk in talks.items()}
+            job.moments.append(Start(await hosted.snapshot(step_seconds), held))
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         asked = Asked(observation, info, hosted.env, seed, session)
         turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))
