@@ -127,7 +127,7 @@ def test_demonstrations_go_into_groups_without_success_with_the_trainers_own_sco
         "select_options": {"number": 2},
         "steps": 1,
         "tasks_per_step": 6,
-        "temperature": 2.0,
+        "temperature": 1.2,
     }
     train(small(tmp_path / "run", taught, env=f"small_runs:{env}", **changes))
     row, (groups,) = curve(tmp_path / "run")[0], seen
