@@ -149,7 +149,7 @@ def run(config: Config) -> int:
 def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
     """Train in this process, which may be one of several."""
     if main_process():
-        screen.begin(f"{screen.folder}: {settings.env}, model {settings.model}, engine {settings.engine}; loading torch")
+        screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine}; loading torch")
     quiet()
     from agentgym.trainers.loop import resume, train
 

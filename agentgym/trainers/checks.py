@@ -231,7 +231,9 @@ def _check_engine(config: "TrainConfig") -> None:
             f"engine.{name} is no option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
         )
     if config.engine != "hf" and config.model == "init":
-        raise BadConfig(f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.env}`")
+        raise BadConfig(
+            f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
+        )
 
 
 def _check_agent(config: "TrainConfig") -> None:

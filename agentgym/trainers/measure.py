@@ -33,7 +33,7 @@ class Measures:
         with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
             self.results |= self._kept(name, episodes)
             self.results[f"{name}_faults"] = fault_share(episodes)
-        where = {"split": self._split, "tasks": config.test_tasks * len(config.mix)}
+        where = {"split": self._split, "tasks": len(episodes)}
         self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
 
     @property

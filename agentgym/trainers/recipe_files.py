@@ -34,8 +34,8 @@ def read_config(path: Path) -> TrainConfig:
     """Read a run from TOML; BadConfig for an unknown key (with the closest), BadData when it is no TOML.
 
     Keys stand in the table of their stage (`[sft]`, `[rollout]`, `[loss]`, …) without the stage's name in front, or at
-    the top of the file under the name of their flag. `name` in a table chooses the stage, and keys that are not the
-    stage's own are options of what is chosen.
+    the top of the file under the name of their flag. `name` (or `names`) in a table chooses the stage, and keys that
+    are not the stage's own are options of what is chosen.
     `base = "NAME"` (a base of the package) or `base = "FILE.toml"` (beside this file) gives what the file does not say.
     """
     raw = _read_toml(path)
@@ -71,7 +71,7 @@ def _stage(path: Path, table: str, kind: type, raw: Mapping[str, Any]) -> Iterat
     options = f"{table}_options"
     extra: dict[str, Any] = {}
     for key, value in raw.items():
-        name = table if key == "name" else key
+        name = table if key in ("name", "names") else key
         name = name if name in fields else f"{table}_{key}"
         if name in fields:
             yield name, value
@@ -127,8 +127,8 @@ def _base(path: Path, name: Any) -> tuple[Path, dict[str, Any]]:
 
 def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
     given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
-    if expected is tuple and given is list:
-        return tuple(cast("list[Any]", value))
+    if expected is tuple and given in (list, str):  # a stage of which there may be several, and is one
+        return tuple(cast("list[Any]", value)) if given is list else (value,)
     if expected is float and given is int:
         return float(value)
     if given is not expected:
@@ -148,7 +148,8 @@ def to_toml(config: TrainConfig) -> str:
                 for one in value:
                     nested += ["", "[[envs]]", *_rows(dataclasses.asdict(one))]
             elif not f.name.endswith("_options"):
-                lines.append(f"{'name' if f.name == table else f.name} = {_toml(value)}")
+                name = ("names" if isinstance(value, tuple) else "name") if f.name == table else f.name
+                lines.append(f"{name} = {_toml(value)}")
             elif table:
                 lines += _rows(value)
             elif value:

@@ -1,0 +1,16 @@
+"""A reward and a loss of one's own: `agentgym train examples/stages/mix.toml` uses both."""
+
+import agentgym
+
+
+@agentgym.reward("brevity")
+async def brevity(episodes, *, weight: float = 0.05):
+    """Long winning episodes earn a little less."""
+    return [{"brevity": -weight * len(e.turns) / e.horizon} if e.success else {} for e in episodes]
+
+
+@agentgym.loss("capped")
+def capped(tokens, *, cap: float = 2.0):
+    """Truncated importance sampling: the gradient of every token, weighted by its ratio up to a cap."""
+    ratio = (tokens.logprobs - tokens.behaviour).exp()
+    return -(ratio.clamp(max=cap).detach() * tokens.advantages * tokens.logprobs)
