@@ -1,7 +1,4 @@
-"""A task sampler of one's own: every task is played until all its attempts succeed, then the next one comes.
-
-agentgym train RECIPE --sampler sampler:Repeat      (from this folder)
-"""
+"""A task sampler of one's own: `agentgym train RECIPE --sampler examples.stages.sampler:Repeat`."""
 
 import dataclasses
 
@@ -10,6 +7,8 @@ import agentgym
 
 @agentgym.sampler("repeat")
 class Repeat:
+    """The same tasks in every step, until all attempts succeed."""
+
     def __init__(self, sources, *, most: int = 5):
         self.source, self.most = sources[0], most
         self.place, self.times = 0, 0

@@ -1,62 +1,14 @@
-"""Environments and runs that are over in a second or two, for tests of the stages."""
+"""Runs that are over in a second or two, for tests of the stages."""
 
 import json
 
-import agentgym
-from agentgym import Task
-from agentgym.envs.guess_number import GuessNumber
+import small_envs
+
 from agentgym.trainers import TrainConfig, train
 from agentgym.trainers.model.policy import PolicySize, init_policy
 
 TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=300)
-
-
-class Small(GuessNumber):
-    """Six tasks, as of a file, with numbers up to 4."""
-
-    count, prefix, top = 6, "file", 4
-
-    def numbered(self, number, split=None, difficulty=None):
-        number %= self.count
-        data = {"secret": 1 + number % self.top, "limit": self.top, "number": number}
-        return Task("guess", data, f"{self.prefix}-{number}", split or self.split)
-
-    def size(self, split=None):
-        return self.count
-
-    def find(self, task_id):
-        return self.numbered(int(task_id.rpartition("-")[2]))
-
-
-class Blocking(Small):
-    """The same in a worker process."""
-
-    blocking = True
-
-
-class Generated(GuessNumber):
-    """Generated tasks, larger by one with each difficulty."""
-
-    @staticmethod
-    def generate(rng, difficulty):
-        limit = 4 + difficulty
-        return Task(
-            "guess", {"secret": int(rng.integers(1, limit, endpoint=True)), "limit": limit, "n": int(rng.integers(10**9))}
-        )
-
-
-class Silent(Small):
-    """Has no expert."""
-
-    def expert(self):
-        raise NotImplementedError("this environment has no expert")
-
-
-agentgym.register("small/File-v0", Small, horizon=4)
-agentgym.register("small/Blocking-v0", Blocking, horizon=4)
-agentgym.register("small/Generated-v0", Generated, horizon=4)
-agentgym.register("small/Silent-v0", Silent, horizon=4)
 
 
 def policy(folder, *envs):
@@ -67,7 +19,7 @@ def policy(folder, *envs):
 
 def taught(folder):
     """Return the folder of a policy that solves some of the tasks: imitation, as the runs below leave it out."""
-    config = small(folder / "taught", policy(folder / "policy"), sft_episodes=160, sft_batch=8, sft_noise=0.3, steps=0)
+    config = small(folder / "taught", policy(folder / "policy"), sft_episodes=256, sft_batch=8, sft_noise=0.3, steps=0)
     train(config)
     return config.out
 
@@ -75,7 +27,7 @@ def taught(folder):
 def small(out, model, **changes):
     """Return a run of a few steps."""
     options = {
-        "env": f"{__name__}:small/File-v0", "model": model, "out": str(out), "sft_noise": 0.0, "sft_invalid": 0.0,
+        "env": f"{small_envs.__name__}:small/File-v0", "model": model, "out": str(out), "sft_noise": 0.0, "sft_invalid": 0.0,
         "sft_forget": 0.0, "steps": 3, "tasks_per_step": 3, "group_size": 3, "horizon": (3,), "eval_every": 0,
         "test_tasks": 0, "checkpoint_every": 1, "turn_tokens": 4, "threads": 1, "select": "keep", "keep_episodes": 1000,
         "credit_options": {"anchor": "state"}, "prompt": "bare",

@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-import small_runs
 from rich.console import Console
-from small_runs import Small, curve, policy, small
+from small_envs import Blocking, Small
+from small_runs import curve, policy, small
 
 import agentgym
 from agentgym.agents.base import sampled
@@ -23,11 +23,11 @@ from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.sampler import dealt
 
 ENVS = (
-    EnvSpec("small_runs:small/File-v0", weight=2, label="easy", horizon=(2, 3), valid_split="train"),
-    EnvSpec("small_runs:small/File-v0", label="long", horizon=(4,), agent={"turn_tokens": 2}),
-    EnvSpec("small_runs:small/Generated-v0", options={"difficulty": 1}, test_split="valid"),
+    EnvSpec("small_envs:small/File-v0", weight=2, label="easy", horizon=(2, 3), valid_split="train"),
+    EnvSpec("small_envs:small/File-v0", label="long", horizon=(4,), agent={"turn_tokens": 2}),
+    EnvSpec("small_envs:small/Generated-v0", options={"difficulty": 1}, test_split="valid"),
 )
-NAMES = ["easy", "long", "small_runs:small/Generated-v0"]
+NAMES = ["easy", "long", "small_envs:small/Generated-v0"]
 
 
 @pytest.fixture(scope="module")
@@ -190,4 +190,4 @@ def test_a_draw_with_another_temperature_has_it_in_environments_with_tools_too()
 
 def test_the_environments_of_these_tests_are_what_they_say():
     assert [Small().find(f"file-{n}").data["secret"] for n in range(6)] == [1, 2, 3, 4, 1, 2]
-    assert small_runs.Blocking.blocking
+    assert Blocking.blocking

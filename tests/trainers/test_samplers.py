@@ -1,7 +1,6 @@
 """Task samplers: by a history made up, and in runs; resumed runs equal those that never stopped."""
 
 import asyncio
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_runs
-from small_runs import Generated, Small, curve, episodes, small
+from small_envs import Generated, Small
+from small_runs import curve, episodes, small
 
 import agentgym
 from agentgym.agents.demonstrator import Demonstrator
@@ -19,17 +19,12 @@ from agentgym.trainers.stages.history import HardAttempts, Prioritized
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
 from agentgym.trainers.stages.starts import Starts
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "stages"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def example(name):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-
-example("sampler")
-example("selection")
+for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "stages.md").read_text(), re.MULTILINE | re.DOTALL):
+    if '@agentgym.sampler("repeat")' in block or '@agentgym.select("between")' in block:
+        exec(block, {"__name__": "page"})  # declares the page's examples by their names
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +131,19 @@ def test_episodes_begin_inside_a_demonstration_in_its_very_tokens(taught, tmp_pa
 
     monkeypatch.setattr(Demonstrator, "begin", noted)
     options = {"back": 1, "whole": 0.0, "groups": 1000}
-    env = f"small_runs:{env}"
-    train(small(tmp_path / "run", taught, env=env, sampler="starts", sampler_options=options, tasks_per_step=6, steps=1))
+    env = f"small_envs:{env}"
+    train(
+        small(
+            tmp_path / "run",
+            taught,
+            env=env,
+            sampler="starts",
+            sampler_options=options,
+            tasks_per_step=6,
+            steps=1,
+            workers=1,
+        )
+    )
     played = agentgym.read_episodes(tmp_path / "run" / "episodes.jsonl")
     held = {task: talk.held for task, talk in shown}
     begun = 0
@@ -288,6 +294,16 @@ def test_a_draw_of_no_attempts_or_turns_is_refused(name):
         Draw(Small().numbered(1), **{name: 0})
 
 
+def test_the_files_of_the_page_run(taught, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    stages = {"sampler": "examples.stages.sampler:Repeat", "select": "examples.stages.selection:between"}
+    train(small(tmp_path / "run", taught, **stages, steps=2))
+    first, second = ({e["task_id"] for e in episodes(tmp_path / "run") if e["group_id"][0] == step} for step in "12")
+    assert first == second and len(first) == 6  # the same again, and twice as many as asked for
+    for name in ("sampler", "selection"):
+        assert len((ROOT / "examples" / "stages" / f"{name}.py").read_text().splitlines()) <= 30
+
+
 def test_every_sampler_is_on_the_page():
-    page = (EXAMPLES.parents[1] / "docs" / "stages.md").read_text()
+    page = (ROOT / "docs" / "stages.md").read_text()
     assert all(f"| `{name}` |" in page for name in SAMPLERS.table)

@@ -129,7 +129,7 @@ def test_demonstrations_go_into_groups_without_success_with_the_trainers_own_sco
         "tasks_per_step": 6,
         "temperature": 1.2,
     }
-    train(small(tmp_path / "run", taught, env=f"small_runs:{env}", **changes))
+    train(small(tmp_path / "run", taught, env=f"small_envs:{env}", **changes))
     row, (groups,) = curve(tmp_path / "run")[0], seen
     assert {len(group) for group in groups} == {3, 5}
     for own in groups:
