@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_runs
+import torch
 from small_envs import Generated, Small
 from small_runs import curve, episodes, small
 
@@ -15,6 +16,7 @@ import agentgym
 from agentgym.agents.demonstrator import Demonstrator
 from agentgym.errors import BadConfig, UnknownName
 from agentgym.trainers import resume, train
+from agentgym.trainers.config import newest_checkpoint
 from agentgym.trainers.stages.history import HardAttempts, Prioritized
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Seen, TaskSource, Uniform, Window
 from agentgym.trainers.stages.starts import Starts
@@ -185,6 +187,8 @@ def test_a_resumed_run_goes_on_to_the_last_digit(taught, tmp_path, sampler, opti
     with pytest.raises(Killed):
         train(config("cut"), show)
     resume(tmp_path / "cut")
+    kept = [torch.load(newest_checkpoint(tmp_path / name) / "trainer.pt")["stages"] for name in ("cut", "whole")]
+    assert kept[0] == kept[1] and bool(kept[0]["select"]) == (select in ("replay", "between"))
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
 
