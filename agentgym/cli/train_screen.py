@@ -81,6 +81,7 @@ class Screen:
 def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
     """Return what is said of a step, the most important first."""
     valid = f"{n['success_valid']:.0%}" if "success_valid" in n else "  -"
+    several = [f"{key.partition('/')[2]} {value:.0%}" for key, value in n.items() if key.startswith("success_train/")]
     shares = "/".join(f"{100 * n[f'share_{part}']:.0f}" for part in ("rollout", "train", "env"))
     apart = [f"ess {n.get('mismatch_ess', 1):.2f}"] if differs else []
     faults = f"faults {n['fault_share']:.1%}{' (not comparable)' if n['fault_share'] > MOST_FAULTS else ''}"
@@ -90,6 +91,7 @@ def step_cells(n: dict[str, Any], differs: bool) -> list[str]:
         f"held out {valid:>4}",
         *([faults] if n["fault_share"] > MOST_FAULTS else []),
         f"{duration(n['eta_seconds'])} left",
+        *several,
         f"reward {n['reward']:.2f}",
         f"turns {n['turns']:4.1f}",
         f"{n['tokens_per_second']:5.0f} tok/s",

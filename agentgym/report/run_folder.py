@@ -134,7 +134,8 @@ def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     level = str(labels.get("difficulty", ""))
     group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))
     kind = str(labels.get("type", ""))
-    return Row(offset, str(raw["env"]), str(raw["task_id"]), kind, level, part, step, outcome, group, attempt)
+    env = str(labels.get("env", raw["env"]))  # of several in one run, as that run calls it
+    return Row(offset, env, str(raw["task_id"]), kind, level, part, step, outcome, group, attempt)
 
 
 MEASURED = {

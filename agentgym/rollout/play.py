@@ -3,6 +3,7 @@
 import asyncio
 import time
 import traceback
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,6 +47,8 @@ class Job:
     """Where it begins; None at the beginning of the task."""
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What of the agent's way to draw replies is different, such as the temperature."""
+    moments: deque[Start] | None = None
+    """Where the points before each turn are put, from which others may start; None where nobody asks."""
 
     @property
     def env_seed(self) -> int:
@@ -93,6 +96,8 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
     agent = sampled(agent, job.sampling) if job.sampling else agent
     episode = blank(job, job.horizon or 0)
     talks: dict[str, Conversation] = {}
+    if job.moments is not None:
+        job.moments.clear()  # of an attempt that was a fault
     try:
         if job.start is None:
             options: dict[str, Any] = {"task": job.task} | ({"horizon": job.horizon} if job.horizon else {})
@@ -132,6 +137,9 @@ async def play(
         started = time.perf_counter()
         role = hosted.role
         talk = talks.get(role) or talks.setdefault(role, agent.begin(job.task, hosted.tools))
+        if job.moments is not None:
+            held = {name: talk.fork() for name, talk in talks.items()}
+            job.moments.append(Start(await hosted.snapshot(step_seconds), held))
         seed, session = job.turn_seed(len(episode.turns)), _session(job, role)
         asked = Asked(observation, info, hosted.env, seed, session)
         turn, talks[role] = await taken(agent, talk, asked, opening, begun=bool(episode.turns))

@@ -9,13 +9,15 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
+from agentgym.agents.spec import NAMED
 from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
-from agentgym.errors import BadConfig, unknown
+from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.settings import EnvSpec
 
 MANY = 2**31 - 1
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -69,6 +71,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 """The least and the most of every number; of a field with several, of each."""
 POSITIVE = ("lr", "sft_lr", "temperature", "grad_clip")
 """Numbers that must be above their least."""
+PER_ENV = ("prompt", *NAMED)
+"""Settings of the agent that may differ from environment to environment; the others are the model's or the loss's."""
 FILLED = ("env", "model", "engine", "agent", "out", "credit", "sampler", "select", "loss", "learner")
 """Texts that must say something."""
 
@@ -139,12 +143,46 @@ def _check_envs(config: "TrainConfig") -> None:
     if len(set(names)) < len(names):
         raise BadConfig(f"envs are {', '.join(names)}; two of one id need a label each")
     for env in config.envs:
-        if not env.weight > 0:
-            raise BadConfig(f"weight of environment {env.name} is {env.weight}; expected more than 0")
+        _check_env(env)
+    for name in names:
+        if any(other.startswith(f"{name}/") for other in names):  # `NAME/TASK` could then be a task of either
+            raise BadConfig(f"envs are {', '.join(names)}; a name must not go on from another with a slash: give a label")
     if config.envs and (config.env != type(config).env or config.env_options):
         raise BadConfig(f"env is {config.env!r}, and [[envs]] names {', '.join(names)}: give one of the two")
     if len(names) > 1 and config.agent not in AGENTS:
         raise BadConfig(f"agent {config.agent!r} plays in an environment of its own: leave [[envs]] out")
+
+
+def _check_env(env: "EnvSpec") -> None:
+    """Raise BadConfig for an entry of [[envs]] that makes no sense."""
+    kinds = {
+        "id": str,
+        "label": str,
+        "train_split": str,
+        "valid_split": str,
+        "test_split": str,
+        "options": dict,
+        "agent": dict,
+    }
+    for name, kind in kinds.items():
+        if type(getattr(env, name)) is not kind:
+            raise BadConfig(f"{name} of an entry of [[envs]] is {getattr(env, name)!r}; expected {kind.__name__}")
+    where = f"of environment {env.name}"
+    if not env.name.isprintable() or not env.id.strip():
+        raise BadConfig(
+            f"envs has the name {env.name!r} for {env.id!r}; expected an id, and a label of printable characters"
+        )
+    if type(env.weight) not in (int, float) or not 0 < env.weight < math.inf:
+        raise BadConfig(f"weight {where} is {env.weight!r}; expected a number above 0")
+    for stage in env.horizon:
+        if type(stage) is not int:
+            raise BadConfig(f"horizon {where} is {env.horizon!r}; expected whole numbers, for example [10, 20]")
+        _check_bounds("horizon", stage)
+    for name in env.agent:
+        if name not in PER_ENV:
+            raise bad_option(f"setting of the agent {where}:", name, PER_ENV)
+    if env.agent.get("agent", "chat") not in AGENTS:
+        raise unknown(f"agent {where}", str(env.agent["agent"]), AGENTS)
 
 
 def _check_loss(config: "TrainConfig") -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.agents.spec import NAMED, AgentSpec
 from agentgym.engines.kinds import EngineKind, training_kind
+from agentgym.errors import BadConfig
 from agentgym.trainers import checks
 from agentgym.trainers.settings import (
     AgentConfig,
@@ -71,7 +72,7 @@ class TrainConfig(
 
     @property
     def where(self) -> str:
-        """The names of the run's environments."""
+        """What the run trains on, for a reader."""
         return ", ".join(env.name for env in self.mix)
 
     @property
@@ -122,6 +123,16 @@ class TrainConfig(
         """Return the learning rate of a step (counted from 0)."""
         warm = min(1.0, (step + 1) / self.lr_warmup) if self.lr_warmup else 1.0
         return self.lr * warm * (1.0 + (self.min_lr_ratio - 1.0) * step / max(1, self.steps - 1))
+
+
+def settings_in(config: TrainConfig, env: EnvSpec) -> TrainConfig:
+    """Return the run as it is in one of its environments, with the agent's settings there; BadConfig naming it."""
+    if not env.agent:
+        return config
+    try:
+        return dataclasses.replace(config, envs=(), **env.agent)
+    except BadConfig as error:
+        raise BadConfig(f"agent of environment {env.name}: {error}") from error
 
 
 def homemade(model: str) -> bool:

@@ -178,11 +178,12 @@ class Loop:
         chosen: list[Group] = []
         episodes: list[Episode] = []
         seen: list[Seen] = []
+        drawn: set[str] = set()
         for _ in range(rounds):
             wanted = config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in chosen})]))
             if wanted <= 0:
                 break
-            draws = run.sampler.draw(step, math.ceil(wanted * factor))
+            draws = await run.draw(step, math.ceil(wanted * factor), drawn)
             fresh = await run.rollouts.collect(run.share(draws), step, self._counting(f"step {step + 1}, episode", draws))
             await rewards.pay(fresh, run.rewards, step=step, run=run)
             trainable = [group for group in groups(fresh) if len(group) > 1]

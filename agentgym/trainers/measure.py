@@ -33,8 +33,13 @@ class Measures:
         with uninterrupted():  # or a checkpoint would hold the episodes without the result, and they would come twice
             self.results |= self._kept(name, episodes)
             self.results[f"{name}_faults"] = fault_share(episodes)
-        where = {"split": config.test_split, "tasks": len(episodes)}
+        where = {"split": self._split, "tasks": len(episodes)}
         self.show("eval", {"name": name, "success": self.results[name], "faults": self.results[f"{name}_faults"], **where})
+
+    @property
+    def _split(self) -> str:
+        """The split of the evaluations made once, or the splits of several environments."""
+        return " and ".join(dict.fromkeys(env.test_split for env in self.config.mix))
 
     def valid(self, step: int) -> dict[str, float]:
         """Return the success on the validation split after a step (counted from 0), if one is due."""
@@ -85,6 +90,6 @@ class Measures:
             "credit": config.credit,
             "seed": config.seed,
             "steps": config.steps,
-            "split": config.test_split,
-            "tasks": config.test_tasks,
+            "split": self._split,
+            "tasks": config.test_tasks * len(config.mix),
         }

@@ -1,5 +1,6 @@
 """What a run leans on, looked at before torch is imported: model, environment, splits, expert, credit, prompt, engine."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from agentgym.engines.adapters import is_adapter
 from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rollout.collect import finished
-from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint
+from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
@@ -21,7 +22,7 @@ from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
 from agentgym.trainers.stages.rewards import reach, resolve_rewards
-from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.sampler import SAMPLERS, TaskSource
 from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.stages.selection import SELECTIONS
 
@@ -41,7 +42,9 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
     rewards = _check_stages(config)
     _check_agent(config)
     config.engine_kind.check_run(config.engine.partition(":")[2], config.engine_options)
-    envs = [_look_at_env(config, spec) for spec in config.mix]
+    pairs = [_look_at_env(config, spec) for spec in config.mix]
+    _check_draws(config, pairs)
+    envs = [spec for spec, _ in pairs]
     if fresh:
         finished(reach(rewards))
     splits = {name: getattr(envs[0], name) for name in ("train_split", "valid_split", "test_split")}
@@ -51,8 +54,6 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
 def _check_stages(config: TrainConfig) -> list[Stage]:
     """Return the rewards; BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
     _needs(config)
-    SAMPLERS.resolve(config.sampler, config.sampler_options)
-    SELECTIONS.resolve(config.select, config.select_options)
     rewards = resolve_rewards(config.reward, config.reward_options)
     if rewards and not config.steps:
         raise BadConfig(
@@ -74,20 +75,53 @@ def _needs(config: TrainConfig) -> list[Stage]:
     return resolve_needs((*credit.needs, *loss), config.needs_options)
 
 
-def _look_at_env(config: TrainConfig, spec: EnvSpec) -> EnvSpec:
-    """Return an environment of the run with its splits filled in."""
-    try:
-        settings = replace(config, **spec.agent) if spec.agent else config
-    except TypeError as error:
-        raise BadConfig(f"agent of environment {spec.name}: {error}") from error
+def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -> None:
+    """Raise BadConfig where the task sampler or the selection cannot do in these environments what it is for."""
+    stages = (
+        SAMPLERS.resolve(config.sampler, config.sampler_options),
+        SELECTIONS.resolve(config.select, config.select_options),
+    )
+    sampler, selection = stages
+    if not config.steps:
+        return
+    sources = [TaskSource(env, config.seed, spec.train_split or "train", spec.name, spec.weight) for spec, env in envs]
+    sampler(sources)
+    for stage in stages:
+        if "expert" in stage.attributes["requires"]:
+            _check_demonstrable(config, f"{stage.kind} {stage.name!r}", [env for _, env in envs])
+    if "expert" in sampler.attributes["requires"] and selection.attributes["requires"]:
+        raise BadConfig(
+            f"sampler {sampler.name!r} with select {selection.name!r}: its episodes begin inside a demonstration, and what "
+            "the selection adds begins elsewhere, so they cannot be compared; use select 'drop' or 'refill'"
+        )
+    fresh = config.sampler in SAMPLERS.table and not any(source.finite for source in sources)
+    if "repeats" in selection.attributes["requires"] and fresh:
+        raise BadConfig(
+            f"select {selection.name!r} does nothing: it needs tasks that come again, and the generated tasks of "
+            f"{', '.join(source.name for source in sources)} never do. Use an environment with tasks of a file"
+        )
+
+
+def _check_demonstrable(config: TrainConfig, what: str, envs: Sequence[TextEnv]) -> None:
+    """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
+    for agent in dict.fromkeys((config.agent, *(env.agent.get("agent", config.agent) for env in config.envs))):
+        if agent not in AGENTS or not AGENTS[agent].load().demonstrable:
+            raise BadConfig(f"{what} plays demonstrations, and no expert can play for agent {agent!r}: use agent 'chat'")
+    for env in envs:
+        check_expert(env, f"{what}, which plays demonstrations,", "Use another, such as sampler 'uniform' and select 'drop'")
+
+
+def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
+    """Return an environment of the run with its splits filled in, and one of it to look at."""
+    settings = settings_in(config, spec)
     env = registry.make(spec.id, **spec.options)
     check_needs(_needs(config), config, env, spec.name)
-    if config.agent in AGENTS:
+    if settings.agent in AGENTS:
         settings.spec.check_tools(env.tools)
-    if config.agent in AGENTS and (config.sft_episodes or config.model == "init"):
+    if settings.agent in AGENTS and (config.sft_episodes or config.model == "init"):
         asked = f"sft_episodes is {config.sft_episodes}" if config.sft_episodes else "model is 'init'"
         check_expert(env, f"{asked}, which", "Train a model that can play already: --model FOLDER --sft-episodes 0")
-    return _with_splits(spec, list(env.splits))
+    return _with_splits(spec, list(env.splits)), env
 
 
 def cautions(config: TrainConfig) -> list[str]:

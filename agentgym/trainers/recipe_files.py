@@ -98,7 +98,8 @@ def _envs(path: Path, raw: Any) -> tuple[EnvSpec, ...]:
                 raise bad_option(f"key of [[envs]] in {path.name}:", key, known)
         if "id" not in one:
             raise BadConfig(f'{path.name}: an entry of [[envs]] has no id, for example id = "rlvr/Search-v0"')
-        values: dict[str, Any] = {**one, "horizon": tuple(one.get("horizon", ()))}
+        turns = one.get("horizon", [])
+        values: dict[str, Any] = {**one, "horizon": tuple(cast("list[Any]", turns)) if isinstance(turns, list) else (turns,)}
         found.append(EnvSpec(**values))
     return tuple(found)
 

@@ -1,6 +1,9 @@
 """The rollouts of a training run: its environments, its agents, and the groups that they play."""
 
+import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +17,9 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.collect import group_of
-from agentgym.rollout.play import Job
+from agentgym.rollout.play import Job, Start
 from agentgym.rollout.pool import RolloutPool
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.gateway_agent import GatewayAgent
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
@@ -60,7 +63,7 @@ class Rollouts:
         return self._agents[temperature]
 
     def _agent(self, env: EnvSpec, temperature: float) -> Any:
-        config = replace(self.config, **env.agent) if env.agent else self.config
+        config = settings_in(self.config, env)
         if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
             play = load(config.agent, "agent", {})
             seconds = config.attempt_seconds
@@ -69,8 +72,8 @@ class Rollouts:
 
     def tasks(self, name: str, split: str, number: int) -> list[Draw]:
         """Return the first tasks of a split's fixed list; where there are fewer, all of them."""
-        env = make(self.envs[name].id, **{**self.envs[name].options, "split": split})
-        return [Draw(task, env=name) for task in first_tasks(env, number)]
+        with closing(make(self.envs[name].id, **{**self.envs[name].options, "split": split})) as env:
+            return [Draw(task, env=name) for task in first_tasks(env, number)]
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
         """Play a group of episodes of every draw, for a step counted from 0."""
@@ -91,6 +94,34 @@ class Rollouts:
         draws = [replace(draw, attempts=1) for draw in draws]
         return await self._played(agents, draws, derive("demonstrate", config.seed, position), "", None)
 
+    async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
+        """Play the expert through each draw and return the point so many turns before its end.
+
+        None where the demonstration has no more turns than that, or no success: then the task's beginning is the start.
+        """
+        seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
+        jobs = [
+            replace(job, moments=deque(maxlen=turns))
+            for draw, turns in zip(draws, back, strict=True)
+            for job in self._jobs(replace(draw, attempts=1), seed, prefix, step)
+        ]
+        episodes = await self.shown(jobs)
+        if episodes and not any(episode.success for episode in episodes):
+            warnings.warn(
+                f"none of {len(episodes)} demonstrations of step {step + 1} succeeded, so its tasks are played from their "
+                f"beginning; the first ended with {episodes[0].reason!r}: {str(episodes[0].error).strip()[-200:]}",
+                stacklevel=2,
+            )
+        return [
+            _undemonstrated(job.moments[0]) if job.moments and episode.success and len(episode.turns) > turns else None
+            for job, episode, turns in zip(jobs, episodes, back, strict=True)
+        ]
+
+    async def shown(self, jobs: Sequence[Job]) -> list[Episode]:
+        """Play the expert without noise, in the tokens the agent would see; faults and failures are among the episodes."""
+        agents = {name: Demonstrator(agent) for name, agent in self.agents(self.config.temperature).items()}
+        return await self._ended(agents, jobs, None)
+
     async def _played(
         self,
         agents: Mapping[str, Any],
@@ -102,17 +133,35 @@ class Rollouts:
     ) -> list[Episode]:
         """Play every draw; of a training step, by its schedule of horizons."""
         agent = next(iter(agents.values()))
-        if isinstance(agent, GatewayAgent):  # its environment is wherever it plays
-            return await agent.collect(
+        if isinstance(agent, GatewayAgent):
+            return await self._elsewhere(agent, draws, seed, prefix)
+        return await self._ended(agents, [job for draw in draws for job in self._jobs(draw, seed, prefix, step)], progress)
+
+    async def _elsewhere(self, agent: GatewayAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
+        """Play with an agent of others, whose environment is wherever it plays."""
+        for draw in draws:
+            for name in ("start", "horizon", "sampling", "label"):
+                if getattr(draw, name):
+                    raise BadConfig(
+                        f"a draw of task {draw.task.id!r} has {name}, and agent {self.config.agent!r} plays in an "
+                        "environment of its own: use a task sampler without it"
+                    )
+        episodes: list[Episode] = []
+        for attempts in dict.fromkeys(draw.attempts or self.config.group_size for draw in draws):
+            alike = [draw for draw in draws if (draw.attempts or self.config.group_size) == attempts]
+            episodes += await agent.collect(
                 next(iter(self._ids.values())),
-                tasks=[draw.task for draw in draws],
-                repeats=[draw.epoch for draw in draws],
-                attempts=draws[0].attempts or self.config.group_size if draws else 1,
+                tasks=[draw.task for draw in alike],
+                repeats=[draw.epoch for draw in alike],
+                attempts=attempts,
                 seed=seed,
                 concurrency=self.config.concurrency,
                 group_prefix=prefix,
             )
-        jobs = [job for draw in draws for job in self._jobs(draw, seed, prefix, step)]
+        return episodes
+
+    async def _ended(self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None) -> list[Episode]:
+        """Play jobs and say of each episode where it was played."""
         episodes = await self.pool.collect(agents, jobs, progress=progress)
         for job, episode in zip(jobs, episodes, strict=True):
             episode.env = self._ids[job.env]
@@ -122,6 +171,7 @@ class Rollouts:
 
     def _jobs(self, draw: Draw, seed: int, prefix: str, step: int | None) -> list[Job]:
         seed = derive("again", seed, draw.epoch) if draw.epoch else seed
+        seed = derive("label", seed, draw.label) if draw.label else seed
         group = self.group_id(draw, prefix)
         horizon = draw.horizon
         if horizon is None and step is not None:
@@ -151,3 +201,9 @@ def _check_sampling(draw: Draw) -> None:
             raise BadConfig(f"a task sampler asks for {name} = {value!r}; training takes only temperature and max_tokens")
         if not value > 0:
             raise BadConfig(f"a task sampler asks for {name} = {value!r}; expected more than 0")
+
+
+def _undemonstrated(start: Start) -> Start:
+    """Return a point of a demonstration as the agent itself holds it."""
+    talks: dict[str, Any] = dict(start.conversations)
+    return Start(start.snapshot, {role: talk.talk for role, talk in talks.items()})

@@ -13,16 +13,17 @@ from accelerate.utils import gather_object
 
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig, unknown
 from agentgym.trainers import parts, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import LEARNERS, Learner
 from agentgym.trainers.stages.loss import resolve_loss
-from agentgym.trainers.stages.needs import resolve_needs
+from agentgym.trainers.stages.needs import finished, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
-from agentgym.trainers.stages.seams import Stage
+from agentgym.trainers.stages.seams import Stage, parameters
 from agentgym.trainers.stages.selection import SELECTIONS
 
 T = TypeVar("T")
@@ -95,6 +96,30 @@ class Run:
         """Return the task of an episode, answers included."""
         return self.rollouts.env(self.env_name(episode)).find(episode.task_id)
 
+    async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
+        """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""
+        sampler: Any = self.sampler
+        asked = {"run": self} if "run" in parameters(sampler.draw) else {}
+        draws: list[Draw] = [self._placed(draw) for draw in await finished(sampler.draw(step, number, **asked))]
+        for draw in draws:
+            group = self.rollouts.group_id(draw, f"{step + 1}/")
+            if group in before:
+                raise BadConfig(
+                    f"sampler {self.config.sampler!r} drew task {draw.task.id!r} of {draw.env} twice in step {step + 1}; "
+                    "expected another epoch or label the second time, or its episodes would be the same ones"
+                )
+            before.add(group)
+        return draws
+
+    def _placed(self, draw: Draw) -> Draw:
+        """Return a draw with its environment filled in where there is only one."""
+        envs = list(self.rollouts.envs)
+        if not draw.env and len(envs) == 1:
+            return replace(draw, env=envs[0])
+        if draw.env not in envs:
+            raise unknown(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs)
+        return draw
+
     def demonstration_draws(self, position: int) -> list[Draw]:
         """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
         batch, sources = self.config.sft_batch, self.rollouts.sources()
@@ -118,7 +143,7 @@ class Run:
             ended.setdefault(group_id, []).append((reward, success))
         found = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
         return [
-            Seen(d.env, d.task.id, d.task.difficulty, tuple(r for r, _ in pairs), tuple(s for _, s in pairs))
+            Seen(d.env, d.task.id, d.task.difficulty, tuple(r for r, _ in pairs), tuple(s for _, s in pairs), d.label)
             for d, pairs in found
         ]
 

@@ -40,7 +40,7 @@ def test_a_model_of_no_known_shape_is_looked_for_nowhere_else():
 
 
 def test_the_stand_in_cuts_text_as_coarsely_as_words_and_shows_tools():
-    tokenizer = stand_in("rlvr/GuessNumber-v0", {}, 0)
+    tokenizer = stand_in([("rlvr/GuessNumber-v0", {})], 0)
     assert len(tokenizer("Guess a number, please.")["input_ids"]) <= 12
     tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
     said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]

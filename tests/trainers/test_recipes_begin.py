@@ -20,7 +20,7 @@ FEW += " --concurrency 4 --eval-every 0 --test-tasks 1 --select keep --precision
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
     """Return the folder of a model of two layers whose tokenizer has a chat template of the usual kind."""
-    tokenizer = stand_in("rlvr/Household-v0", {}, 0)
+    tokenizer = stand_in([("rlvr/Household-v0", {})], 0)
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}

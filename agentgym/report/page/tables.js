@@ -44,6 +44,9 @@ function curves(data) {
       series: [series("training", "success_train", "s2"), series("held out", "success_valid", "s1", true)],
       levels: [...level("before", summary.success_before), ...level("SFT warm start", summary.success_sft),
         ...level("after training", summary.success_after)] },
+    ...environments(rows).map((name) => ({ title: "Success, " + name, bottom: 0, top: 1, format: whole,
+      series: [series("training", "success_train/" + name, "s2"), series("held out", "success_valid/" + name, "s1", true)],
+      levels: [...level("before", summary["success_before/" + name]), ...level("after training", summary["success_after/" + name])] })),
     { title: "Reward", note: "mean of an episode", series: [series("reward", "reward", "s1")] },
     { title: "Turns", note: "mean of an episode", bottom: 0, series: [series("turns", "turns", "s1")] },
     { title: "Entropy", note: "nats a token", bottom: 0, series: [series("entropy", "entropy", "s4")] },
@@ -67,6 +70,11 @@ function curves(data) {
   const section = document.getElementById("curves");
   section.hidden = false;
   replace(section.querySelector(".charts"), kept.map(chartCard));
+}
+
+function environments(rows) { // of a run in several
+  const keys = rows.flatMap((row) => Object.keys(row)).filter((key) => /^success_(train|valid)\//.test(key));
+  return [...new Set(keys.map((key) => key.slice(key.indexOf("/") + 1)))];
 }
 
 function shares(rows) {

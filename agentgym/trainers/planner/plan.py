@@ -9,6 +9,7 @@ Weights are never loaded: a folder with only a config.json can be planned.
 import functools
 import json
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,13 @@ def read_workload(config: TrainConfig) -> Workload:
 def _tokenizer(config: TrainConfig) -> Any:
     from transformers import AutoTokenizer
 
+    envs = [(env.id, dict(env.options)) for env in config.mix]
     if config.model == "init":  # a tokenizer from less text has nearly as many tokens, and they are nearly as long
-        text = env_text(config.env, dict(config.env_options), 100, config.seed)
+        text = chain.from_iterable(env_text(name, options, 100, config.seed) for name, options in envs)
         return train_tokenizer(text, config.vocabulary, config.pre_tokenizer)
     if has_tokenizer(config):
         return AutoTokenizer.from_pretrained(config.model, local_files_only=True)
-    return stand_in(config.env, dict(config.env_options), config.seed)
+    return stand_in(envs, config.seed)
 
 
 def has_tokenizer(config: TrainConfig) -> bool:

@@ -3,7 +3,8 @@
 # tokenizers and transformers are typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from transformers import PreTrainedTokenizerFast
@@ -44,10 +45,12 @@ TEMPLATE = (
 """The form of Qwen2.5's own chat template, tools included."""
 
 
-def stand_in(env: str, options: dict[str, Any], seed: int) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of the chat kind whose tokens are words that the environment prints."""
+def stand_in(envs: Sequence[tuple[str, dict[str, Any]]], seed: int) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of the chat kind whose tokens are words that the environments, given with their options, print."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
-    tokenizer = trained_bpe(printed(env, options, seed), SPLIT, VOCABULARY, special)
+    tokenizer = trained_bpe(
+        chain.from_iterable(printed(env, options, seed) for env, options in envs), SPLIT, VOCABULARY, special
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -17,8 +17,9 @@ from agentgym.engines.slots import common_prefix
 from agentgym.episodes.episode import Episode
 from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.segments import build
+from agentgym.trainers.settings import EnvSpec
 
 EPISODES = 4
 FIRST_TASK = 2_000_000_000
@@ -67,8 +68,14 @@ class Play:
 
 def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
+    plays = [(_trial(settings_in(config, env), env, tokenizer), env.weight) for env in config.mix]
+    found = [(play, weight) for play, weight in plays if play is not None]
+    return _joined(found) if len(found) == len(plays) else None
+
+
+def _trial(config: TrainConfig, env: EnvSpec, tokenizer: Any) -> Play | None:
+    """Play in one environment."""
     chat = replace(config, agent="chat", sft_episodes=0) if not config.spec.kind.demonstrable else config
-    env = config.mix[0]
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)
     probe = registry.make(env.id, **env.options)
     horizon = max(env.horizon, default=probe.horizon)
@@ -95,9 +102,21 @@ def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     return replace(found, **seconds, episodes=len(expert) + len(chance))
 
 
+def _joined(plays: Sequence[tuple[Play, float]]) -> Play:
+    """Return what the episodes of several environments look like: the longest of each, and means by their weights."""
+    if len(plays) == 1:
+        return plays[0][0]
+    total = sum(weight for _, weight in plays)
+    means = ("turns", "reply", "growth", "fresh", "rows", "tokens", "env_seconds", "agent_seconds")
+    values = {name: sum(weight * getattr(play, name) for play, weight in plays) / total for name in means}
+    longest = max((play for play, _ in plays), key=lambda play: play.longest)
+    most = {name: max(getattr(play, name) for play, _ in plays) for name in ("horizon", "first")}
+    return replace(longest, **values, **most, episodes=sum(play.episodes for play, _ in plays))
+
+
 def assumed(config: TrainConfig, context: int) -> Play:
     """Return what must be expected where there is no tokenizer to play with: rows as long as the context."""
-    horizon = max(config.horizon, default=registry.make(config.env, **config.env_options).horizon)
+    horizon = max(max(env.horizon, default=registry.make(env.id, **env.options).horizon) for env in config.mix)
     reply = float(config.turn_tokens)
     return Play(
         horizon=horizon,

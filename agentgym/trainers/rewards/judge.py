@@ -14,7 +14,8 @@ from typing import Annotated, Any, cast
 
 from agentgym import engines
 from agentgym.core.seeding import derive
-from agentgym.engines import ENGINES, ChatEngine, Sampling
+from agentgym.engines import ChatEngine, Sampling
+from agentgym.engines.kinds import ENGINES
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.registry import load
@@ -53,13 +54,13 @@ def check(*, engine: str, rubric: str, engine_options: Any, cache: str, **_: obj
     if OWN.fullmatch(engine) and kind not in ENGINES:
         if not callable(load(engine, "chat engine", {})):
             raise BadConfig(f"engine of reward 'judge' is {engine}; expected a class or function that makes a chat engine")
-    elif kind != "chat":
+    elif kind not in ENGINES or ENGINES[kind].tokens:
         raise BadConfig(
             f"engine of reward 'judge' is {engine!r}; expected chat:URL#MODEL, for example "
             "chat:http://localhost:8000/v1#NAME, or MODULE:NAME of a chat engine of your own"
         )
     else:
-        engines.check_options(kind, load(kind, "engine", ENGINES), cast("dict[str, Any]", engine_options or {}))
+        ENGINES[kind].check_names(cast("dict[str, Any]", engine_options or {}))
 
 
 async def reach(*, engine: str, engine_options: Mapping[str, Any] | None, **_: object) -> None:

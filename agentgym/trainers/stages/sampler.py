@@ -1,7 +1,7 @@
 """Task samplers: what each step of training plays."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Protocol
@@ -11,9 +11,19 @@ from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig
 from agentgym.rollout.play import Start
-from agentgym.trainers.stages.seams import Seam, Target, Within
+from agentgym.trainers.stages.seams import Seam, Target, Within, required
 
-SAMPLERS = Seam("sampler", {name: f"agentgym.trainers.stages.sampler:{name.title()}" for name in ("uniform", "window")})
+SAMPLERS = Seam(
+    "sampler",
+    {
+        "uniform": "agentgym.trainers.stages.sampler:Uniform",
+        "window": "agentgym.trainers.stages.sampler:Window",
+        "prioritized": "agentgym.trainers.stages.history:Prioritized",
+        "hard_attempts": "agentgym.trainers.stages.history:HardAttempts",
+        "starts": "agentgym.trainers.stages.starts:Starts",
+    },
+    {"requires": ()},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,12 @@ class Draw:
     label: str = ""
     """What tells two groups of one task and epoch apart, such as two starts."""
 
+    def __post_init__(self) -> None:
+        for name in ("attempts", "horizon"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadConfig(f"{name} of a draw of task {self.task.id!r} is {value}; expected at least 1, or None")
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -47,6 +63,8 @@ class Seen:
     difficulty: int
     rewards: tuple[float, ...]
     successes: tuple[bool, ...]
+    label: str = ""
+    """The draw's."""
 
 
 def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
@@ -67,37 +85,44 @@ class TaskSource:
         self.env, self.seed, self.split, self.name, self.weight = env, seed, split, name, weight
 
     @cached_property
-    def _tasks(self) -> list[Task] | None:
-        """The tasks of a file, none twice, as their numbers may be; a run that only measures needs none."""
+    def tasks(self) -> list[Task] | None:
+        """The tasks of a file, none twice, as their numbers may be; None where they are generated."""
         size = self.env.size(self.split)
         return None if size is None else self.env.up_to(size, self.split)
 
     @property
     def finite(self) -> bool:
-        """Whether the split has so many tasks and no more."""
-        return self._tasks is not None
+        """Whether the split has so many tasks and no more; asking reads no file."""
+        return self.env.size(self.split) is not None
 
     def at(self, places: Iterable[int], stream: str, difficulty: int | None = None) -> list[Draw]:
         """Return the tasks at some places of a stream: of a file, each epoch of a stream is a permutation of its own.
 
         `difficulty` is for generated tasks; None is the environment's own.
         """
-        if self._tasks is None:
+        if self.tasks is None:
             return [Draw(self.env.numbered(place, self.split, difficulty), env=self.name) for place in places]
         orders: dict[int, list[int]] = {}
         found: list[Draw] = []
-        for epoch, place in (divmod(place, len(self._tasks)) for place in places):
+        for epoch, place in (divmod(place, len(self.tasks)) for place in places):
             if epoch not in orders:
-                orders[epoch] = generator("epoch", self.seed, stream, epoch).permutation(len(self._tasks)).tolist()
-            found.append(Draw(self._tasks[orders[epoch][place]], epoch, self.name))
+                orders[epoch] = generator("epoch", self.seed, stream, epoch).permutation(len(self.tasks)).tolist()
+            found.append(Draw(self.tasks[orders[epoch][place]], epoch, self.name))
         return found
 
 
 class Sampler(Protocol):
-    """Says what a step plays. Made as `CLASS(sources, **options)`; every process has one, and all must draw the same."""
+    """Says what a step plays. Made as `CLASS(sources, **options)`; every process has one, and all must draw the same.
 
-    def draw(self, step: int, number: int) -> list[Draw]:
-        """Return the next `number` tasks of a step (counted from 0); called again where groups were dropped."""
+    It is made once before anything is loaded, so a BadConfig of its constructor costs nobody a minute.
+    """
+
+    def draw(self, step: int, number: int) -> list[Draw] | Awaitable[list[Draw]]:
+        """Return the next `number` tasks of a step (counted from 0); called again where groups were dropped.
+
+        It may be a coroutine. With a keyword-only parameter `run` it is handed the run, to play demonstrations, say. Only
+        this process's share, `run.share(draws)`, needs a `start`; all else must be the same in all processes.
+        """
         ...
 
     def saw(self, groups: Sequence[Seen]) -> None:
@@ -113,9 +138,12 @@ class Sampler(Protocol):
         ...
 
 
-def sampler(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options."""
-    return SAMPLERS.declare(name)
+def sampler(name: str, requires: Sequence[str] = ()) -> Callable[[Target], Target]:
+    """Declare a class as a task sampler (see `Sampler`) and name it; keyword-only parameters are its options.
+
+    `requires`: `expert`, where it plays demonstrations; a run that has none is then refused before anything is loaded.
+    """
+    return SAMPLERS.declare(name, requires=required(requires))
 
 
 def dealt(weights: Mapping[str, float], number: int, owed: dict[str, float] | None = None) -> list[str]:
@@ -186,6 +214,13 @@ class Window(Uniform):
         super().__init__(sources)
         if low >= high:
             raise BadConfig(f"sampler 'window' has low {low:g} and high {high:g}; expected low below high")
+        if start > most:
+            raise BadConfig(f"sampler 'window' has start {start} and most {most}; expected start at most as high")
+        if all(source.finite for source in sources):
+            raise BadConfig(
+                f"sampler 'window' does nothing: it moves the difficulty of generated tasks, and those of "
+                f"{', '.join(self.sources)} are a file's. Use sampler 'prioritized'"
+            )
         self.low, self.high, self.groups, self.most = low, high, groups, most
         self.difficulty = dict.fromkeys(self.sources, start)
         self.rates: dict[str, list[float]] = {name: [] for name in self.sources}

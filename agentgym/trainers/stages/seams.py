@@ -16,6 +16,11 @@ from agentgym.registry import load
 
 HANDED_IN = ("step", "state", "run")
 """Parameters of a stage that are no options: who calls it fills them in."""
+REQUIRED = {
+    "expert": "demonstrations of the environment's expert, in the agent's tokens",
+    "repeats": "tasks that come again",
+}
+"""What a sampler or a selection may require of a run."""
 MARK = "__stage__"
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -140,6 +145,14 @@ class Seam:
         }
         _check_values(f"of {self.kind} {name!r}", target, values)
         return values
+
+
+def required(names: Sequence[str]) -> tuple[str, ...]:
+    """Return what a stage requires of a run; BadConfig for a word that is none of `REQUIRED`."""
+    for name in names:
+        if name not in REQUIRED:
+            raise bad_option("requirement of a stage:", name, REQUIRED)
+    return tuple(names)
 
 
 def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:

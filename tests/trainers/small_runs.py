@@ -1,0 +1,52 @@
+"""Runs that are over in a second or two, for tests of the stages."""
+
+import json
+
+import small_envs
+
+from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.model.policy import PolicySize, init_policy
+
+TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
+TINY = PolicySize(width=32, layers=1, heads=2, vocabulary=300)
+
+
+def policy(folder, *envs):
+    """Write a tiny policy for some of these environments and return its folder."""
+    first, *others = envs or ("small/File-v0",)
+    return str(init_policy(first, folder, size=TINY, episodes=20, beside=[(env, {}) for env in others]))
+
+
+def taught(folder):
+    """Return the folder of a policy that solves some of the tasks: imitation, as the runs below leave it out."""
+    config = small(folder / "taught", policy(folder / "policy"), sft_episodes=256, sft_batch=8, sft_noise=0.3, steps=0)
+    train(config)
+    return config.out
+
+
+def small(out, model, **changes):
+    """Return a run of a few steps."""
+    options = {
+        "env": f"{small_envs.__name__}:small/File-v0", "model": model, "out": str(out), "sft_noise": 0.0, "sft_invalid": 0.0,
+        "sft_forget": 0.0, "steps": 3, "tasks_per_step": 3, "group_size": 3, "horizon": (3,), "eval_every": 0,
+        "test_tasks": 0, "checkpoint_every": 1, "turn_tokens": 4, "threads": 1, "select": "keep", "keep_episodes": 1000,
+        "credit_options": {"anchor": "state"}, "prompt": "bare",
+    }  # fmt: skip
+    if "envs" in changes:
+        del options["env"]
+    return TrainConfig(**{**options, **changes})
+
+
+def curve(folder):
+    """Return the rows of a run's metrics without what the clock says."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+def episodes(folder):
+    """Return the episodes of a run as plain data without what the clock says."""
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    for row in rows:
+        for turn in row["turns"]:
+            del turn["seconds"]
+    return rows
