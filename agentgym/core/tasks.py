@@ -79,6 +79,18 @@ class TaskSpace:
         """Return a random task of the environment's split."""
         return self.numbered(int(rng.integers(2**31)))
 
+    def chosen(self, task: object, rng: np.random.Generator) -> Task:
+        """Return the task that is meant by a Task, its id, its number of the split, or None: then a random one."""
+        if task is None:
+            return self.draw(rng)
+        if isinstance(task, str):
+            return self.find(task)
+        if isinstance(task, int) and not isinstance(task, bool):
+            return self.numbered(task)
+        if not isinstance(task, Task):
+            raise BadConfig(f"reset option task is {task!r:.80}; expected a Task, an id or a number")
+        return task
+
     def size(self, split: str | None = None) -> int | None:
         """Return how many tasks a split has; None where they are generated and nobody has counted them."""
         return None

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -48,7 +48,7 @@ class TextCraft(TextEnv):
 
     horizon = 40
     shared = ("recipes", "goal", "capacity")
-    ceilings: ClassVar[Mapping[str, float]] = {"everything": 0.1}
+    declared = Declarations(ceilings={"everything": 0.1})
 
     def begin(self, task: Task) -> str:
         self.recipes: dict[str, Recipe] = {name: (made, dict(parts)) for name, made, parts in task.data["recipes"]}

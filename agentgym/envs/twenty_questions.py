@@ -1,11 +1,12 @@
 """Something is meant, and twenty questions may be asked: what to ask is what is learned."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -32,9 +33,7 @@ class TwentyQuestions(TextEnv):
     """
 
     horizon = 20
-    random_bound = 0.1
-    expert_bound = 0.99
-    ceilings: ClassVar[Mapping[str, float]] = {"first_listed": 1 / 32, "last_listed": 1 / 32}
+    declared = Declarations(random_bound=0.1, expert_bound=0.99, ceilings={"first_listed": 1 / 32, "last_listed": 1 / 32})
     shared = ("creatures",)
 
     def begin(self, task: Task) -> str:

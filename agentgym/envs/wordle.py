@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -30,9 +31,7 @@ class Wordle(TextEnv):
     """
 
     horizon = 40
-    answers = ("words",)
-    random_bound = 0.1
-    expert_bound = 0.7
+    declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:
         """Return `horizon`, or the guesses that a task of many words has and half a dozen turns for invalid ones."""

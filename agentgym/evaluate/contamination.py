@@ -69,13 +69,13 @@ def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
 
 def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
     """Look for the hidden answers of tasks in what is shown first."""
-    if not env.answers:
+    if not env.declared.answers:
         return _unchecked("the environment names no hidden answers")
     if env.blocking:
         return _unchecked("the environment leans on something outside, and would have to be started for every task")
     looked, shown, short, broken = list[Task](), list[Task](), 0, 0
     for task in tasks[:MOST]:
-        answers = [text for name in env.answers for text in _texts(task.data.get(name))]
+        answers = [text for name in env.declared.answers for text in _texts(task.data.get(name))]
         long = [text for text in answers if len(text) >= SHORTEST and text not in COMMON]
         if not long:
             short += 1

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.core.seeding import share
 from agentgym.envs.household.advise import Memory, advise
@@ -30,7 +31,7 @@ class HouseEnv(TextEnv):
 
     horizon = 50
     feedback = "genuine"
-    random_bound = 0.1
+    declared = Declarations(random_bound=0.1)
     play: Play
     memory: Memory
     search: str = "likely"
