@@ -173,7 +173,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         elif self._chooser is None:
             self._chooser = np.random.default_rng()
         self.seed = seed if seed is not None else int(self._chooser.integers(2**31))
-        task = self.chosen(options.get("task"), self._chooser)
+        task = self.named_task(options.get("task"), self._chooser)
         self.forget()
         limit = limit if "horizon" in options else self.limit_of(task)
         self.task, self.turn, self.limit, self.success = task, 0, limit, None

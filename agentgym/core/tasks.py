@@ -79,7 +79,7 @@ class TaskSpace:
         """Return a random task of the environment's split."""
         return self.numbered(int(rng.integers(2**31)))
 
-    def chosen(self, task: object, rng: np.random.Generator) -> Task:
+    def named_task(self, task: object, rng: np.random.Generator) -> Task:
         """Return the task that is meant by a Task, its id, its number of the split, or None: then a random one."""
         if task is None:
             return self.draw(rng)
