@@ -1,7 +1,7 @@
 """Tasks with one answer, played with several attempts: "Let's try again"."""
 
 import hashlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
@@ -55,6 +55,6 @@ class Attempts(TextEnv):
             return {}
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
 
-    def attempts_state(self) -> Any:
+    def attempts_state(self) -> object:
         """Return what of the attempts decides the future: how many were made, and which answers are known to be wrong."""
         return len(self.tried), sorted(set(self.tried))

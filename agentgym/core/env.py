@@ -204,7 +204,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         except Fault as fault:
             return self.break_off(fault)
 
-    def _advance(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def _advance(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         role, reason = self.role, None
         outcome = self._respond(action)
         self.success = outcome.success
@@ -224,7 +224,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.observation = outcome.text
         return outcome.text, reward, terminated, truncated, info
 
-    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
         """End the episode undecided; the environment is not asked again, for what it leans on has failed."""
         self._running, self.success, self.observation = False, None, ""
         info = dict.fromkeys(INFO_KEYS)
@@ -263,7 +263,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             self._levels = {**self._levels, **outcome.measures}
         return rewards
 
-    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, Any]:
+    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, object]:
         """Return the step's info; the keys are the same at every step of every environment."""
         levels = {**self._levels, **self.measures()}
         return {

@@ -1,7 +1,6 @@
 """Something is meant, and twenty questions may be asked: what to ask is what is learned."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -114,6 +113,6 @@ class TwentyQuestions(TextEnv):
             names["".join(_SYLLABLES[int(i)] for i in rng.integers(len(_SYLLABLES), size=3 + len(names) // 1000))] = None
         while len(kinds) < count:
             kinds[tuple(values[int(rng.integers(len(values)))] for values in PROPERTIES.values())] = None
-        creatures: list[Any] = [(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        creatures: list[object] = [(name, kind) for name, kind in zip(names, kinds, strict=True)]
         meant = list(names)[int(rng.integers(count))]
         return Task(instruction="Find out which creature I'm thinking of.", data={"creatures": creatures, "meant": meant})

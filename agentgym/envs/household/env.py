@@ -122,7 +122,7 @@ class Household(HouseEnv):
         "rooms",
         "search",
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
         "full": {"receptacles": (30, 40), "objects": (30, 50), "together": 0.3, "targets": (1, 4), "horizon": 50},

@@ -51,7 +51,7 @@ class Math(Attempts, SandboxEnv):
         "packages",
         "seconds",
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
     """A file, a folder, or the name of a data set."""
     families: Sequence[str] = ()

@@ -51,7 +51,7 @@ class Search(TextEnv):
         *("data", "corpus", "questions", "retriever"),
         *("hops", "worlds", "top_k", "passage", "page"),
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     data: str | None = None
     """A HotpotQA file."""
     corpus: str | None = None

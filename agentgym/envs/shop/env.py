@@ -55,7 +55,7 @@ class Shop(TextEnv):
     """Products on a page of results."""
     show_attrs: bool = False
     """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
     }
     declared = Declarations(
