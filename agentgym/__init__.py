@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.agents import EXPORTS as _AGENTS
 from agentgym.core.actions import Call, Tool, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Snapshot, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
@@ -38,6 +39,7 @@ __all__ = [
     "Call",
     "ChatAgent",
     "Completion",
+    "Declarations",
     "Demonstrator",
     "Episode",
     "EpisodeOver",

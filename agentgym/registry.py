@@ -13,7 +13,7 @@ from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, UnknownName
 
 OURS = (BadConfig, BadData, UnknownName, MissingExtra, Fault)
 
-ENVS: dict[str, tuple[str, str, dict[str, Any]]] = {
+ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
     # id: (entry point, what it is in one line, constructor keywords)
     "rlvr/Household-v0": ("agentgym.envs.household:Household", "find, heat, cool, clean and place things (ALFWorld)", {}),
     "rlvr/ALFWorld-v0": (

@@ -245,9 +245,8 @@ class BrowserEnv(TextEnv):
     def state_key(self) -> str | None:
         return self.key
 
-    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, Any]:
-        info = super()._info(outcome, rewards, reason)
-        return info | {"screenshot": self.screenshot()} if self.screenshots else info
+    def more_info(self) -> dict[str, Any]:
+        return {"screenshot": self.screenshot()} if self.screenshots else {}
 
     def screenshot(self) -> bytes:
         """Return the window as a PNG."""
@@ -333,9 +332,9 @@ class BrowserEnv(TextEnv):
     def _drop(self) -> None:
         _drop(self._held, self.end)
 
-    def _break_off(self, fault: Fault) -> Any:
+    def break_off(self, fault: Fault) -> Any:
         self._drop()
-        return super()._break_off(fault)
+        return super().break_off(fault)
 
     def close(self) -> None:
         """Leave the browser; the episode is brought back if it is stepped again."""

@@ -30,7 +30,7 @@ class Loop:
         finally:
             future.cancel()  # also where the caller was interrupted
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, coroutine: Coroutine[object, object, object]) -> None:
         """Start a coroutine nobody waits for."""
         asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 

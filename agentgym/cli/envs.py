@@ -74,8 +74,8 @@ def facts(env: TextEnv) -> Text:
         "settings": ", ".join(f"{name}={getattr(env, name)!r}" for name in env.settings) or "none",
         "presets": ", ".join(env.presets) or "none",
         "snapshot": env.snapshot_kind,
-        "declared": f"random at most {env.random_bound:g}, expert at least {env.expert_bound:g}"
-        + "".join(f", {name} at most {rate:g}" for name, rate in env.ceilings.items()),
+        "declared": f"random at most {env.declared.random_bound:g}, expert at least {env.declared.expert_bound:g}"
+        + "".join(f", {name} at most {rate:g}" for name, rate in env.declared.ceilings.items()),
     }
     return Text("\n".join(f"  {name:<10}{printable(value)}" for name, value in rows.items()))
 

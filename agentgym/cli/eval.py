@@ -186,7 +186,7 @@ def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any
         console.print(Text(note), soft_wrap=True)
 
 
-def _named(suite: Suite) -> dict[str, Any]:
+def _named(suite: Suite) -> dict[str, object]:
     """Return what the manifest says about a suite."""
     if suite.name is None:
         return {}
@@ -226,7 +226,7 @@ def _plan(config: Config, suite: Suite) -> Plan:
     return Plan(suite.envs, **{**fixed, **given}, env_options=_env_options(config, suite), own=own)
 
 
-def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
+def _agent(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     """Return the agent, and what the manifest is to say about it."""
     if config.policy is not None:
         return UNATTENDED[config.policy].load()(), {"policy": config.policy}
@@ -248,7 +248,7 @@ def _check_who(config: Config) -> None:
         raise BadConfig(f"{', '.join(given) or '--engine'} does nothing with --policy {config.policy}: it is for models")
 
 
-def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
+def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     name, trained = _resolve(config.model or "")
     kind, target = kind_of(name)
     spec = _spec(config, trained, messages=not kind.tokens)
@@ -280,7 +280,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, Any]]:
 
 def _about(
     config: Config, spec: AgentSpec, agent: TokenAgent | MessageAgent, tools: Mapping[str, Mapping[str, Tool]], several: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
     fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
     prompts = {environment: one.prompt for environment, one in fitted.items()}
@@ -344,7 +344,7 @@ def _trained(model: str | None) -> TrainConfig | None:
     return read_config(path) if model and path.exists() else None
 
 
-def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, Any]]:
+def _env_options(config: Config, suite: Suite) -> dict[str, dict[str, object]]:
     trained = _trained(config.model)
     own = {trained.env: trained.env_options} if trained and suite.protocol is None else {}
     return {

@@ -148,7 +148,7 @@ def _where(made: Plan) -> str:
 
 def _numbers(
     config: TrainConfig, workload: Workload, made: Plan, change: Change | None, rates: Rates | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     found: dict[str, Any] = {
         "fits": made.fits,
         "need": made.need,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import tyro
 
@@ -18,6 +18,9 @@ from agentgym.cli.flags import read_flags
 from agentgym.core.screen import printable
 from agentgym.episodes.episode import read_episodes
 from agentgym.errors import BadConfig
+
+if TYPE_CHECKING:
+    from agentgym.sandbox.protocol import BackendOptions
 from agentgym.options import Options
 
 
@@ -92,8 +95,8 @@ def score_predictions(config: ScoreConfig) -> int:
     def progress(id: str, verdict: Verdict) -> None:
         print(printable(f"{'resolved' if verdict.resolved else 'not resolved':<13}{id}  {verdict.said}"), flush=True)
 
-    options: dict[str, Any] = {"backend": config.backend, "backend_options": config.backend_options or None}
-    report = score(config.data, patches, progress, **options)
+    options = cast("BackendOptions | None", config.backend_options or None)  # checked when a sandbox is made
+    report = score(config.data, patches, progress, backend=config.backend, backend_options=options)
     out = Path(config.out) if config.out else Path(config.predictions).with_suffix(".report.json")
     out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     resolved, submitted = report["resolved_instances"], report["submitted_instances"]

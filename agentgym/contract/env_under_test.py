@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import getattr_static
 from typing import Any, Self
 
 import numpy as np
@@ -50,8 +51,8 @@ class EnvUnderTest:
 
     def repeatable(self) -> None:
         """Raise NotChecked where the environment declares that it cannot be repeated."""
-        if self.env.nondeterministic:
-            raise NotChecked(f"the environment declares itself non-deterministic: {self.env.nondeterministic}")
+        if self.env.declared.nondeterministic:
+            raise NotChecked(f"the environment declares itself non-deterministic: {self.env.declared.nondeterministic}")
 
     @cached_property
     def env(self) -> TextEnv:
@@ -261,4 +262,4 @@ def first(source: Callable[[], Iterator[str]]) -> str | None:
 
 def has(env: TextEnv, name: str) -> bool:
     """Return whether the environment defines `oracle` or `expert`."""
-    return vars(TextEnv)[name] is not next(vars(kind)[name] for kind in type(env).__mro__ if name in vars(kind))
+    return getattr_static(TextEnv, name) is not getattr_static(type(env), name)

@@ -98,7 +98,7 @@ def expert_is_good(under_test: EnvUnderTest) -> str:
     """The expert's success is at least what the environment declares in `expert_bound`."""
     if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
-    notes, bound = list[str](), under_test.env.expert_bound
+    notes, bound = list[str](), under_test.env.declared.expert_bound
     for level in under_test.levels:
         rate, count = success_rate(level, lambda env, _, __: first(env.expert)), len(level.many)
         if rate < bound - _slack(bound, count):
@@ -113,12 +113,12 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
     names = dict[str, float]()
     policies = {**GENERIC, **{name: from_text(shortcut) for name, shortcut in under_test.env.shortcuts().items()}}
     for name, policy in policies.items():
-        least = under_test.env.random_bound if name in CHANCY else 0.0
-        rate, ceiling = success_rate(under_test, policy), max(under_test.env.ceilings.get(name, 0.0), least)
+        least = under_test.env.declared.random_bound if name in CHANCY else 0.0
+        rate, ceiling = success_rate(under_test, policy), max(under_test.env.declared.ceilings.get(name, 0.0), least)
         if rate > ceiling + _slack(ceiling, len(under_test.many)):
             raise Broken(f"the shortcut policy {name!r} has success {rate:.2f}; declared is {ceiling:.2f}")
         names[name] = rate
-    unknown = set(under_test.env.ceilings) - set(policies)
+    unknown = set(under_test.env.declared.ceilings) - set(policies)
     if unknown:
         raise Broken(f"ceilings names {sorted(unknown)}, which are no shortcut policies; there are {sorted(policies)}")
     return ", ".join(f"{name} {rate:.2f}" for name, rate in names.items())
@@ -126,7 +126,7 @@ def shortcuts_fail(under_test: EnvUnderTest) -> str:
 
 def chance_is_poor(under_test: EnvUnderTest) -> str:
     """Random play has at most the success the environment declares in `random_bound`."""
-    rate, bound = success_rate(under_test, random_policy), under_test.env.random_bound
+    rate, bound = success_rate(under_test, random_policy), under_test.env.declared.random_bound
     if rate > bound + _slack(bound, len(under_test.many)):
         raise Broken(f"success {rate:.2f} by random play; the environment declares random_bound {bound}")
     return f"success {rate:.2f}, bound {bound}"

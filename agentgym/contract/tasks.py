@@ -61,7 +61,7 @@ def _drawn(env: TextEnv, seed: int) -> Any:
 def answers_stay_hidden(under_test: EnvUnderTest) -> str:
     """What the environment names in `answers` is not in the first observation, the instruction, info or a tool's
     description."""
-    names, shown = under_test.env.answers, 0
+    names, shown = under_test.env.declared.answers, 0
     if not names:
         raise NotChecked("it names no answers")
     last = ""

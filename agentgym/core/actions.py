@@ -16,7 +16,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-_SAMPLES: dict[str, Any] = {
+_SAMPLES: dict[str, object] = {
     "string": "…",
     "integer": 1,
     "number": 1.0,
@@ -49,8 +49,8 @@ class Tool:
     def kind(self, parameter: str) -> str:
         """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
         schema: Mapping[str, Any] = self.properties.get(parameter, {})
-        said = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
-        return said if isinstance(said, str) and said in _PYTHON_TYPES else "any"
+        stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
+        return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in the form chat templates and chat APIs take."""
@@ -71,7 +71,7 @@ class Call:
     arguments: dict[str, Any]
 
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def tool(method: _Method) -> _Method:
@@ -81,7 +81,7 @@ def tool(method: _Method) -> _Method:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
     except NameError as error:
         raise TypeError(f"{where}: an annotation names what is not defined: {error}") from None
-    properties: dict[str, Any] = {}
+    properties: dict[str, object] = {}
     required: list[str] = []
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if hints.get(name) not in _JSON_TYPES:
@@ -108,7 +108,7 @@ def example(tool: Tool) -> str:
     return json.dumps({"name": tool.name, "arguments": samples(tool)}, ensure_ascii=False)
 
 
-def samples(tool: Tool) -> dict[str, Any]:
+def samples(tool: Tool) -> dict[str, object]:
     """Return a value of the right type for each argument that a call of the tool must have."""
     return {name: _SAMPLES[tool.kind(name)] for name in tool.required}
 
@@ -161,7 +161,7 @@ def _parse_json(text: str, tools: Mapping[str, Tool], example: Callable[[Tool], 
         return _no_tool(str(name), tools)
     if not isinstance(arguments, dict):
         return f"arguments of {name} must be an object. Write {example(tools[name])}."
-    return _checked(tools[name], cast("dict[str, Any]", arguments), example)
+    return _checked(tools[name], cast("dict[str, object]", arguments), example)
 
 
 def _checked(tool: Tool, arguments: dict[str, Any], example: Callable[[Tool], str]) -> Call | str:

@@ -1,7 +1,7 @@
 """Tasks with one answer, played with several attempts: "Let's try again"."""
 
 import hashlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from agentgym.core.env import TextEnv
 from agentgym.core.outcome import Outcome
@@ -24,15 +24,15 @@ class Attempts(TextEnv):
     attempts: int = 1
     """Answers that may be given; the last wrong one ends the episode."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"attempts of {type(self).__name__} is {self.attempts!r}; expected an integer from 1")
-        super()._check_options()
+        super().check_options()
         if self.attempts == 1 and "promptness" in self.shaping:
             raise BadConfig("shaping pays promptness, which says nothing with one attempt: give attempts=2 or more")
 
-    def _forget(self) -> None:
-        super()._forget()
+    def forget(self) -> None:
+        super().forget()
         self.tried: tuple[str, ...] = ()
         """Digests of the wrong answers given so far."""
 
@@ -55,6 +55,6 @@ class Attempts(TextEnv):
             return {}
         return {"promptness": (self.attempts - len(self.tried)) / self.attempts if self.success else 0.0}
 
-    def attempts_state(self) -> Any:
+    def attempts_state(self) -> object:
         """Return what of the attempts decides the future: how many were made, and which answers are known to be wrong."""
         return len(self.tried), sorted(set(self.tried))

@@ -20,7 +20,7 @@ class Outcome:
     measures: dict[str, float] = field(default_factory=dict[str, float])
 
 
-def returned(value: object, function: Callable[..., Any], what: str) -> Outcome:
+def returned(value: object, function: Callable[..., object], what: str) -> Outcome:
     """Return what a function of an environment returned as an Outcome; TypeError, naming the function, if it is no text."""
     outcome = value if isinstance(value, Outcome) else Outcome(value)  # type: ignore[arg-type]
     if isinstance(outcome.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users do return other things
@@ -32,13 +32,13 @@ def returned(value: object, function: Callable[..., Any], what: str) -> Outcome:
 _ADVICE = ("Return a string, or self.win(…), self.lose(…), self.invalid(…), self.reward(…)", "Return the first observation")
 
 
-def place_of(function: Callable[..., Any]) -> str:
+def place_of(function: Callable[..., object]) -> str:
     """Return where a function is defined, as ` (FILE:LINE)`; nothing where that is not known."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
 
 
-def copied(attributes: dict[str, Any], owner: str) -> dict[str, Any]:
+def copied(attributes: dict[str, Any], owner: str) -> dict[str, object]:
     """Return a deep copy of an environment's attributes; TypeError, naming the attribute, where one cannot be copied."""
     try:
         return copy.deepcopy(attributes)
@@ -69,7 +69,7 @@ class Snapshot:
     horizon: int
     running: bool
     success: bool | None
-    random_state: dict[str, Any]
+    random_state: dict[str, object]
     levels: dict[str, float]
     totals: dict[str, float]
     observation: str

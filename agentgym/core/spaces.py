@@ -26,7 +26,7 @@ class Unicode(gymnasium.spaces.Text):
         """Return whether `x` is a string that fits."""
         return isinstance(x, str) and len(x) <= self.max_length
 
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
+    def sample(self, mask: object = None, probability: object = None) -> str:
         """Return random text of up to 40 characters."""
         length = int(self.np_random.integers(0, min(self.max_length, 40) + 1))
         return "".join(_SAMPLES[i] for i in self.np_random.integers(0, len(_SAMPLES), length))

@@ -79,6 +79,18 @@ class TaskSpace:
         """Return a random task of the environment's split."""
         return self.numbered(int(rng.integers(2**31)))
 
+    def named_task(self, task: object, rng: np.random.Generator) -> Task:
+        """Return the task that is meant by a Task, its id, its number of the split, or None: then a random one."""
+        if task is None:
+            return self.draw(rng)
+        if isinstance(task, str):
+            return self.find(task)
+        if isinstance(task, int) and not isinstance(task, bool):
+            return self.numbered(task)
+        if not isinstance(task, Task):
+            raise BadConfig(f"reset option task is {task!r:.80}; expected a Task, an id or a number")
+        return task
+
     def size(self, split: str | None = None) -> int | None:
         """Return how many tasks a split has; None where they are generated and nobody has counted them."""
         return None
@@ -89,21 +101,21 @@ class TaskSpace:
 
     def tasks(self, n: int, split: str | None = None) -> list[Task]:
         """Return the fixed evaluation list: the first `n` tasks of a split, no two alike."""
-        found = self.up_to(n, split)
-        if len(found) < n:
+        listed = self.up_to(n, split)
+        if len(listed) < n:
             kind = type(self).__name__
-            raise BadConfig(f"split {split or self.split!r} of {kind} has {len(found)} different tasks; {n} were asked for")
-        return found
+            raise BadConfig(f"split {split or self.split!r} of {kind} has {len(listed)} different tasks; {n} were asked for")
+        return listed
 
     def up_to(self, n: int, split: str | None = None) -> list[Task]:
         """Return the first `n` tasks of a split, no two alike, or all of a split with fewer."""
-        found: dict[str, Task] = {}
+        distinct: dict[str, Task] = {}
         for number in range(20 * n + 100):
-            if len(found) == n:
+            if len(distinct) == n:
                 break
             task = self.numbered(number, split)
-            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
-        return list(found.values())
+            distinct.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+        return list(distinct.values())
 
     def find(self, task_id: str) -> Task:
         """Return the task with that id."""

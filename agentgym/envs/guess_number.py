@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -12,8 +13,7 @@ class GuessNumber(TextEnv):
     """Find a hidden number; the environment says higher or lower."""
 
     horizon = 12
-    answers = ("secret",)
-    expert_bound = 1.0
+    declared = Declarations(answers=("secret",), expert_bound=1.0)
 
     def limit_of(self, task: Task) -> int:
         """Return `horizon`, or half as many turns again as halving the range takes at worst (21 at difficulty 2)."""

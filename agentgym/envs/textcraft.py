@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -48,10 +48,10 @@ class TextCraft(TextEnv):
 
     horizon = 40
     shared = ("recipes", "goal", "capacity")
-    ceilings: ClassVar[Mapping[str, float]] = {"everything": 0.1}
+    declared = Declarations(ceilings={"everything": 0.1})
 
     def begin(self, task: Task) -> str:
-        self.recipes: dict[str, Recipe] = {name: (made, dict(parts)) for name, made, parts in task.data["recipes"]}
+        self.recipes: dict[str, Recipe] = {name: (portion, dict(parts)) for name, portion, parts in task.data["recipes"]}
         self.goal: str = task.data["goal"]
         self.held: dict[str, int] = {}
         self.capacity = 0
@@ -102,8 +102,8 @@ class TextCraft(TextEnv):
         parts = [_PART.fullmatch(part.strip()) for part in using.split(",")]
         if name not in self.recipes:
             return self.invalid(f"No command crafts {name[:40]}.")
-        made, needed = self.recipes[name]
-        times, rest = divmod(number, made)
+        portion, needed = self.recipes[name]
+        times, rest = divmod(number, portion)
         given = {part[2]: int(part[1]) for part in parts if part is not None}
         if rest or None in parts or len(given) != len(parts) or given != {n: c * times for n, c in needed.items()}:
             return self.invalid(
@@ -112,11 +112,11 @@ class TextCraft(TextEnv):
         short = [n for n, count in given.items() if self.held.get(n, 0) < count]
         if short:
             return self.invalid(f"You have not enough {short[0]}: {self.held.get(short[0], 0)} of {given[short[0]]}.")
-        held = {n: count - given.get(n, 0) for n, count in self.held.items()}
-        held[name] = held.get(name, 0) + number
-        if sum(held.values()) > self.capacity:
-            return self.invalid(f"With that you would carry {sum(held.values())} things; you can carry {self.capacity}.")
-        self.held = {n: count for n, count in held.items() if count}
+        carried = {n: count - given.get(n, 0) for n, count in self.held.items()}
+        carried[name] = carried.get(name, 0) + number
+        if sum(carried.values()) > self.capacity:
+            return self.invalid(f"With that you would carry {sum(carried.values())} things; you can carry {self.capacity}.")
+        self.held = {n: count for n, count in carried.items() if count}
         text = f"Crafted {number} {name}."
         return self.win(text) if name == self.goal else text
 
@@ -142,39 +142,39 @@ class TextCraft(TextEnv):
         needed = self._missing(self.held)[1]
         return {name: min(count, needed[name]) for name, count in self.held.items() if needed.get(name)}
 
-    def _plan(self, held: Mapping[str, int]) -> list[tuple[int, str]]:
+    def _plan(self, carried: Mapping[str, int]) -> list[tuple[int, str]]:
         """Return the commands that make the goal out of what is held, each with how much is carried after it."""
-        missing, held = self._missing(held)[0], dict(held)
-        found: list[tuple[int, str]] = []
+        missing, carried = self._missing(carried)[0], dict(carried)
+        steps: list[tuple[int, str]] = []
         for name, number in missing:
             if name not in self.recipes:
-                held[name] = held.get(name, 0) + number
-                found.append((sum(held.values()), f"get {number} {name}"))
+                carried[name] = carried.get(name, 0) + number
+                steps.append((sum(carried.values()), f"get {number} {name}"))
         for name, times in missing:
             if name in self.recipes:
-                made, parts = self.recipes[name]
-                held = {n: count - times * parts.get(n, 0) for n, count in held.items()}
-                held[name] = held.get(name, 0) + made * times
-                found.append((sum(held.values()), written(name, self.recipes[name], times)))
-        return found
+                portion, parts = self.recipes[name]
+                carried = {n: count - times * parts.get(n, 0) for n, count in carried.items()}
+                carried[name] = carried.get(name, 0) + portion * times
+                steps.append((sum(carried.values()), written(name, self.recipes[name], times)))
+        return steps
 
-    def _missing(self, held: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
+    def _missing(self, carried: Mapping[str, int]) -> tuple[list[tuple[str, int]], dict[str, int]]:
         """Return what is still to be got (number) and crafted (times), in an order that works; and what is needed in all."""
         needed, order = {self.goal: 1}, _above(self.recipes, self.goal)
-        found: list[tuple[str, int]] = []
+        missing: list[tuple[str, int]] = []
         for name in order:  # a thing comes after all that it goes into
-            lacking = needed.get(name, 0) - (0 if name == self.goal else held.get(name, 0))
+            lacking = needed.get(name, 0) - (0 if name == self.goal else carried.get(name, 0))
             if lacking <= 0:
                 continue
             if name not in self.recipes:
-                found.append((name, lacking))
+                missing.append((name, lacking))
                 continue
-            made, parts = self.recipes[name]
-            times = -(-lacking // made)
-            found.append((name, times))
+            portion, parts = self.recipes[name]
+            times = -(-lacking // portion)
+            missing.append((name, times))
             for part, count in parts.items():
                 needed[part] = needed.get(part, 0) + count * times
-        return found[::-1], needed
+        return missing[::-1], needed
 
     def expert(self) -> Iterator[str]:
         return self.oracle()  # every recipe is shown
@@ -187,36 +187,38 @@ class TextCraft(TextEnv):
         names = [f"{material} {form}" for material in MATERIALS for form in FORMS]
         fresh = iter([names[int(i)] for i in rng.permutation(len(names))])
         raws = [f"{material} {form}" for material in MATERIALS for form in RAW]
-        found = [raws[int(i)] for i in rng.permutation(len(raws))[: 3 + depth]]
+        raw_parts = [raws[int(i)] for i in rng.permutation(len(raws))[: 3 + depth]]
         recipes: list[tuple[str, int, dict[str, int]]] = []
         below: list[str] = []
         for level in range(min(depth, 60)):
             parts = {below[-1]: int(rng.integers(1, 3))} if below else {}
-            choices = [*found, *below[:-1]]
+            choices = [*raw_parts, *below[:-1]]
             for i in rng.choice(len(choices), int(rng.integers(1, 3)), replace=False):
-                parts[choices[int(i)]] = int(rng.integers(1, 4 if choices[int(i)] in found else 2))  # or numbers explode
+                parts[choices[int(i)]] = int(rng.integers(1, 4 if choices[int(i)] in raw_parts else 2))  # or numbers explode
             name = next(fresh)
             recipes.append((name, int(rng.integers(1, 4)) if level < depth - 1 else 1, parts))
             below.append(name)
         for _ in range(min(1 + depth // 2, len(names) - len(below))):  # these lead nowhere
-            chosen = rng.choice(len(found), 2, replace=False)
-            recipes.append((next(fresh), int(rng.integers(1, 4)), {found[int(i)]: int(rng.integers(1, 4)) for i in chosen}))
+            places = rng.choice(len(raw_parts), 2, replace=False)
+            recipes.append(
+                (next(fresh), int(rng.integers(1, 4)), {raw_parts[int(i)]: int(rng.integers(1, 4)) for i in places})
+            )
         shuffled = [recipes[int(i)] for i in rng.permutation(len(recipes))]
         return Task(instruction=f"Craft {below[-1]}.", data={"recipes": shuffled, "goal": below[-1]})
 
 
 def written(name: str, recipe: Recipe, times: int = 1) -> str:
     """Return the command that crafts a thing so many times over."""
-    made, parts = recipe
-    return f"craft {made * times} {name} using " + ", ".join(f"{count * times} {part}" for part, count in parts.items())
+    portion, parts = recipe
+    return f"craft {portion * times} {name} using " + ", ".join(f"{count * times} {part}" for part, count in parts.items())
 
 
 def everything(seen: list[str], number: int | None) -> str:
     """Take so many (or an equal share) of each thing that no line crafts, then craft all lines in turn, over and over."""
     lines = [line for line in seen[0].split("\n") if line.startswith("craft ")]
-    made = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
+    craftable = {_COMMAND.fullmatch(line)[3] for line in lines}  # type: ignore[index]
     parts = [part.partition(" ")[2] for line in lines for part in line.partition(" using ")[2].split(", ")]
-    raw = [part for part in dict.fromkeys(parts) if part not in made]
+    raw = [part for part in dict.fromkeys(parts) if part not in craftable]
     capacity = int(re.findall(r"carry (\d+) things", seen[0])[0])
     turn = len(seen) - 1
     if turn < len(raw):

@@ -1,11 +1,11 @@
 """Something is meant, and twenty questions may be asked: what to ask is what is learned."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
 
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -32,9 +32,7 @@ class TwentyQuestions(TextEnv):
     """
 
     horizon = 20
-    random_bound = 0.1
-    expert_bound = 0.99
-    ceilings: ClassVar[Mapping[str, float]] = {"first_listed": 1 / 32, "last_listed": 1 / 32}
+    declared = Declarations(random_bound=0.1, expert_bound=0.99, ceilings={"first_listed": 1 / 32, "last_listed": 1 / 32})
     shared = ("creatures",)
 
     def begin(self, task: Task) -> str:
@@ -115,6 +113,6 @@ class TwentyQuestions(TextEnv):
             names["".join(_SYLLABLES[int(i)] for i in rng.integers(len(_SYLLABLES), size=3 + len(names) // 1000))] = None
         while len(kinds) < count:
             kinds[tuple(values[int(rng.integers(len(values)))] for values in PROPERTIES.values())] = None
-        creatures: list[Any] = [(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        creatures: list[object] = [(name, kind) for name, kind in zip(names, kinds, strict=True)]
         meant = list(names)[int(rng.integers(count))]
         return Task(instruction="Find out which creature I'm thinking of.", data={"creatures": creatures, "meant": meant})

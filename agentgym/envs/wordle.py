@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 
@@ -30,9 +31,7 @@ class Wordle(TextEnv):
     """
 
     horizon = 40
-    answers = ("words",)
-    random_bound = 0.1
-    expert_bound = 0.7
+    declared = Declarations(answers=("words",), random_bound=0.1, expert_bound=0.7)
 
     def limit_of(self, task: Task) -> int:
         """Return `horizon`, or the guesses that a task of many words has and half a dozen turns for invalid ones."""
@@ -58,26 +57,26 @@ class Wordle(TextEnv):
         if guess not in known():
             return self.invalid(f"{guess[:20]!r} is not a word of the list. Say an English word of {LETTERS} letters.")
         self.told = (*self.told, (guess, tuple(marks(word, guess) for word in self.words)))
-        found = sum(self._found(number) for number in range(len(self.words)))
+        solved = sum(self._found(number) for number in range(len(self.words)))
         shown = "\n".join(
-            f"{' '.join(guess.upper())}\n{' '.join(told[number])}"
-            for guess, told in self.told[-1:]
+            f"{' '.join(guess.upper())}\n{' '.join(patterns[number])}"
+            for guess, patterns in self.told[-1:]
             for number in self._open()
         )
-        if found == len(self.words):
+        if solved == len(self.words):
             return self.win("Right.")
         if not self._left:
             return self.lose(f"{shown}\nNo guess is left.".strip())
-        rest = f"{found} of {len(self.words)} words found. " if len(self.words) > 1 else ""
+        rest = f"{solved} of {len(self.words)} words found. " if len(self.words) > 1 else ""
         return f"{shown}\n{rest}{self._left} guesses left."
 
     def _found(self, number: int) -> bool:
-        return any(told[number] == "G" * LETTERS for _, told in self.told)
+        return any(patterns[number] == "G" * LETTERS for _, patterns in self.told)
 
     def _open(self) -> list[int]:
         """Return the words that were not found before the last guess."""
         before = self.told[:-1]
-        return [n for n in range(len(self.words)) if not any(told[n] == "G" * LETTERS for _, told in before)]
+        return [n for n in range(len(self.words)) if not any(patterns[n] == "G" * LETTERS for _, patterns in before)]
 
     def state(self) -> object:
         return self.words, sorted(self.told)
@@ -93,13 +92,13 @@ class Wordle(TextEnv):
         """The word for which the answer tells most, of those that may be the hidden one."""
         while True:
             unsolved = [n for n in range(len(self.words)) if not self._found(n)]
-            candidates = {n: fitting(tuple((guess, told[n]) for guess, told in self.told)) for n in unsolved}
+            candidates = {n: fitting(tuple((guess, patterns[n]) for guess, patterns in self.told)) for n in unsolved}
             number = min(unsolved, key=lambda n: (len(candidates[n]), n))
             yield FIRST if not self.told else best(candidates[number])
 
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
-        chosen = rng.choice(len(listed()), difficulty + 1, replace=difficulty + 1 > len(listed()))
-        return Task(instruction="Guess the hidden words.", data={"words": tuple(listed()[int(i)] for i in chosen)})
+        places = rng.choice(len(listed()), difficulty + 1, replace=difficulty + 1 > len(listed()))
+        return Task(instruction="Guess the hidden words.", data={"words": tuple(listed()[int(i)] for i in places)})
 
 
 @cache
@@ -116,22 +115,22 @@ def known() -> frozenset[str]:
 
 def marks(word: str, guess: str) -> str:
     """Return the answer to a guess; a letter is marked as often as the word has it, right places first."""
-    left = Counter(letter for letter, said in zip(word, guess, strict=True) if letter != said)
-    told: list[str] = []
-    for letter, said in zip(word, guess, strict=True):
-        if letter == said:
-            told.append("G")
-        elif left[said]:
-            left[said] -= 1
-            told.append("Y")
+    left = Counter(letter for letter, given in zip(word, guess, strict=True) if letter != given)
+    pattern: list[str] = []
+    for letter, given in zip(word, guess, strict=True):
+        if letter == given:
+            pattern.append("G")
+        elif left[given]:
+            left[given] -= 1
+            pattern.append("Y")
         else:
-            told.append("-")
-    return "".join(told)
+            pattern.append("-")
+    return "".join(pattern)
 
 
-def fitting(told: Told) -> list[str]:
+def fitting(answers: Told) -> list[str]:
     """Return the words of the list that every answer allows."""
-    return [word for word in listed() if all(marks(word, guess) == answer for guess, answer in told)]
+    return [word for word in listed() if all(marks(word, guess) == answer for guess, answer in answers)]
 
 
 def best(candidates: Sequence[str]) -> str:

@@ -93,9 +93,9 @@ def _chosen(environment: str, plan: Plan, options: Mapping[str, Any], plays: str
         raise unknown(f"split of {environment}", split, env.splits)
     wanted = plan.tasks or env.size(split) or UNCOUNTED
     env.tasks(1, split)  # what is wrong with the environment itself is raised here
-    found = listed(env, wanted, split)
+    tasks = listed(env, wanted, split)
     env.close()
-    return found
+    return tasks
 
 
 def listed(env: TextEnv, most: int, split: str) -> list[Task]:

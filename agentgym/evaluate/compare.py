@@ -41,7 +41,7 @@ class Comparison:
     """The difference that so many tasks show with the same power; None where the tasks' differences do not vary."""
 
 
-def compare_folders(a: str | Path, b: str | Path) -> dict[str, Any]:
+def compare_folders(a: str | Path, b: str | Path) -> dict[str, object]:
     """Return the comparison of two folders of evaluations, or of training runs, as plain JSON.
 
     `options` names what they were made with differently; `tasks` counts the paired ones, those that only one side
@@ -63,7 +63,7 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
     if not paired:
         raise BadConfig(_nothing(Path(a), Path(b), left, right, common))
     place = {_key(e): e for e in sides[0][1]}
-    found = {
+    comparison = {
         "a": str(a),
         "b": str(b),
         "options": _differing(sides[0][0], sides[1][0]),
@@ -76,7 +76,9 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
         "faults": {name: sum(e.fault for e in side[1]) for name, side in zip("ab", sides, strict=True)},
         "fault_share": {name: fault_share(side[1]) for name, side in zip("ab", sides, strict=True)},
         "not_comparable": [
-            f"{name.upper()}: {said}" for name, side in zip("ab", sides, strict=True) if (said := too_many_faults(side[1]))
+            f"{name.upper()}: {warning}"
+            for name, side in zip("ab", sides, strict=True)
+            if (warning := too_many_faults(side[1]))
         ],
         "all": _json(compare(left, right, paired)),
         "envs": {
@@ -84,18 +86,18 @@ def compare_evaluations(a: str | Path, b: str | Path) -> tuple[dict[str, Any], l
             for env in dict.fromkeys(place[name].env for name in paired)
         },
     }
-    return found, [episodes for _, episodes in sides]
+    return comparison, [episodes for _, episodes in sides]
 
 
-def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, Any]:
+def _env(a: Outcomes, b: Outcomes, tasks: Mapping[str, Episode]) -> dict[str, object]:
     """Return the comparison over the tasks of an environment, and over those that share a label."""
-    found = _json(compare(a, b, tasks))
+    row = _json(compare(a, b, tasks))
     for label, order in (("type", None), ("difficulty", level)):
         names = sorted({episode.labels[label] for episode in tasks.values() if label in episode.labels}, key=order)
-        found[f"by_{label}"] = {
+        row[f"by_{label}"] = {
             name: _json(compare(a, b, [task for task, e in tasks.items() if e.labels.get(label) == name])) for name in names
         }
-    return found
+    return row
 
 
 def compare(a: Outcomes, b: Outcomes, tasks: Iterable[str] | None = None) -> Comparison:
@@ -140,7 +142,7 @@ def _reach(power: float = 0.8, level: float = 0.05) -> float:
     return NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)
 
 
-def read_evaluation(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
+def read_evaluation(folder: Path) -> tuple[dict[str, object], list[Episode]]:
     """Return the options and the episodes of an evaluation's folder; raises BadConfig where it holds none.
 
     Of a training run: its configuration, and the episodes of its last evaluation.
@@ -153,7 +155,7 @@ def read_evaluation(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
     return manifest.read(folder / "manifest.json")["options"], read_episodes(folder / "episodes.jsonl")
 
 
-def _read_training(folder: Path) -> tuple[dict[str, Any], list[Episode]]:
+def _read_training(folder: Path) -> tuple[dict[str, object], list[Episode]]:
     parts: dict[str, list[Episode]] = {}
     for episode in read_episodes(folder / "episodes.jsonl"):
         kind, _, rest = episode.group_id.partition("/")
@@ -184,9 +186,9 @@ def _key(episode: Episode) -> str:
     return f"{episode.env} {episode.task_id}"
 
 
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[object]]:
     return {name: [a.get(name), b.get(name)] for name in sorted({*a, *b}) if a.get(name) != b.get(name)}
 
 
-def _json(found: Comparison) -> dict[str, Any]:
-    return {**asdict(found), "gained": list(found.gained), "lost": list(found.lost)}
+def _json(comparison: Comparison) -> dict[str, object]:
+    return {**asdict(comparison), "gained": list(comparison.gained), "lost": list(comparison.lost)}

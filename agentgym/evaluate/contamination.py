@@ -22,7 +22,7 @@ COMMON = ("yes", "none", "true", "false")
 MOST = 1_000
 """Tasks whose first observation is read."""
 NAMED = 5
-Part = tuple[Mapping[str, Any], Sequence[Task]]
+Part = tuple[Mapping[str, object], Sequence[Task]]
 """Options of an environment, and the tasks that are played with them."""
 
 
@@ -32,22 +32,24 @@ def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
     Each has `checked` and `found` (numbers of tasks), `examples` (ids of some found), `how` (against what was checked) and
     `why` (what was not checked, and the reason; empty where everything was).
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_check: dict[str, list[dict[str, Any]]] = {}
     for options, tasks in parts:
         for name, check in (("split_overlap", _overlap), ("answer_in_prompt", _answers)):
             split = {"split": tasks[0].split} if tasks[0].split else {}
-            found.setdefault(name, []).append(_run(check, make(env, **{**options, **split}), tasks))
-    return {name: _joined(results) for name, results in found.items()}
+            by_check.setdefault(name, []).append(_run(check, make(env, **{**options, **split}), tasks))
+    return {name: _joined(results) for name, results in by_check.items()}
 
 
-def _run(check: Callable[[TextEnv, Sequence[Task]], dict[str, Any]], env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
+def _run(
+    check: Callable[[TextEnv, Sequence[Task]], dict[str, object]], env: TextEnv, tasks: Sequence[Task]
+) -> dict[str, object]:
     try:
         return check(env, tasks)
     finally:
         env.close()
 
 
-def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
+def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
     """Look for evaluated tasks that the environment also gives out for training."""
     if TRAIN not in env.splits:
         return _unchecked(f"the environment has no split {TRAIN!r} to compare with (its splits: {', '.join(env.splits)})")
@@ -67,15 +69,15 @@ def _overlap(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
     return _result(tasks, shared, f"by content, with the {size} tasks of split {TRAIN!r}")
 
 
-def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, Any]:
+def _answers(env: TextEnv, tasks: Sequence[Task]) -> dict[str, object]:
     """Look for the hidden answers of tasks in what is shown first."""
-    if not env.answers:
+    if not env.declared.answers:
         return _unchecked("the environment names no hidden answers")
     if env.blocking:
         return _unchecked("the environment leans on something outside, and would have to be started for every task")
     looked, shown, short, broken = list[Task](), list[Task](), 0, 0
     for task in tasks[:MOST]:
-        answers = [text for name in env.answers for text in _texts(task.data.get(name))]
+        answers = [text for name in env.declared.answers for text in _texts(task.data.get(name))]
         long = [text for text in answers if len(text) >= SHORTEST and text not in COMMON]
         if not long:
             short += 1
@@ -108,9 +110,9 @@ def _shown(env: TextEnv, task: Task) -> str | None:
 def _texts(value: object) -> list[str]:
     """Return every text and number in an answer, which may be a list of spellings or a table, in plain words."""
     if isinstance(value, Mapping):
-        return [text for one in cast("Mapping[object, object]", value).values() for text in _texts(one)]
+        return [text for part in cast("Mapping[object, object]", value).values() for text in _texts(part)]
     if isinstance(value, list | tuple | set | frozenset):
-        return [text for one in cast("Iterable[object]", value) for text in _texts(one)]
+        return [text for part in cast("Iterable[object]", value) for text in _texts(part)]
     return [] if value is None else [_plain(str(value))]
 
 
@@ -118,21 +120,21 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _result(checked: Sequence[Task], found: Sequence[Task], how: str, why: str = "") -> dict[str, Any]:
-    examples = [task.id for task in found[:NAMED]]
-    return {"checked": len(checked), "found": len(found), "examples": examples, "how": how, "why": why}
+def _result(checked: Sequence[Task], hits: Sequence[Task], how: str, why: str = "") -> dict[str, object]:
+    examples = [task.id for task in hits[:NAMED]]
+    return {"checked": len(checked), "found": len(hits), "examples": examples, "how": how, "why": why}
 
 
-def _unchecked(why: str) -> dict[str, Any]:
+def _unchecked(why: str) -> dict[str, object]:
     return {"checked": 0, "found": 0, "examples": [], "how": "", "why": why}
 
 
-def _joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _joined(results: Sequence[dict[str, Any]]) -> dict[str, object]:
     """Return the results of several parts of an environment as one."""
     return {
-        "checked": sum(one["checked"] for one in results),
-        "found": sum(one["found"] for one in results),
-        "examples": [id for one in results for id in one["examples"]][:NAMED],
-        "how": next((one["how"] for one in results if one["how"]), ""),
-        "why": "; ".join(dict.fromkeys(one["why"] for one in results if one["why"])),
+        "checked": sum(result["checked"] for result in results),
+        "found": sum(result["found"] for result in results),
+        "examples": [id for result in results for id in result["examples"]][:NAMED],
+        "how": next((result["how"] for result in results if result["how"]), ""),
+        "why": "; ".join(dict.fromkeys(result["why"] for result in results if result["why"])),
     }

@@ -26,8 +26,8 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
     path = folder / "manifest.json"
     wanted = json.loads(json.dumps(dict(options), sort_keys=True))
     fresh: dict[str, Any] = {"format": FORMAT, "options": wanted, "sessions": []}
-    found = read(path) if path.exists() else fresh
-    before, apart = found["options"], {*skipped, *found.get("skipped", ())}
+    manifest = read(path) if path.exists() else fresh
+    before, apart = manifest["options"], {*skipped, *manifest.get("skipped", ())}
     a, b = _without(before, apart), _without(wanted, apart)
     differing = [name for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
     if differing:
@@ -35,17 +35,17 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
         raise BadConfig(f"{folder} holds an evaluation with other options ({what}): repeat those, or choose another --out")
     for name, value in wanted.items():
         before[name] = {**before[name], **value} if isinstance(value, dict) else value
-    found["skipped"] = sorted(apart - {*before.get("envs", ())})
-    found["sessions"].append(provenance.session(agentgym.__version__))
+    manifest["skipped"] = sorted(apart - {*before.get("envs", ())})
+    manifest["sessions"].append(provenance.session(agentgym.__version__))
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, found)
-    return found
+    write_json(path, manifest)
+    return manifest
 
 
 def _without(options: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
     """Return options without what is said of some environments under their names."""
     return {
-        name: {key: one for key, one in cast("dict[str, Any]", value).items() if key not in apart}
+        name: {key: inner for key, inner in cast("dict[str, object]", value).items() if key not in apart}
         if isinstance(value, dict)
         else value
         for name, value in options.items()
@@ -69,28 +69,28 @@ def fingerprint(path: Path) -> str:
 def met(manifest: Mapping[str, Any]) -> dict[str, int]:
     """Return how often each kind of trouble (`status 429`, `not JSON`, …) was met in all sittings, most frequent first."""
     total: Counter[str] = Counter()
-    for found in manifest["sessions"]:
-        total.update(found.get("met", {}))
+    for past in manifest["sessions"]:
+        total.update(past.get("met", {}))
     return dict(total.most_common())
 
 
 def read(path: Path) -> dict[str, Any]:
     """Return a manifest; raises BadData where the file is none."""
     try:
-        found = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
-        if found["format"] == FORMAT and isinstance(found["options"], dict) and isinstance(found["sessions"], list):
-            return found
+        manifest = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        if manifest["format"] == FORMAT and isinstance(manifest["options"], dict) and isinstance(manifest["sessions"], list):
+            return manifest
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
     raise BadData(f"{path} is not a manifest of format {FORMAT}: delete it to begin anew, or choose another --out")
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, object]:
     """Return the object in a JSON file; raises BadData where the file holds none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise BadData(f"{path} holds no JSON object: delete it, and it is made again")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, object]", content)

@@ -34,19 +34,19 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     """
     options: Row = manifest["options"]
     versions: Row = manifest["sessions"][-1] if manifest["sessions"] else {}
-    made = {name: options[name] for name in SAID if options.get(name) is not None}
-    made |= {name: versions[name] for name in ("agentgym", "commit") if versions.get(name)}
-    lines = ["# Evaluation", "", *(f"- {plain(name)}: {plain(value)}" for name, value in made.items()), ""]
+    facts = {name: options[name] for name in SAID if options.get(name) is not None}
+    facts |= {name: versions[name] for name in ("agentgym", "commit") if versions.get(name)}
+    lines = ["# Evaluation", "", *(f"- {plain(name)}: {plain(value)}" for name, value in facts.items()), ""]
     lines += [f"**{plain(summary['comparable'])}**", "", *_table(summary), ""]
     if summary["iqm"] is not None and summary["iqm"]["runs"] * summary["iqm"]["columns"] > 1:
-        found = summary["iqm"]
-        size = f"{found['runs']} attempts x {found['columns']} environments or task types"
-        lines += [f"Interquartile mean: {_rate({**found, 'mean': found['value']})} of {size}.", ""]
+        mean = summary["iqm"]
+        size = f"{mean['runs']} attempts x {mean['columns']} environments or task types"
+        lines += [f"Interquartile mean: {_rate({**mean, 'mean': mean['value']})} of {size}.", ""]
     skipped: Row = summary.get("skipped", {})
     lines += [f"- {plain(env)} was skipped: {plain(reason)}" for env, reason in skipped.items()] + [""] * bool(skipped)
     lines += ["## Contamination", ""]
     for env, checks in summary["contamination"].items():
-        lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(one)}" for name, one in checks.items()]
+        lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(check)}" for name, check in checks.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -103,7 +103,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def _check(one: Row) -> str:
-    said = f"{one['found']} of {one['checked']} tasks ({plain(one['how'])})" if one["checked"] else "not checked"
-    examples = f", such as {', '.join(map(plain, one['examples']))}" if one["examples"] else ""
-    return said + examples + (f"; {plain(one['why'])}" if one["why"] else "")
+def _check(check: Row) -> str:
+    text = f"{check['found']} of {check['checked']} tasks ({plain(check['how'])})" if check["checked"] else "not checked"
+    examples = f", such as {', '.join(map(plain, check['examples']))}" if check["examples"] else ""
+    return text + examples + (f"; {plain(check['why'])}" if check["why"] else "")

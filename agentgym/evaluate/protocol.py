@@ -38,7 +38,7 @@ def text_hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
 
 
-def read_protocol(where: str, raw: object, suite: Mapping[str, Any]) -> Protocol:
+def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Protocol:
     """Return a suite file's `[protocol]`; BadConfig for what is missing, or not so.
 
     `suite` are the file's own values; a protocol leaves none of them to others.
@@ -52,9 +52,9 @@ def read_protocol(where: str, raw: object, suite: Mapping[str, Any]) -> Protocol
     missing = [key for key in NEEDED if key not in suite]
     if odd or missing:
         raise BadConfig(f"{where}: a protocol leaves nothing open; missing or of the wrong type: {', '.join(missing + odd)}")
-    found = Protocol(**table)
-    _check(where, found, suite)
-    return found
+    protocol = Protocol(**table)
+    _check(where, protocol, suite)
+    return protocol
 
 
 def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
@@ -64,28 +64,28 @@ def _check(where: str, protocol: Protocol, suite: Mapping[str, Any]) -> None:
     shown = any(
         section.fields & {"admissible", "commands", "actions"} for section in (prompt.system, prompt.first, prompt.turn)
     )
-    for name, said, true in (
+    for name, stated, true in (
         ("prompt_hash", protocol.prompt_hash, text_hash(text)),
         ("admissible", protocol.admissible, shown),
         ("history", protocol.history, HISTORY.get(suite["agent"])),
     ):
-        if said != true:
-            raise BadConfig(f"{where}: [protocol] {name} is {said!r}, and what would be played has {true!r}")
+        if stated != true:
+            raise BadConfig(f"{where}: [protocol] {name} is {stated!r}, and what would be played has {true!r}")
     if protocol.reward not in REWARDS:
         raise bad_option(f"reward in {where}: [protocol]", protocol.reward, REWARDS)
 
 
 def too_many_faults(episodes: Sequence[Episode]) -> str:
     """Return the sentence that says where more than `MOST_FAULTS` of the episodes were faults; empty where nowhere."""
-    found: list[str] = []
+    shares: list[str] = []
     for env in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == env]
         if (share := fault_share(mine)) > MOST_FAULTS:
-            found.append(f"{share:.1%} of {len(mine)} episodes of {env}")
-    if not found:
+            shares.append(f"{share:.1%} of {len(mine)} episodes of {env}")
+    if not shares:
         return ""
     return (
-        f"faults (infrastructure errors) ended {', '.join(found)}; the rates of the rest are not comparable with any number"
+        f"faults (infrastructure errors) ended {', '.join(shares)}; the rates of the rest are not comparable with any number"
     )
 
 
@@ -94,18 +94,18 @@ def comparability(options: Mapping[str, Any], episodes: Sequence[Episode]) -> st
 
     `options` are those of its manifest.
     """
-    if said := too_many_faults(episodes):
-        return f"{said}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
+    if warning := too_many_faults(episodes):
+        return f"{warning}: more than {MOST_FAULTS:.0%}. Play them again (--retry-faults)"
     protocol = options.get("protocol")
     if not isinstance(protocol, dict):
         return f"no protocol: {NOT_COMPARABLE}"
     name, tasks = str(protocol["name"]), int(protocol["tasks"])  # pyright: ignore[reportUnknownArgumentType]
     if "model" not in options:
         return f"protocol {name}, played without a model: {NOT_COMPARABLE}"
-    found = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
-    if len(found) != tasks:
-        return f"protocol {name}, with {len(found)} of its {tasks} tasks: {NOT_COMPARABLE}"
+    ids = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
+    if len(ids) != tasks:
+        return f"protocol {name}, with {len(ids)} of its {tasks} tasks: {NOT_COMPARABLE}"
     faults = sum(episode.fault for episode in episodes)
     if faults:
         return f"protocol {name}, with {faults} episodes left out as faults: {NOT_COMPARABLE} until they are played"
-    return f"protocol {name}, task ids {text_hash(chr(10).join(found))}: comparable with numbers that state the same two"
+    return f"protocol {name}, task ids {text_hash(chr(10).join(ids))}: comparable with numbers that state the same two"

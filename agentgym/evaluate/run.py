@@ -46,19 +46,19 @@ def evaluate(
         if env not in plan.envs:
             raise bad_option("environment of the plan's options", env, plan.envs)
     plans = {env: plan.of(env) for env in plan.envs}
-    chosen, skipped = _chosen(plans, agent)  # every name is checked before anything is written
-    described = {**_described(plan, plans, chosen), **(options or {})}
+    tasks_by_env, skipped = _chosen(plans, agent)  # every name is checked before anything is written
+    described = {**_described(plan, plans, tasks_by_env), **(options or {})}
     with alone(folder, "evaluation"):
         remove_parts(folder)
-        found = manifest.start(folder, described, skipped)
-        checked = _contamination(folder, plans, chosen)
-        note = _Met(folder, found, agent, progress)
+        record = manifest.start(folder, described, skipped)
+        checked = _contamination(folder, plans, tasks_by_env)
+        note = _Met(folder, record, agent, progress)
         path = folder / "episodes.jsonl"
         kept = _kept(path, drop_faults=retry_faults)
         if started:
-            started(len(kept), sum(len(tasks) * plans[env].attempts for env, tasks in chosen.items()))
+            started(len(kept), sum(len(tasks) * plans[env].attempts for env, tasks in tasks_by_env.items()))
         try:
-            for env, tasks in chosen.items():
+            for env, tasks in tasks_by_env.items():
                 for env_options, part in parts(env, plans[env], tasks):
                     collect(
                         agent,
@@ -76,26 +76,26 @@ def evaluate(
         finally:
             note.write()
         episodes = read_episodes(path) if path.exists() else []
-        about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(found)}
+        about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(record)}
         _summarize(folder, {**summarize(episodes), **about, "skipped": skipped})
         return episodes
 
 
 def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Task]], dict[str, str]]:
     """Return the tasks of each environment, and the reasons of those that cannot be played; raise where none can be."""
-    chosen: dict[str, list[Task]] = {}
+    tasks_by_env: dict[str, list[Task]] = {}
     skipped: dict[str, str] = {}
     plays: str = getattr(agent, "plays", "")
     for env, plan in plans.items():
         try:
-            chosen[env] = choose(env, plan, plays)
+            tasks_by_env[env] = choose(env, plan, plays)
         except (MissingExtra, CannotPlay) as error:
             if len(plans) == 1:
                 raise
             skipped[env] = str(error)
-    if not chosen:
+    if not tasks_by_env:
         raise BadConfig(f"none of the environments can be played here: {'; '.join(f'{k}: {v}' for k, v in skipped.items())}")
-    return chosen, skipped
+    return tasks_by_env, skipped
 
 
 def _summarize(folder: Path, summary: Mapping[str, Any]) -> None:
@@ -129,10 +129,10 @@ class _Met:
             write_json(self.path, self.found)
 
 
-def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
+def _described(plan: Plan, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]]) -> dict[str, object]:
     """Return the plan as the manifest tells it; attempts of an environment only where they are its own."""
-    envs: dict[str, dict[str, Any]] = {}
-    for env, tasks in chosen.items():
+    envs: dict[str, dict[str, object]] = {}
+    for env, tasks in tasks_by_env.items():
         envs[env] = {"split": tasks[0].split, "tasks": len(tasks), "options": plan.options(env)}
         if difficulties := plans[env].difficulties:
             envs[env]["difficulties"] = list(difficulties)
@@ -141,11 +141,11 @@ def _described(plan: Plan, plans: Mapping[str, Plan], chosen: Mapping[str, list[
     return {"envs": envs, "attempts": plan.attempts, "seed": plan.seed}
 
 
-def _contamination(folder: Path, plans: Mapping[str, Plan], chosen: Mapping[str, list[Task]]) -> dict[str, Any]:
+def _contamination(folder: Path, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]]) -> dict[str, object]:
     """Return what an environment's first sitting found of contamination; it looks before anything is played."""
     path = folder / "contamination.json"
     looked = manifest.read_object(path) if path.exists() else {}
-    new = {env: tasks for env, tasks in chosen.items() if env not in looked}
+    new = {env: tasks for env, tasks in tasks_by_env.items() if env not in looked}
     if new:
         looked |= {env: contamination(env, parts(env, plans[env], tasks)) for env, tasks in new.items()}
         write_json(path, looked)

@@ -61,20 +61,20 @@ class Success:
 
 def outcomes(episodes: Iterable[Episode]) -> dict[str, list[float]]:
     """Return the outcomes (1 or 0) of faultless episodes by environment and task."""
-    found: dict[str, list[float]] = {}
+    by_task: dict[str, list[float]] = {}
     for episode in episodes:
         if episode.success is not None:
-            found.setdefault(f"{episode.env} {episode.task_id}", []).append(float(episode.success))
-    return found
+            by_task.setdefault(f"{episode.env} {episode.task_id}", []).append(float(episode.success))
+    return by_task
 
 
 def success(episodes: Iterable[Episode], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Success:
     """Return the success rate and its interval, faults counted apart."""
     episodes = list(episodes)
-    found = outcomes(episodes)
-    rate = mean_interval(found, level=level, resamples=resamples, seed=seed)
-    counted = sum(len(values) for values in found.values())
-    return Success(rate.mean, rate.low, rate.high, len(found), counted, len(episodes) - counted)
+    by_task = outcomes(episodes)
+    rate = mean_interval(by_task, level=level, resamples=resamples, seed=seed)
+    counted = sum(len(values) for values in by_task.values())
+    return Success(rate.mean, rate.low, rate.high, len(by_task), counted, len(episodes) - counted)
 
 
 def mean_interval(

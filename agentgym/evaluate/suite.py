@@ -97,19 +97,19 @@ def envs(names: str) -> tuple[str, ...]:
     Raises UnknownName with the closest name.
     """
     short = short_names()
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
         if name in DESCRIPTIONS or ":" in name:
-            found[name] = None
+            ids[name] = None
         elif name.lower() in short:
-            found[short[name.lower()]] = None
+            ids[short[name.lower()]] = None
         else:
             known = DESCRIPTIONS if "/" in name else [*short, *suites()]
             hint = "`agentgym envs` lists all; a suite of your own ends in .toml."
             raise unknown("environment or suite", name, known, hint)
-    if not found:
+    if not ids:
         raise BadConfig("no environment was named, for example: agentgym eval household")
-    return tuple(found)
+    return tuple(ids)
 
 
 def read_suite(path: Path) -> Suite:
@@ -144,7 +144,7 @@ def read_suite(path: Path) -> Suite:
     return Suite(tuple(own), path.stem, **values, own=own)
 
 
-def _own(where: str, table: object) -> dict[str, Any]:
+def _own(where: str, table: object) -> dict[str, object]:
     if not isinstance(table, dict):
         raise BadConfig(f"{where} is {table!r}; expected a table, for example {{ tasks = 10 }}")
     raw = dict(cast("dict[str, Any]", table))
@@ -156,20 +156,20 @@ def _own(where: str, table: object) -> dict[str, Any]:
 
 def _values(where: str, raw: Mapping[str, Any], known: Mapping[str, type], others: tuple[str, ...]) -> dict[str, Any]:
     """Return the values of a table, each of the type and size it should be."""
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in known:
             raise bad_option(f"key in {where}:", key, (*known, *others))
         if known[key] is float and type(value) is int:
             value = float(value)
         if known[key] is tuple:
-            found[key] = _levels(where, key, value)
+            checked[key] = _levels(where, key, value)
             continue
         if type(value) is not known[key] or (key in LEAST and value < LEAST[key]):
             least = f" of at least {LEAST[key]}" if key in LEAST else ""
             raise BadConfig(f"{where}: {key} is {value!r}; expected {known[key].__name__}{least}")
-        found[key] = value
-    return found
+        checked[key] = value
+    return checked
 
 
 def _levels(where: str, key: str, value: object) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from agentgym.evaluate.statistics import Outcomes, outcomes, success
 MEASURES = {"avg_at": avg_at_k, "pass_at": pass_at_k, "pass_hat": pass_hat_k}
 
 
-def summarize(episodes: Sequence[Episode]) -> dict[str, Any]:
+def summarize(episodes: Sequence[Episode]) -> dict[str, object]:
     """Return the results of all episodes, by environment, and within each environment by task type and difficulty.
 
     Every row has `success` (mean, low, high, tasks, episodes, faults), `fault_share`, `reward`, `turns`, `tokens` (sampled)
@@ -29,7 +29,7 @@ def summarize(episodes: Sequence[Episode]) -> dict[str, Any]:
     all episodes and of environments have `iqm` and `profile` too (`agentgym.evaluate.aggregates`; None without a whole
     attempt). Faults enter `success.faults` and `reasons` only.
     """
-    envs: dict[str, Any] = {}
+    envs: dict[str, object] = {}
     for env in dict.fromkeys(episode.env for episode in episodes):
         mine = [episode for episode in episodes if episode.env == env]
         types = sorted({episode.labels["type"] for episode in mine if "type" in episode.labels})
@@ -51,10 +51,10 @@ def divided(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [*row["by_type"].items(), *((f"difficulty {name}", part) for name, part in levels.items())]
 
 
-def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
+def _row(episodes: Sequence[Episode]) -> dict[str, object]:
     counted = [episode for episode in episodes if episode.success is not None]
     turns = [turn for episode in counted for turn in episode.turns]
-    found = outcomes(counted)
+    by_task = outcomes(counted)
     names = sorted({name for episode in counted for name in episode.metrics})
     return {
         "success": {name: _finite(value) for name, value in asdict(success(episodes)).items()},
@@ -65,7 +65,7 @@ def _row(episodes: Sequence[Episode]) -> dict[str, Any]:
         "seconds": _mean(math.fsum(turn.seconds for turn in episode.turns) for episode in counted),
         "invalid": _mean(not turn.valid for turn in turns),
         "unparsed": _mean(not turn.parsed for turn in turns),
-        **_by_k(found),
+        **_by_k(by_task),
         "reasons": dict(Counter(episode.reason for episode in episodes).most_common()),
         "metrics": {name: _mean(e.metrics[name] for e in counted if name in e.metrics) for name in names},
     }
@@ -77,12 +77,12 @@ def _sampled(turn: Turn) -> int:
     return turn.sampled or (counted if type(counted) is int else 0)
 
 
-def _by_k(found: Outcomes) -> dict[str, dict[str, float]]:
-    ks = useful_ks(min((len(values) for values in found.values()), default=0))
-    return {name: {str(k): mean_over_tasks(found, k, measure) for k in ks} for name, measure in MEASURES.items()}
+def _by_k(by_task: Outcomes) -> dict[str, dict[str, float]]:
+    ks = useful_ks(min((len(values) for values in by_task.values()), default=0))
+    return {name: {str(k): mean_over_tasks(by_task, k, measure) for k in ks} for name, measure in MEASURES.items()}
 
 
-def _aggregated(episodes: Sequence[Episode]) -> dict[str, Any]:
+def _aggregated(episodes: Sequence[Episode]) -> dict[str, object]:
     scores = score_table(episodes)
     if not scores.size:
         return {"iqm": None, "profile": None}
@@ -94,8 +94,8 @@ def _aggregated(episodes: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _bounds(found: Aggregate) -> dict[str, float | None]:
-    return {name: _finite(value) for name, value in asdict(found).items()}
+def _bounds(aggregate: Aggregate) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in asdict(aggregate).items()}
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -31,7 +31,7 @@ class App:
         self._key, self._body_bytes = key, body_bytes
         self._numbers = itertools.count(1)
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
@@ -73,8 +73,8 @@ class App:
             raise Refusal(400, "a session's name has at most 200 printable characters", None, "user")
         return await self._complete(asked, name, receive, send)
 
-    def _model(self) -> dict[str, Any]:
-        engine: Any = self.gateway.engine
+    def _model(self) -> dict[str, object]:
+        engine: object = self.gateway.engine
         root = getattr(engine.tokenizer, "name_or_path", "") or self.gateway.name
         own = {"id": self.gateway.name, "object": "model", "created": 0, "owned_by": "agentgym"}
         return {**own, "root": root, "max_model_len": engine.context, "policy_version": engine.policy_version}

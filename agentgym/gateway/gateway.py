@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from agentgym.agents.encode import Foreign
 from agentgym.agents.template import ChatTemplate
@@ -56,7 +55,7 @@ class Gateway:
         temperature: float | None = None,
         turn_tokens: int = 1024,
         seed: int = 0,
-        tokenizer: Any = None,
+        tokenizer: object = None,
     ) -> None:
         tokenizer = engine.tokenizer if tokenizer is None else tokenizer
         if tokenizer is None:
@@ -94,7 +93,7 @@ class Gateway:
             session.running -= 1
 
     async def _answer(self, asked: Asked, session: Session, number: int) -> Answer:
-        template, prompt, held, known = await self._encoded(asked, session)
+        template, prompt, row_end, known = await self._encoded(asked, session)
         if len(prompt) >= self.engine.context:
             raise Refusal(
                 400,
@@ -106,7 +105,7 @@ class Gateway:
         if asked.prompt_logprobs:
             return await self._score(asked, prompt)
         sampling = self._sampling(asked, session.name, number, template)
-        cache = held.cache if held else f"{session.name}/{number}"
+        cache = row_end.cache if row_end else f"{session.name}/{number}"
         completion = await self._generate(prompt, sampling, cache)
         if completion.finish == "abort" or not completion.ids:
             session.unanswered += 1
@@ -121,7 +120,7 @@ class Gateway:
         else:
             after.said = {"role": "assistant", "content": answer.text}
             after.ended = template.ended(completion.ids)
-        self.sessions.record(session, turn, held, after, asked.messages, tools_key(asked.tools))
+        self.sessions.record(session, turn, row_end, after, asked.messages, tools_key(asked.tools))
         return answer
 
     async def _encoded(self, asked: Asked, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
@@ -140,29 +139,33 @@ class Gateway:
         if not asked.tools:
             return self.template
         name = tools_key(asked.tools)
-        made = self._tool_templates.get(name)
-        if made is None:
+        template = self._tool_templates.get(name)
+        if template is None:
             if len(self._tool_templates) >= _KEPT:
                 self._tool_templates.clear()
-            made = ToolTemplate(self._tokenizer, None, asked.tools, encoder=self.template.encoder)
-            self._tool_templates[name] = made
-        return made
+            template = ToolTemplate(self._tokenizer, None, asked.tools, encoder=self.template.encoder)
+            self._tool_templates[name] = template
+        return template
 
     def _prompt(self, asked: Asked, session: Session, template: ChatTemplate) -> tuple[list[int], Held | None, int]:
         """Return the tokens of a request, the held conversation that they extend, and its number of messages."""
         if not asked.chat:
             prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
             return prompt, session.find_ids(prompt), 0
-        held, count = session.find(asked.messages, tools_key(asked.tools))
-        if held is not None:
+        row_end, count = session.find(asked.messages, tools_key(asked.tools))
+        if row_end is not None:
             added = asked.messages[count:]
             try:
-                if held.attempts and isinstance(template, ToolTemplate):
-                    told = results(added, held.said["calls"])
-                    if told is not None:
-                        return session.ids(held) + template.results(told, held.attempts, held.ended), held, count
+                if row_end.attempts and isinstance(template, ToolTemplate):
+                    contents = results(added, row_end.said["calls"])
+                    if contents is not None:
+                        return (
+                            session.ids(row_end) + template.results(contents, row_end.attempts, row_end.ended),
+                            row_end,
+                            count,
+                        )
                 else:
-                    return session.ids(held) + template.extension(_pieces(added), held.ended), held, count
+                    return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew
                 pass
         if isinstance(template, ToolTemplate):

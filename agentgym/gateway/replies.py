@@ -38,7 +38,7 @@ def events(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> Iterator[
     if asked.token_ids:
         part["token_ids"] = answer.completion.ids
         (head if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
-    end: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": _finish(answer)}
+    end: dict[str, object] = {"index": 0, "logprobs": None, "finish_reason": _finish(answer)}
     if asked.chat:
         part["delta"], end["delta"] = _message(answer, stream=True), {}
     else:
@@ -55,7 +55,7 @@ def _finish(answer: Answer) -> str:
     return "tool_calls" if answer.calls and answer.completion.finish == "stop" else answer.completion.finish
 
 
-def _message(answer: Answer, *, stream: bool = False) -> dict[str, Any]:
+def _message(answer: Answer, *, stream: bool = False) -> dict[str, object]:
     if not answer.calls:
         return {"role": "assistant", "content": answer.text}
     return {"role": "assistant", "content": answer.text or None, "tool_calls": shown(answer.calls, stream=stream)}
@@ -68,11 +68,11 @@ def event(body: dict[str, Any]) -> bytes:
 
 def usage(answer: Answer) -> dict[str, int]:
     """Return the token counts."""
-    asked, said = len(answer.prompt_ids), len(answer.completion.ids)
-    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    asked, completed = len(answer.prompt_ids), len(answer.completion.ids)
+    return {"prompt_tokens": asked, "completion_tokens": completed, "total_tokens": asked + completed}
 
 
-def _head(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, Any]:
+def _head(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, object]:
     return {
         "id": id,
         "object": "chat.completion" if asked.chat else "text_completion",
@@ -82,7 +82,7 @@ def _head(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, 
     }
 
 
-def _logprobs(gateway: Gateway, asked: Asked, answer: Answer) -> dict[str, Any] | None:
+def _logprobs(gateway: Gateway, asked: Asked, answer: Answer) -> dict[str, object] | None:
     if not asked.logprobs:
         return None
     texts = [gateway.template.encoder.decode([id]) for id in answer.completion.ids]

@@ -63,7 +63,7 @@ class Asked:
     """Bytes of the body."""
 
 
-def read_object(content: bytes) -> dict[str, Any]:
+def read_object(content: bytes) -> dict[str, object]:
     """Return a body's JSON object; refuses everything else, NaN and endless nesting included."""
     try:
         raw = json.loads(content, parse_constant=_refuse_constant, parse_float=_finite)
@@ -71,7 +71,7 @@ def read_object(content: bytes) -> dict[str, Any]:
         raise Refusal(400, f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(raw, dict):
         raise Refusal(400, "the body is not a JSON object")
-    return cast("dict[str, Any]", raw)
+    return cast("dict[str, object]", raw)
 
 
 def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
@@ -101,7 +101,7 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
         prompt="" if chat else _prompt(raw.get("prompt")),
         seeded=raw.get("seed") is not None,
         stream=_flag(raw, "stream"),
-        usage=isinstance(options, dict) and cast("dict[str, Any]", options).get("include_usage") is True,
+        usage=isinstance(options, dict) and cast("dict[str, object]", options).get("include_usage") is True,
         logprobs=_flag(raw, "logprobs") if chat else raw.get("logprobs") is not None,
         token_ids=_flag(raw, "return_token_ids"),
         prompt_logprobs=raw.get("prompt_logprobs") is not None,
@@ -114,8 +114,8 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
 
 def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
     limit = "max_completion_tokens" if raw.get("max_completion_tokens") is not None else "max_tokens"
-    stops: Any = raw.get("stop_token_ids") or []
-    if not isinstance(stops, list) or not all(type(id) is int for id in cast("list[Any]", stops)):
+    stops: object = raw.get("stop_token_ids") or []
+    if not isinstance(stops, list) or not all(type(id) is int for id in cast("list[object]", stops)):
         raise Refusal(400, "stop_token_ids must be a list of integers", None, "stop_token_ids")
     return Sampling(
         temperature=read_number(raw, "temperature", 1.0, 0.0, 100.0),
@@ -147,8 +147,8 @@ def _conversation(raw: dict[str, Any]) -> tuple[list[Message], dict[str, Tool]]:
 def _messages(raw: Any) -> list[Message]:
     if not isinstance(raw, list) or not raw:
         raise Refusal(400, "messages must be a list of at least one message", None, "messages")
-    found: list[Message] = []
-    for place, entry in enumerate(cast("list[Any]", raw)):
+    messages: list[Message] = []
+    for place, entry in enumerate(cast("list[object]", raw)):
         name = f"messages[{place}]"
         message = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         role = message.get("role")
@@ -158,32 +158,32 @@ def _messages(raw: Any) -> list[Message]:
         if content is None and role == "assistant":  # beside calls, and some clients' way to say that a reply was empty
             content = ""
         if calls and role == "assistant":
-            found.append({"role": role, "content": _content(content, name), "calls": read_calls(calls, name)})
+            messages.append({"role": role, "content": _content(content, name), "calls": read_calls(calls, name)})
             continue
-        found.append({"role": _ROLES[role], "content": _content(content, name)})
+        messages.append({"role": _ROLES[role], "content": _content(content, name)})
         if role == "tool" and isinstance(id, str):
-            found[-1]["tool_call_id"] = id
-    if found[-1]["role"] == "assistant":
+            messages[-1]["tool_call_id"] = id
+    if messages[-1]["role"] == "assistant":
         raise Refusal(400, "the last message is the assistant's own: nothing to answer", None, "messages")
-    return found
+    return messages
 
 
 def _content(raw: Any, name: str) -> str:
     if isinstance(raw, str):
         return raw
     parts = cast("list[Any]", raw) if isinstance(raw, list) else []
-    texts = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
+    texts = [cast("dict[str, object]", part).get("text") for part in parts if isinstance(part, dict)]
     if not parts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
         raise Refusal(400, f"{name}.content must be a string or a list of text parts", None, name)
     return "".join(cast("list[str]", texts))
 
 
 def _prompt(raw: Any) -> list[int] | str:
-    if isinstance(raw, list) and len(cast("list[Any]", raw)) == 1 and isinstance(raw[0], list | str):
+    if isinstance(raw, list) and len(cast("list[object]", raw)) == 1 and isinstance(raw[0], list | str):
         raw = cast("Any", raw[0])
     if isinstance(raw, str) and raw:
         return raw
-    if isinstance(raw, list) and raw and all(type(id) is int and 0 <= id <= LARGEST_ID for id in cast("list[Any]", raw)):
+    if isinstance(raw, list) and raw and all(type(id) is int and 0 <= id <= LARGEST_ID for id in cast("list[object]", raw)):
         return cast("list[int]", raw)
     raise Refusal(400, "prompt must be a text or a list of token ids, one a request", None, "prompt")
 
@@ -214,7 +214,7 @@ def _flag(raw: dict[str, Any], name: str) -> bool:
     return bool(value)
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 

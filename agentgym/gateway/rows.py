@@ -34,14 +34,14 @@ class Row:
 
     def turns(self) -> list[Turn]:
         """Return the turns with their tokens."""
-        found: list[Turn] = []
-        said = 0
+        turns: list[Turn] = []
+        sampled = 0
         for start, end, turn in self._kept:
-            logprobs = self._logprobs[said : said + end - start].tolist()
-            said += end - start
+            logprobs = self._logprobs[sampled : sampled + end - start].tolist()
+            sampled += end - start
             prompt, output = self.ids[:start].tolist(), self.ids[start:end].tolist()
-            found.append(dataclasses.replace(turn, prompt_ids=prompt, output_ids=output, logprobs=logprobs))
-        return found
+            turns.append(dataclasses.replace(turn, prompt_ids=prompt, output_ids=output, logprobs=logprobs))
+        return turns
 
     def begins(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt repeats every token of the row."""

@@ -58,17 +58,17 @@ class Session:
         """The turns, row by row."""
         return [row.turns() for row in self._rows]
 
-    def ids(self, held: Held) -> list[int]:
+    def ids(self, row_end: Held) -> list[int]:
         """Return the tokens of a held conversation."""
-        return self._rows[held.row].ids[: held.length].tolist()
+        return self._rows[row_end.row].ids[: row_end.length].tolist()
 
     def find(self, messages: Sequence[Message], tools: str = "") -> tuple[Held | None, int]:
         """Return the longest held conversation that messages extend, and how many messages it has; `tools` names them."""
         digests = _digests(messages, tools)
         for count in range(len(messages) - 1, 0, -1):
-            held = self._known.get(digests[count - 1])
-            if held is not None:
-                return held, count
+            row_end = self._known.get(digests[count - 1])
+            if row_end is not None:
+                return row_end, count
         return None, 0
 
     def find_ids(self, prompt: Sequence[int]) -> Held | None:
@@ -211,9 +211,9 @@ def _digests(messages: Sequence[Message], tools: str = "") -> list[bytes]:
 
     White space around a content does not count: clients trim replies, and what is held is the truth anyway.
     """
-    found: list[bytes] = []
+    digests: list[bytes] = []
     digest = tools.encode()
     for message in messages:
         digest = hashlib.blake2b(digest + json.dumps(canonical(message)).encode(), digest_size=16).digest()
-        found.append(digest)
-    return found
+        digests.append(digest)
+    return digests

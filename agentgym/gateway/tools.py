@@ -23,32 +23,34 @@ def read_tools(raw: Any) -> dict[str, Tool]:
     """Return the tools of a request by name; ValueError says what is wrong."""
     if raw in (None, []):
         return {}
-    if not isinstance(raw, list) or len(cast("list[Any]", raw)) > MOST:
+    if not isinstance(raw, list) or len(cast("list[object]", raw)) > MOST:
         raise ValueError(f"tools must be a list of at most {MOST} functions")
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool] = {}
     for place, entry in enumerate(cast("list[Any]", raw)):
         function = _table(_table(entry).get("function"))
         name, about = function.get("name"), function.get("description") or ""
         schema: Any = function.get("parameters") or {"type": "object", "properties": {}}
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in found or not isinstance(about, str):
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in tools or not isinstance(about, str):
             raise ValueError(f"tools[{place}] must be a function with a name of its own (letters, digits, _ and -)")
         properties = _table(schema).get("properties", {})
-        if not isinstance(properties, dict) or not all(isinstance(one, dict) for one in _table(properties).values()):
+        if not isinstance(properties, dict) or not all(
+            isinstance(property, dict) for property in _table(properties).values()
+        ):
             raise ValueError(f"tools[{place}].function.parameters must be a JSON Schema of an object")
-        found[name] = Tool(name, about, {"properties": {}, **_table(schema)})
-    return found
+        tools[name] = Tool(name, about, {"properties": {}, **_table(schema)})
+    return tools
 
 
 def read_calls(raw: Any, name: str) -> list[dict[str, str]]:
     """Return the calls of an assistant message as id, name and arguments; ValueError says what is wrong."""
-    found: list[dict[str, str]] = []
-    for entry in cast("list[Any]", raw) if isinstance(raw, list) else [None]:
+    calls: list[dict[str, str]] = []
+    for entry in cast("list[object]", raw) if isinstance(raw, list) else [None]:
         function = _table(_table(entry).get("function"))
         call = {"id": _table(entry).get("id"), "name": function.get("name"), "arguments": function.get("arguments")}
         if not all(isinstance(value, str) for value in call.values()) or not _NAME.fullmatch(cast("str", call["name"])):
             raise ValueError(f"{name}.tool_calls must be calls of functions, each with id, name and arguments as a string")
-        found.append(cast("dict[str, str]", call))
-    return found
+        calls.append(cast("dict[str, str]", call))
+    return calls
 
 
 def check_results(messages: Sequence[Message]) -> None:
@@ -107,15 +109,15 @@ def read_reply(
 
 def results(messages: Sequence[Message], calls: Sequence[Mapping[str, str]]) -> list[list[str]] | None:
     """Return the results of calls in the calls' order; None where other messages come with them."""
-    told = {message.get("tool_call_id"): message["content"] for message in messages}
-    if len(messages) != len(calls) or set(told) != {call["id"] for call in calls}:
+    by_call = {message.get("tool_call_id"): message["content"] for message in messages}
+    if len(messages) != len(calls) or set(by_call) != {call["id"] for call in calls}:
         return None
-    return [[Foreign(told[call["id"]])] for call in calls]
+    return [[Foreign(by_call[call["id"]])] for call in calls]
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
     """Return a conversation as (role, pieces), past calls written the family's way; BadConfig where it cannot be."""
-    found: list[tuple[str, list[str]]] = []
+    rendered: list[tuple[str, list[str]]] = []
     for message in messages:
         pieces: list[str] = [Foreign(message["content"])] if message["content"] or "calls" not in message else []
         for call in message.get("calls", ()):
@@ -127,8 +129,8 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
             pieces += [*(["\n"] if pieces else []), *template.family.write(Call(call["name"], arguments))]
         if "calls" in message:
             template.check_written(bool(message["content"]), len(message["calls"]))
-        found.append((message["role"], pieces))
-    return found
+        rendered.append((message["role"], pieces))
+    return rendered
 
 
 def shown(calls: Sequence[Mapping[str, str]], *, stream: bool = False) -> list[dict[str, Any]]:
@@ -150,7 +152,7 @@ def refused(error: BadConfig) -> BadConfig:
 
 
 def _table(raw: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    return cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
 
 
 def _loaded(text: str) -> dict[str, Any]:

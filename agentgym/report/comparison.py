@@ -16,21 +16,24 @@ MOST = 40
 
 
 def write_comparison(
-    found: Mapping[str, Any], sides: Sequence[Sequence[Episode]], notes: Sequence[str], path: str | Path
+    comparison: Mapping[str, Any], sides: Sequence[Sequence[Episode]], notes: Sequence[str], path: str | Path
 ) -> Path:
     """Write the page of a comparison and return where it is.
 
     `found` is what `compare_folders` returned, `sides` are the episodes it compared, `notes` are sentences for its head.
     """
-    runs = {name: open_run(found[name]) for name in "ab"}
-    flipped = [*((task, True) for task in found["all"]["gained"]), *((task, False) for task in found["all"]["lost"])]
-    gained, lost = len(found["all"]["gained"]), len(found["all"]["lost"])
+    runs = {name: open_run(comparison[name]) for name in "ab"}
+    flipped = [
+        *((task, True) for task in comparison["all"]["gained"]),
+        *((task, False) for task in comparison["all"]["lost"]),
+    ]
+    gained, lost = len(comparison["all"]["gained"]), len(comparison["all"]["lost"])
     first = min(gained, MOST - min(lost, MOST // 2))
-    chosen = [*flipped[:first], *flipped[gained : gained + MOST - first]]
+    shown = [*flipped[:first], *flipped[gained : gained + MOST - first]]
     episodes: list[dict[str, Any]] = []
     flips: list[dict[str, Any]] = []
     decoders = {name: decoder(run) for name, run in runs.items()}
-    for task, up in chosen:
+    for task, up in shown:
         entry: dict[str, Any] = {"task": task, "gained": up}
         for name, side in zip("ab", sides, strict=True):
             entry[name] = len(episodes)
@@ -39,13 +42,13 @@ def write_comparison(
         flips.append(entry)
     data = {
         "names": {name: run.name for name, run in runs.items()},
-        "comparison": found,
+        "comparison": comparison,
         "notes": list(notes),
         "metrics": {name: run.metrics for name, run in runs.items()},
         "episodes": episodes,
         "flips": flips,
         "flipped": len(flipped),
-        "envs": list(found["envs"]),
+        "envs": list(comparison["envs"]),
     }
     title = f"{runs['a'].name} against {runs['b'].name}"
     write_whole(Path(path), page(title, data, body="compare.html", scripts=SCRIPTS))

@@ -78,23 +78,23 @@ def embed(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, Any]]]:
+def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list[dict[str, object]]]:
     """Return the rows that fit on the page and their episodes."""
     decode = decoder(run)
     while True:
-        chosen, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, Any]]()
-        for row, episode in zip(chosen, run.read(chosen), strict=True):
+        shown, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, Any]]()
+        for row, episode in zip(shown, run.read(shown), strict=True):
             entry = episode_entry(row, episode, decode)
             size += len(json.dumps(finite(entry)))
-            if size > LARGEST and len(chosen) > 1:
+            if size > LARGEST and len(shown) > 1:
                 break
             episodes.append(entry)
-        if len(episodes) == len(chosen):
-            return chosen, episodes
+        if len(episodes) == len(shown):
+            return shown, episodes
         limit = max(1, min(limit - 1, len(episodes)))
 
 
-def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, Any]:
+def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str, object]:
     """Return an episode as the page's script reads it."""
     part, step = place(episode.group_id) if row.part else ("", "")
     return {
@@ -121,7 +121,7 @@ def episode_entry(row: Row, episode: Episode, decode: Decode | None) -> dict[str
     }
 
 
-def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, Any]:
+def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, object]:
     messages = [(str(m.get("role", "")), cut(_text(m.get("content")))) for m in turn.messages] if first else []
     return {
         "observation": cut(turn.observation),
@@ -146,10 +146,10 @@ def _turn(turn: Turn, decode: Decode | None, *, first: bool) -> dict[str, Any]:
 
 def _advantage(turn: Turn) -> float | None:
     """Return the turn's advantage; of an array per token, the mean."""
-    found = turn.extra.get("advantage")
-    if found is None:
+    stored = turn.extra.get("advantage")
+    if stored is None:
         return None
-    values = np.asarray(found, dtype=np.float64)
+    values = np.asarray(stored, dtype=np.float64)
     return float(values.mean()) if values.size else None
 
 
@@ -165,7 +165,7 @@ def cut(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
 
 
-def _by_type(rows: list[Row], resamples: int) -> list[dict[str, Any]]:
+def _by_type(rows: list[Row], resamples: int) -> list[dict[str, object]]:
     """Return success by environment, task type and difficulty for every part, the newest evaluation first, training last.
 
     `resamples` are those of the intervals; an evaluation has as many as its summary, so that the two say the same.
@@ -174,9 +174,9 @@ def _by_type(rows: list[Row], resamples: int) -> list[dict[str, Any]]:
     for row in rows:
         parts.setdefault((row.part, row.step if row.part == "eval" else ""), []).append(row)
     several = len({row.env for row in rows}) > 1
-    tables: list[dict[str, Any]] = []
+    tables: list[dict[str, object]] = []
     for (part, step), members in sorted(reversed(parts.items()), key=lambda pair: pair[0][0] == "train"):
-        lines: list[dict[str, Any]] = []
+        lines: list[dict[str, object]] = []
         for env in dict.fromkeys(row.env for row in members):
             mine = [row for row in members if row.env == env]
             lines.append({**_line(env if several else "all", mine, resamples), "whole": True})
@@ -201,7 +201,7 @@ def _line(name: str, rows: list[Row], resamples: int) -> dict[str, Any]:
         if row.outcome != "fault":
             values.setdefault(row.task_id, []).append(float(row.outcome == "succeeded"))
     rate: Interval = mean_interval(values, resamples=resamples)
-    counted = sum(len(found) for found in values.values())
+    counted = sum(len(outcomes) for outcomes in values.values())
     shown = {"mean": rate.mean, "low": rate.low, "high": rate.high, "tasks": rate.units}
     return {"type": name, **shown, "episodes": counted, "faults": len(rows) - counted}
 

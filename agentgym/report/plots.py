@@ -52,23 +52,23 @@ def learning_curve(run_dir: str | Path) -> Path:
 
 
 def _curves(axes: Any, run: RunFolder) -> None:
-    train, held = (_series(run, key) for key in ("success_train", "success_valid"))
+    train, valid = (_series(run, key) for key in ("success_train", "success_valid"))
     if train:
         steps, values = zip(*train, strict=True)
         axes.plot(steps, values, color=ORANGE, alpha=0.3, linewidth=1)
         axes.plot(steps, running_mean(list(values), SMOOTH), color=ORANGE, linewidth=2, label="training")
-    if held:
-        steps, values = zip(*held, strict=True)
+    if valid:
+        steps, values = zip(*valid, strict=True)
         axes.plot(steps, values, color=BLUE, linewidth=2, marker="o", markersize=5, label="held out")
-    if not train and not held:
+    if not train and not valid:
         axes.text(0.5, 0.5, "no success was measured yet", transform=axes.transAxes, ha="center", color=SOFT)
 
 
 def _levels(axes: Any, summary: dict[str, Any]) -> None:
     names = {"success_before": "before", "success_sft": "after SFT warm start", "success_after": "after training"}
-    found = [(summary.get(key), name) for key, name in names.items()]
+    levels = [(summary.get(key), name) for key, name in names.items()]
     free = -1.0  # names of levels close to one another are stacked upwards from here
-    for value, name in sorted((float(v), n) for v, n in found if isinstance(v, (int, float)) and v == v):
+    for value, name in sorted((float(v), n) for v, n in levels if isinstance(v, (int, float)) and v == v):
         axes.axhline(value, color=SOFT, linewidth=1, linestyle=(0, (5, 4)))
         free = max(free, value)
         beside = {"transform": axes.get_yaxis_transform(), "ha": "left", "va": "center"}

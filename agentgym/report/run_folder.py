@@ -116,21 +116,21 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return placed + [{**row, "x": step} for step, row in sorted(rest.items())]
 
 
-def _read_object(path: Path) -> dict[str, Any] | None:
+def _read_object(path: Path) -> dict[str, object] | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadData(f"{path} is not JSON ({error})") from error
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return cast("dict[str, object]", content) if isinstance(content, dict) else None
 
 
 def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
     reason, success = str(raw["reason"]), raw["success"]
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
     part, step = place(str(raw["group_id"])) if training else ("", "")
-    labels = cast("dict[str, Any]", raw.get("labels") or {})
+    labels = cast("dict[str, object]", raw.get("labels") or {})
     level = str(labels.get("difficulty", ""))
     group, attempt = str(raw["group_id"]), int(raw.get("attempt", 0))
     kind = str(labels.get("type", ""))
@@ -156,12 +156,12 @@ def place(group_id: str) -> tuple[str, str]:
     return ("train", first) if first.isdecimal() else ("", "")
 
 
-def finite(value: Any) -> Any:
+def finite(value: Any) -> object:
     """Return a JSON value without infinities and nan, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in cast("dict[Any, Any]", value).items()}
+        return {str(key): finite(item) for key, item in cast("dict[object, object]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [finite(item) for item in cast("list[Any]", value)]
+        return [finite(item) for item in cast("list[object]", value)]
     return value

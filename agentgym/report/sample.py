@@ -24,13 +24,13 @@ def select(rows: list[Row], limit: int) -> list[Row]:
         for name, members in kinds.items()
         for rank, place in enumerate(spread(len(members)))
     ]
-    chosen: list[Row] = []
+    selected: list[Row] = []
     for _, _, group in sorted(order, key=lambda entry: entry[:2]):
-        if len(chosen) + len(group) <= limit:
-            chosen += group
-    if not chosen and order:
-        chosen = min(order, key=lambda entry: entry[:2])[2][:limit]
-    return sorted(chosen, key=lambda row: row.offset)
+        if len(selected) + len(group) <= limit:
+            selected += group
+    if not selected and order:
+        selected = min(order, key=lambda entry: entry[:2])[2][:limit]
+    return sorted(selected, key=lambda row: row.offset)
 
 
 def spread(count: int) -> list[int]:

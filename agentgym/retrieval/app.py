@@ -38,7 +38,7 @@ class App:
         self.batches = batches
         self._topk, self._seconds, self._body_bytes, self._queries = topk, seconds, body_bytes, queries
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
@@ -78,7 +78,7 @@ class App:
             raise _Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
         body = cast("dict[str, Any]", raw if isinstance(raw, dict) else {})
         queries, topk, scores = body.get("queries"), body.get("topk") or self._topk, body.get("return_scores", False)
-        if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[Any]", queries)):
+        if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[object]", queries)):
             raise _Refusal(422, 'the body has no "queries", a list of texts')
         texts = [plain_text(query[:LONGEST]) for query in cast("list[str]", queries)]
         if len(texts) > self._queries:

@@ -137,9 +137,9 @@ def _results(content: bytes, queries: int, count: int) -> list[list[Hit]]:
         raise _Wrong(f"no JSON: {content[:60]!r}") from error
     result: Any = cast("dict[str, Any]", answer).get("result") if isinstance(answer, dict) else None
     shown = content[:80].decode("utf-8", "replace")
-    if not isinstance(result, list) or len(cast("list[Any]", result)) != queries:
+    if not isinstance(result, list) or len(cast("list[object]", result)) != queries:
         raise _Wrong(f'{shown!r}, not {{"result": [[…]]}} with {queries} list(s)')
-    return [_hits(found, count) for found in cast("list[Any]", result)]
+    return [_hits(found, count) for found in cast("list[object]", result)]
 
 
 def _hits(found: object, count: int) -> list[Hit]:

@@ -110,7 +110,7 @@ class DenseIndex:
     def close(self) -> None:
         """Nothing is held but files and memory."""
 
-    def _near(self, vectors: Vectors, count: int) -> list[Any]:
+    def _near(self, vectors: Vectors, count: int) -> list[object]:
         """Return the numbers of candidates of each query, all of those whose score may be among the best `count`."""
         if not len(vectors):
             return []
@@ -170,7 +170,7 @@ def _index(faiss: Any, search: str, vectors: Vectors, path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
-def _read(faiss: Any, path: Path, size: int) -> Any:
+def _read(faiss: Any, path: Path, size: int) -> object:
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
     except RuntimeError as error:

@@ -58,7 +58,7 @@ class Encoder:
 @contextmanager
 def _no_bars() -> Generator[None]:
     """Keep transformers, which is loaded by now, from drawing bars of progress over whatever is on the screen."""
-    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging: object = importlib.import_module("transformers.utils.logging")
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -90,7 +90,7 @@ def kind_of(folder: str | Path) -> str | None:
     return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
 
 
-def open_store(folder: Path, manifest: dict[str, Any]) -> Store:
+def open_store(folder: Path, manifest: dict[str, object]) -> Store:
     """Return the documents of an index; BadData where they are not those of its manifest."""
     if not (folder / STORE).exists():
         raise BadData(f"{folder / STORE} is missing; make the index again")
@@ -120,7 +120,7 @@ def _check_options(manifest: dict[str, Any], folder: Path, options: dict[str, An
         raise BadConfig(f"{folder} was made with {changed}, not with {options}: give these, or build in another folder")
 
 
-def _identity(source: Path) -> dict[str, Any]:
+def _identity(source: Path) -> dict[str, object]:
     status = source.stat()
     return {"name": source.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "digest": _digest(source)}
 

@@ -110,7 +110,7 @@ def warm() -> None:
 
 def compare(given: str, wanted: str) -> bool | None:
     """Ask math-verify, in the process that `bounded` made for it; None where it cannot read what was given."""
-    math_verify: Any = importlib.import_module("math_verify")
+    math_verify: object = importlib.import_module("math_verify")
 
     def read(text: str) -> list[Any]:
         kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well

@@ -65,7 +65,7 @@ def f1(given: Sequence[Row], gold: Sequence[Row]) -> float:
     return 2 * shared / (len(given) + len(gold))
 
 
-def _rows(rows: Sequence[Row], permutation: Sequence[int] | None) -> list[tuple[Any, ...]]:
+def _rows(rows: Sequence[Row], permutation: Sequence[int] | None) -> list[tuple[object, ...]]:
     if permutation is not None:
         return [tuple(canonical(row[i]) for i in permutation) for row in rows]
     return [tuple(canonical(value) for value in row) for row in rows]

@@ -159,7 +159,7 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
         return loop.run(coroutine)
 
 
-def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+def _in_thread(coroutine: Coroutine[object, object, T]) -> T:
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
 

@@ -28,11 +28,11 @@ REPLY = 16
 """Tokens of the reply that shows whether an engine works."""
 
 
-Begin = Callable[[HostedEnv], Awaitable[tuple[str, dict[str, Any]]]]
+Begin = Callable[[HostedEnv], Awaitable[tuple[str, dict[str, object]]]]
 """Starts an episode in an environment."""
 
 
-async def _not_begun(hosted: HostedEnv) -> tuple[str, dict[str, Any]]:
+async def _not_begun(hosted: HostedEnv) -> tuple[str, dict[str, object]]:
     raise RuntimeError("step() before reset()")
 
 
@@ -77,7 +77,7 @@ class Repeating:
         """Go on from a snapshot, in a fresh environment where the last one is broken."""
         return await self._begun(lambda hosted: hosted.restore(state, seed, seconds))
 
-    async def _begun(self, begin: "Begin") -> tuple[str, dict[str, Any]]:
+    async def _begun(self, begin: "Begin") -> tuple[str, dict[str, object]]:
         if self.hosted and not self.hosted.usable:
             self.close()
         self.hosted = self.hosted or self._make()

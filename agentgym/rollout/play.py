@@ -184,7 +184,7 @@ def blank(job: Job, horizon: int) -> Episode:
     )
 
 
-def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> Any:
+def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> object:
     """Return the first prompt of an episode: tokens, or messages."""
     talk: Any = agent.begin(task, tools)
     return talk.prompt(observation, info)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from agentgym.sandbox.protocol import Result
 
@@ -37,7 +37,7 @@ class BaseSandbox(ABC):
         """End everything in the sandbox and free what it holds."""
 
     @abstractmethod
-    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None) -> Result: ...
+    def _execute(self, request: dict[str, object], stdin: bytes, timeout: float | None) -> Result: ...
 
     def __enter__(self) -> Self:
         return self

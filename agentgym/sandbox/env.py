@@ -203,13 +203,13 @@ class SandboxEnv(TextEnv):
         if not result.ok or result.stdout.strip() != b"works":
             raise SandboxFault(f"the sandbox does not run `echo works` ({result.reason}): {result.text[-300:]}")
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self._drop()
-        super()._forget()
+        super().forget()
 
-    def _break_off(self, fault: Fault) -> Any:
+    def break_off(self, fault: Fault) -> Any:
         self._drop()
-        return super()._break_off(fault)
+        return super().break_off(fault)
 
     def close(self) -> None:
         """End the sandbox; the episode goes on in another if it is stepped again."""

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 
@@ -150,6 +150,27 @@ class Sandbox(Protocol):
         ...
 
 
+class ContainerOptions(TypedDict, total=False):
+    """What kind of container the `docker` backend makes; see `docker.container.Asked`."""
+
+    image: str
+    build: str
+    user: str
+    work: str
+    writable: bool
+    network: str
+    capabilities: Sequence[str]
+    environment: Mapping[str, str]
+    cpus: float | None
+    daemon: str
+
+
+class BackendOptions(ContainerOptions, total=False):
+    """What single backends take: `unsafe` is of `process`, all others are of `docker`."""
+
+    unsafe: bool
+
+
 def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> str:
     """Return in one sentence what this machine lacks for a backend and how to get it; empty where nothing is missing.
 
@@ -168,9 +189,18 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, An
     return f"it needs the package {absent[0]!r}: pip install {absent[0]}" if absent else ""
 
 
-def sandbox(backend: str = "bubblewrap", **options: Any) -> Sandbox:
-    """Make a sandbox of a backend; BadConfig with what to install where this machine has not what it takes."""
+def sandbox(
+    backend: str = "bubblewrap",
+    *,
+    limits: Limits | None = None,
+    packages: Sequence[str] = (),
+    **options: Unpack[BackendOptions],
+) -> Sandbox:
+    """Make a sandbox of a backend; BadConfig with what to install where this machine has not what it takes.
+
+    `packages`: libraries that Python in it has loaded already.
+    """
     if backend not in BACKENDS:
         raise unknown("sandbox", backend, BACKENDS)
     module, _, name = BACKENDS[backend].partition(":")
-    return getattr(importlib.import_module(module), name)(**options)
+    return getattr(importlib.import_module(module), name)(limits, packages=packages, **options)

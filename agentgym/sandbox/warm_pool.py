@@ -31,7 +31,7 @@ def take(
     BadConfig where this machine has not what the backend takes; SandboxFault where the sandbox cannot be started.
     """
     global _makers
-    asked = {"limits": limits, "packages": tuple(packages), **(options or {})}
+    asked: dict[str, Any] = {"limits": limits, "packages": tuple(packages), **(options or {})}
     kind = repr((backend, asked))
     with _lock:
         _makers = _makers or ThreadPoolExecutor(AT_ONCE, "making-sandboxes")

@@ -19,7 +19,7 @@ async def serve(app: Any, host: str, port: int, ready: Callable[[str], None], st
     Raises OSError where the address cannot be had, MissingExtra without uvicorn.
     """
     try:
-        uvicorn: Any = importlib.import_module("uvicorn")
+        uvicorn: object = importlib.import_module("uvicorn")
     except ImportError as error:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}") from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -62,7 +62,7 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             raise BadData(f"{where}: {error}; expected one JSON object a line in UTF-8") from error
         if not isinstance(value, dict):
             raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
-        yield where, cast("dict[str, Any]", value)
+        yield where, cast("dict[str, object]", value)
 
 
 def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -91,7 +91,7 @@ def is_table(path: str) -> bool:
     return path.removesuffix(".gz").endswith(".csv")
 
 
-def _rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the rows of a table as objects of texts, with their places; empty cells are left out."""
     try:
         text = b"".join(line for _, line in raw_lines(path)).decode()

@@ -6,12 +6,14 @@ import gymnasium
 
 import agentgym
 from agentgym import Fault, Outcome, Task, TextEnv
+from agentgym.core.declared import Declarations
 
 
 class Stairs(TextEnv):
     """Climb to the step that is asked for and say so: sound."""
 
-    random_bound = 0.9
+    # half the goals lie upwards
+    declared = Declarations(random_bound=0.9, ceilings={"first admissible": 1.0, "last admissible": 1.0})
 
     def begin(self, task):
         self.place, self.goal = task.data["start"], task.data["goal"]
@@ -51,13 +53,11 @@ class Stairs(TextEnv):
     def shortcuts(self):
         return {"claim": lambda observations: "There."}
 
-    ceilings = MappingProxyType({"first admissible": 1.0, "last admissible": 1.0})  # half the goals lie upwards
-
 
 class Vault(TextEnv):
     """Open a vault whose code is on a note: sound, with tools."""
 
-    answers = ("code",)
+    declared = Declarations(answers=("code",))
 
     def begin(self, task):
         self.code, self.read = task.data["code"], False
@@ -107,7 +107,7 @@ class AnyTaskAnySplit(Stairs):
 
 
 class TellsTheCode(Vault):
-    answers = ("codes",)  # one of several spellings, as questions have them
+    declared = Declarations(answers=("codes",))  # one of several spellings, as questions have them
 
     def generate(self, rng, difficulty):
         task = super().generate(rng, difficulty)
@@ -127,13 +127,13 @@ class ReadsNumbers(Stairs):
         return super().act("up" if action.isdigit() and int(action) < 0 else action)
 
 
-class HearsCallsInProse(Vault):
+class HearsCallsInProse(Vault, replaces=("step",)):
     def step(self, action):
         found = isinstance(action, str) and action.rfind("note[]")
         return super().step("note[]" if isinstance(found, int) and found > 0 else action)
 
 
-class MoreInfoLater(Stairs):
+class MoreInfoLater(Stairs, replaces=("step",)):
     def step(self, action):
         *rest, info = super().step(action)
         return *rest, {**info, "turn": self.turn}
@@ -164,13 +164,13 @@ class PaysByDefault(Stairs):
     shaping = MappingProxyType({"near": 0.5})
 
 
-class PaysAgainAndAgain(Stairs):
+class PaysAgainAndAgain(Stairs, replaces=("_pay",)):
     def _pay(self, outcome):
         rewards = {"success": 1.0} if outcome.success else {}
         return rewards | {name: weight * self.measures()[name] for name, weight in self.shaping.items()}
 
 
-class NeverEnds(Stairs):
+class NeverEnds(Stairs, replaces=("reset",)):
     def reset(self, *, seed=None, options=None):
         result = super().reset(seed=seed, options=options)
         self.limit = 10_000
@@ -201,7 +201,7 @@ class HoldsAFunction(Stairs):
         return super().begin(task)
 
 
-class KeepsItsChance(Stairs):
+class KeepsItsChance(Stairs, replaces=("restore",)):
     def restore(self, state, *, seed=None):
         return super().restore(state)
 
@@ -235,10 +235,10 @@ class BelievesClaims(Stairs):
 
 
 class TooEasy(Stairs):
-    random_bound = 0.1
+    declared = Declarations(random_bound=0.1)
 
 
-class FaultsAreLosses(Stairs):
+class FaultsAreLosses(Stairs, replaces=("_respond",)):
     def _respond(self, action):
         try:
             return super()._respond(action)

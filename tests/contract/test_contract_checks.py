@@ -1,8 +1,6 @@
 """Every check can fail: a sound environment keeps them all, and for each check there is an environment that only that
 check catches."""
 
-from types import MappingProxyType
-
 import broken_envs
 import gymnasium
 import pytest
@@ -12,6 +10,7 @@ from agentgym import Task
 from agentgym.contract import CHECKS, check, examine
 from agentgym.contract.env_under_test import shrink
 from agentgym.contract.shortcuts import GENERIC
+from agentgym.core.declared import Declarations
 
 
 @pytest.mark.parametrize("kind", [broken_envs.Stairs, broken_envs.Vault])
@@ -56,7 +55,7 @@ def test_shrink_deletes_all_that_is_not_needed():
 
 def test_an_environment_already_made_is_checked_with_its_own_options():
     class Fickle(broken_envs.Stairs):
-        nondeterministic = "a coin is thrown outside"
+        declared = Declarations(nondeterministic="a coin is thrown outside")
 
     report = check(
         Fickle(split="valid", horizon=7), checks=["same again", "snapshots here", "equal keys", "made bare", "horizons"]
@@ -129,7 +128,7 @@ def test_a_seed_draws_other_tasks_and_always_the_same():
 
 def test_policies_that_draw_by_chance_may_do_as_well_as_chance():
     class Guess(broken_envs.Stairs):
-        ceilings = MappingProxyType({"first admissible": 1.0, "last admissible": 1.0})
+        declared = Declarations(ceilings={"first admissible": 1.0, "last admissible": 1.0})
 
         def generate(self, rng, difficulty):
             return Task(

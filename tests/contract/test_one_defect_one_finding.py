@@ -13,6 +13,7 @@ import agentgym
 from agentgym.contract import check
 from agentgym.contract.causes import own_chance
 from agentgym.contract.checks import CHECKS, RESTS_ON
+from agentgym.core.declared import Declarations
 
 
 @pytest.mark.parametrize("kind", one_defect.SAID)
@@ -36,7 +37,7 @@ def test_checks_rest_on_earlier_ones():
 
 def test_two_defects_are_two_findings():
     class Both(one_defect.ToolForgetsToReturn):
-        expert_bound = 1.0
+        declared = Declarations(expert_bound=1.0)
 
         def expert(self):
             yield "open[0]"

@@ -5,6 +5,7 @@ import pytest
 import agentgym
 from agentgym.contract import check
 from agentgym.core.attempts import Attempts
+from agentgym.core.declared import Declarations
 from agentgym.errors import BadConfig
 
 
@@ -12,7 +13,7 @@ class Sum(Attempts):
     """Say the sum of two numbers."""
 
     settings = Attempts.settings
-    answers = ("sum",)
+    declared = Declarations(answers=("sum",))
 
     def begin(self, task):
         return f"{task.data['a']} plus {task.data['b']}?"

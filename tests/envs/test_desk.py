@@ -153,7 +153,8 @@ def test_a_customer_that_a_model_plays():
     assert [one["role"] for one in engine.sent[1][1:]] == ["assistant", "user", "assistant", "user"]
     assert use(env, "change_address", order_id="R-10003", address="9 Ivy Street", fee=4.99)[4]["valid"]
     assert ended(env) is True
-    assert "not verified" in env.nondeterministic and not agentgym.make("rlvr/Desk-v0").nondeterministic
+    assert "not verified" in env.declared.nondeterministic
+    assert not agentgym.make("rlvr/Desk-v0").declared.nondeterministic
     with pytest.raises(agentgym.BadConfig, match="expected 'chat:URL#MODEL'"):
         agentgym.make("rlvr/Desk-v0", user="hf:model")
 

@@ -210,7 +210,7 @@ def test_a_conversation_that_has_begun_goes_on_with_a_customer_played_by_a_model
     env = desk("update_task_with_message_history", user=engine)
     assert "\n\nCustomer: I need to create a task for the project review meeting." in env.observation
     assert '\n\n{"task_id":"task_2",' in env.observation and '> {"arguments": {"text": "I\'ve created' in env.observation
-    assert "not repeatable" in env.nondeterministic
+    assert "not repeatable" in env.declared.nondeterministic
     assert env.step("say[Anything else?]")[0] == "Customer: Please complete it."
     assert "Now you want to mark the task as completed" in engine.sent[0][0]["content"]
     assert [one["role"] for one in engine.sent[0][1:]] == ["assistant", "user", "user"]

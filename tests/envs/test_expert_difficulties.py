@@ -20,7 +20,7 @@ def success(id, difficulty, tasks):
             over = terminated or truncated
         won += info["success"] is True
     env.close()
-    return won / tasks, env.expert_bound
+    return won / tasks, env.declared.expert_bound
 
 
 @pytest.mark.parametrize("difficulty", range(6))

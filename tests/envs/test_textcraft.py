@@ -85,7 +85,7 @@ def test_taking_everything_and_crafting_every_line_is_not_enough():
                 seen.append(observation)
                 over = terminated or truncated
             solved += env.success
-        assert solved <= 60 * env.ceilings.get(name, 0.0), name
+        assert solved <= 60 * env.declared.ceilings.get(name, 0.0), name
 
 
 def test_multiples_are_written_out():

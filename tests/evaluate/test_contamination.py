@@ -30,7 +30,7 @@ class Riddles(TextEnv):
     leak: str = ""
     shared: int = 0
     """How many of the test split's riddles are in the training split too."""
-    answers: ClassVar[tuple[str, ...]] = ("answer",)
+    declared = agentgym.Declarations(answers=("answer",))
 
     def _all(self, split: str | None) -> list[Task]:
         split = split or self.split
@@ -62,7 +62,7 @@ class Riddles(TextEnv):
 class Uncounted(Riddles):
     """The same, but nobody knows how many there are, and nothing is hidden."""
 
-    answers: ClassVar[tuple[str, ...]] = ()
+    declared = agentgym.Declarations()
 
     def size(self, split: str | None = None) -> None:  # type: ignore[override]
         return None

@@ -1,10 +1,11 @@
 """The environment: a level of BabyAI, seen as text, acted in by seven commands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.babyai import bot, levels, rules, view
@@ -29,18 +30,16 @@ class BabyAI(TextEnv):
     level: str = ""
     """A level of the package, for example `BossLevel`; empty: those of the difficulty."""
     horizon = 0  # that of the level, unless the caller says otherwise
-    random_bound = 0.3
-    expert_bound = 0.9
-    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.4}
+    declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.4})
 
     def requires(self) -> None:
         super().requires()
         levels.check_installed()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if "horizon" not in self.__dict__:
             self.horizon = levels.horizon(self.level, self.difficulty if self.difficulty in range(10**6) else 0)
-        super()._check_options()
+        super().check_options()
         levels.names(self.level, self.difficulty)  # which says what is wrong with a level
 
     def setup(self) -> None:
@@ -124,7 +123,7 @@ class BabyAI(TextEnv):
         return levels.copied(self.game), list(self.log)
 
     def load(self, payload: tuple[Any, list[int]]) -> None:
-        self._forget()
+        self.forget()
         self.game, self.log = levels.copied(payload[0]), list(payload[1])
 
     # Who plays

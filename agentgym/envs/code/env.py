@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.core.seeding import derive, generator
 from agentgym.envs.code import shortcuts
@@ -52,11 +53,9 @@ class Code(SandboxEnv):
     seconds: float = 2.0
     """For one test; a file's task may say its own."""
     limits = Limits(timeout=10.0, memory=512 * MEGABYTE, disk=16 * MEGABYTE, files=1000)
-    random_bound = 0.0
-    expert_bound = 0.95
-    answers = ("reference",)
+    declared = Declarations(random_bound=0.0, expert_bound=0.95, answers=("reference",))
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if isinstance(self.families, str):
             self.families = (self.families,)
         if isinstance(self.packages, str):
@@ -73,7 +72,7 @@ class Code(SandboxEnv):
         self.library = None if self.data is None else load(self.data)
         if self.library is not None:
             self.splits = self.library.splits
-        super()._check_options()
+        super().check_options()
 
     def setup(self) -> None:
         super().setup()

@@ -23,7 +23,7 @@ PRIVATE = ("birth_date", "postcode")
 """Fields of customers that no tool shows: who knows them is the customer."""
 FREE = ("transfer_to_human", "report_stranger")
 """Changes that need no yes of the customer."""
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from agentgym.core.actions import tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.desk import generate
@@ -58,10 +60,12 @@ class Desk(TextEnv):
     user: Any = ""
     """Who plays the customer: a program, or a model (`chat:URL#MODEL` or a ChatEngine); then nothing is verifiable."""
     shared = ("given", "base", "ways")
-    random_bound = 0.01
-    expert_bound = 0.99
-    answers = ("references", "who")
-    ceilings: ClassVar[Mapping[str, float]] = {"stale_policy": 0.5, "report_all": 0.1}
+    declared = Declarations(
+        random_bound=0.01,
+        expert_bound=0.99,
+        answers=("references", "who"),
+        ceilings={"stale_policy": 0.5, "report_all": 0.1},
+    )
 
     def __new__(cls, **options: Any) -> Self:
         """Return the environment of the domains here; with `data`, that of tau2-bench's tasks."""
@@ -71,15 +75,15 @@ class Desk(TextEnv):
 
         return cast("Self", Tau2Desk(**options))
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         names = [name.strip() for name in self.domains.split(",") if name.strip()]
         for name in names:
             if name not in DOMAINS:
                 raise unknown("domain of Desk", name, DOMAINS)
         self.names = names or list(DOMAINS)
         if self.user:
-            self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
-        super()._check_options()
+            self.blocking, self.declared = isinstance(self.user, str), replace(self.declared, nondeterministic=WHY)
+        super().check_options()
 
     def setup(self) -> None:
         self._model_user = ModelUser(self.user) if self.user else None

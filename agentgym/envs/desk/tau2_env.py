@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from agentgym.core.actions import tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.desk.model_user import ModelUser
@@ -50,18 +52,18 @@ class Tau2Desk(TextEnv):
     settings: ClassVar[tuple[str, ...]] = ("user", "data")
     data: str = ""
     user: Any = ""
-    random_bound = 1.0  # where nothing has to be changed, any play that changes nothing is right
-    ceilings: ClassVar[Mapping[str, float]] = {"nothing": 1.0}
+    # where nothing has to be changed, any play that changes nothing is right
+    declared = Declarations(random_bound=1.0, ceilings={"nothing": 1.0})
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.bench: Bench = load(self.data)
         every = self.bench.library
         played = tuple(task for task in every.tasks if not why_not(task, solo=not self.user))
         self.library = Library(every.source, played) if played else every
         self.splits = self.library.splits
         if self.user:
-            self.blocking, self.nondeterministic = isinstance(self.user, str), WHY
-        super()._check_options()
+            self.blocking, self.declared = isinstance(self.user, str), replace(self.declared, nondeterministic=WHY)
+        super().check_options()
 
     def setup(self) -> None:
         self._model_user = ModelUser(self.user) if self.user else None

@@ -152,7 +152,7 @@ class Case:
             raise Fault(f"tau2-bench's tools answered otherwise when the episode was replayed: {error}") from error
 
 
-def _messages(log: Sequence[Said | Called]) -> list[Any]:
+def _messages(log: Sequence[Said | Called]) -> list[object]:
     """Return what happened as tau2-bench's messages."""
     form = _module("data_model.message")
     kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}

@@ -16,7 +16,7 @@ from typing import Any, cast
 _LOCK = threading.RLock()
 MOST_DEPTH = 50
 """Lists and objects in each other, in the arguments of a call."""
-_DEFAULTS: dict[type, dict[str, Any]] = {}
+_DEFAULTS: dict[type, dict[str, object]] = {}
 """What a toolkit's class held when its first environment was made."""
 
 
@@ -39,7 +39,7 @@ def _depth(arguments: Mapping[str, Any]) -> int:
     while level:
         depth += 1
         lists = [
-            cast("Iterable[Any]", one.values() if isinstance(one, dict) else one)
+            cast("Iterable[object]", one.values() if isinstance(one, dict) else one)
             for one in level
             if isinstance(one, list | dict)
         ]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.core.seeding import share
 from agentgym.envs.household.advise import Memory, advise
@@ -30,7 +31,7 @@ class HouseEnv(TextEnv):
 
     horizon = 50
     feedback = "genuine"
-    random_bound = 0.1
+    declared = Declarations(random_bound=0.1)
     play: Play
     memory: Memory
     search: str = "likely"
@@ -121,7 +122,7 @@ class Household(HouseEnv):
         "rooms",
         "search",
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"receptacles": (5, 6), "objects": (5, 7), "types": _FIVE, "rooms": _TWO, "together": 0.0, "horizon": 16},
         "easy": {"receptacles": (6, 10), "objects": (6, 12), "together": 0.0, "horizon": 24},
         "full": {"receptacles": (30, 40), "objects": (30, 50), "together": 0.3, "targets": (1, 4), "horizon": 50},

@@ -72,7 +72,7 @@ def goal_pddl(goal: Goal) -> str:
     )
 
 
-def read_goal(tree: Any, where: str = "goal") -> Goal:
+def read_goal(tree: object, where: str = "goal") -> Goal:
     """Recognise one of the six goals whatever its layout and the order of its conditions; else raise BadData."""
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)
@@ -100,7 +100,7 @@ def _collect(tree: Any, atoms: list[tuple[str, ...]]) -> None:
     """Gather the atoms of nested conjunctions, existential quantifiers and negated equalities."""
     if not isinstance(tree, list) or not tree:
         return
-    head: Any = tree[0]  # pyright: ignore[reportUnknownVariableType]
+    head: object = tree[0]  # pyright: ignore[reportUnknownVariableType]
     if head in ("and", "not"):
         for part in tree[1:]:  # pyright: ignore[reportUnknownVariableType]
             _collect(part, atoms)

@@ -117,10 +117,10 @@ def _read_dialect(domain: str, text: str) -> Dialect:
     )
 
 
-def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
+def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
     """Return each action's template and feedback, by its name in lower case, and all rules; a later one counts."""
     actions: dict[str, tuple[str, str]] = {}
-    rules: dict[str, Any] = {}
+    rules: dict[str, object] = {}
     position = 0
     while position < len(text.rstrip()):
         block = _BLOCK.match(text, position)
@@ -158,7 +158,7 @@ def _only(rules: dict[str, Any], name: str) -> str:
             return ""
 
 
-def _help(actions: dict[str, tuple[str, str]], rules: dict[str, Any]) -> str | None:
+def _help(actions: dict[str, tuple[str, str]], rules: dict[str, object]) -> str | None:
     """Return the answer to `help`: written in the action itself (data of 2.1.2 and later), or a rule (the package's)."""
     if "help" not in actions:
         return None

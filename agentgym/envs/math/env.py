@@ -8,6 +8,7 @@ import numpy as np
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.attempts import Attempts
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.math import expert, shortcuts
 from agentgym.envs.math.families import FAMILIES, NUMBERS, draw
@@ -50,7 +51,7 @@ class Math(Attempts, SandboxEnv):
         "packages",
         "seconds",
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}, "numbers": {"families": NUMBERS}}
     data: str | None = None
     """A file, a folder, or the name of a data set."""
     families: Sequence[str] = ()
@@ -60,12 +61,9 @@ class Math(Attempts, SandboxEnv):
     seconds: float = 5.0
     """Wall clock of one program."""
     limits = Limits(timeout=5.0, memory=512 * MEGABYTE, processes=16, disk=16 * MEGABYTE)
-    random_bound = 0.01
-    expert_bound = 0.99
-    answers = ("answer",)
-    ceilings: ClassVar[Mapping[str, float]] = {"most_frequent": 0.01}
+    declared = Declarations(random_bound=0.01, expert_bound=0.99, answers=("answer",), ceilings={"most_frequent": 0.01})
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.families = (self.families,) if isinstance(self.families, str) else tuple(self.families)
         self.packages = (self.packages,) if isinstance(self.packages, str) else tuple(self.packages)
         for name in self.families:
@@ -78,7 +76,7 @@ class Math(Attempts, SandboxEnv):
         self.collection: Library | None = None if self.data is None else load(self.data)
         if self.collection is not None:
             self.splits = self.collection.splits
-        super()._check_options()
+        super().check_options()
 
     def setup(self) -> None:
         super().setup()

@@ -28,7 +28,7 @@ from agentgym.tasks.lines import find_path, is_table, objects
 _NAMES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
 _FILES = (".json", ".jsonl", ".csv", ".json.gz", ".jsonl.gz", ".csv.gz")
 EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}, or in a table: question,answer'
-Record = tuple[str, str, str | None, dict[str, Any]]
+Record = tuple[str, str, str | None, dict[str, object]]
 """Where it stands, an id to fall back on, the split its place names, and its content."""
 
 
@@ -57,7 +57,7 @@ def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Library:
 @lru_cache(maxsize=4)
 def _data_set(name: str) -> Library:
     try:
-        datasets: Any = importlib.import_module("datasets")
+        datasets: object = importlib.import_module("datasets")
     except ImportError as error:
         raise MissingExtra("data sets by name need the `datasets` library: pip install datasets") from error
     parts = name.split("/")
@@ -109,19 +109,19 @@ def _lines(path: Path) -> list[str]:
         raise BadData(f"{path}: {error}; expected JSON in UTF-8, the file may be damaged or cut short") from error
 
 
-def _whole(lines: list[str]) -> list[Any] | None:
+def _whole(lines: list[str]) -> list[object] | None:
     """Return the records where the whole file is one JSON value, else None: it has to be JSON lines then."""
     try:
         value = json.loads("\n".join(lines))
     except (ValueError, RecursionError):
         return None
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def _record(value: Any, where: str, id: str, split: str | None) -> Record:
     if not isinstance(value, dict):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
-    return where, id, split, cast("dict[str, Any]", value)
+    return where, id, split, cast("dict[str, object]", value)
 
 
 def _collection(source: str, records: Iterator[Record]) -> Library:
@@ -154,7 +154,7 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
 def _answer(raw: dict[str, Any], where: str) -> str:
     listed = raw.get("answers")
     if raw.get("answer") is None and listed is not None:
-        if not isinstance(listed, list) or len(cast("list[Any]", listed)) == 1:
+        if not isinstance(listed, list) or len(cast("list[object]", listed)) == 1:
             raw = {**raw, "answer": listed[0] if isinstance(listed, list) else listed}
         else:
             raise BadData(

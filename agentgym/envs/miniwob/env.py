@@ -9,6 +9,7 @@ import numpy as np
 from agentgym.browser import BrowserEnv, mount
 from agentgym.browser.session import Session
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
@@ -58,8 +59,7 @@ class MiniWoB(BrowserEnv):
     viewport = (500, 320)
     ready = f"ready.{HOST}"
     page_options: ClassVar[dict[str, Any]] = {"every": True}
-    random_bound = 0.25
-    expert_bound = 0.9
+    declared = Declarations(random_bound=0.25, expert_bound=0.9)
 
     def requires(self) -> None:
         super().requires()

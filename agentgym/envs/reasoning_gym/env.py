@@ -12,6 +12,7 @@ import numpy as np
 
 from agentgym.core.actions import spell, tool
 from agentgym.core.attempts import Attempts
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.reasoning_gym.gates import UNANSWERED, passes
 from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install, unknown
@@ -42,8 +43,7 @@ class ReasoningGym(Attempts):
     """Names of tasks of the package; empty is all."""
     config: Mapping[str, Any] = MappingProxyType({})
     """Options of the task's generator; goes with one `dataset`."""
-    random_bound = 0.05
-    ceilings: ClassVar[Mapping[str, float]] = dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05)
+    declared = Declarations(random_bound=0.05, ceilings=dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05))
 
     def requires(self) -> None:
         super().requires()
@@ -53,9 +53,9 @@ class ReasoningGym(Attempts):
                 f"{how_to_install('reasoning-gym')} (it needs a C compiler)"
             )
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.dataset = (self.dataset,) if isinstance(self.dataset, str) else tuple(self.dataset)
-        super()._check_options()
+        super().check_options()
         if self.config and len(self.dataset) != 1:
             raise BadConfig("config is for the generator of one task: give its name as dataset")
         known: dict[str, str] = _trusted("table")

@@ -166,7 +166,7 @@ def _unscrambled(metadata: dict[str, Any]) -> str:
     return " ".join(move.removesuffix("'") if move.endswith("'") else f"{move}'" for move in reversed(moves))
 
 
-def _example(metadata: dict[str, Any]) -> str:
+def _example(metadata: dict[str, object]) -> str:
     return str(metadata["example_answer"])
 
 

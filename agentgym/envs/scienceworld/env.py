@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.scienceworld import simulator
@@ -33,16 +34,16 @@ class ScienceWorld(TextEnv):
     """Names of tasks as in the package (`boil`, `find-animal`, …); empty is all thirty."""
     simplifications: str = ""
     """The package's simplifications, joined by commas (`easy`, `openDoors`, …)."""
-    random_bound = 0.02
-    expert_bound = 0.8  # over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
+    # the expert over all thirty; it solves 0.96 of them, and none of mendelian-genetics-unknown-plant
+    declared = Declarations(random_bound=0.02, expert_bound=0.8)
 
     def requires(self) -> None:
         super().requires()
         simulator.check_installed()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.tasks_of = (self.tasks_of,) if isinstance(self.tasks_of, str) else tuple(self.tasks_of)
-        super()._check_options()
+        super().check_options()
         for name in self.tasks_of:
             if name not in published.VARIATIONS:
                 raise unknown("task of ScienceWorld", name, published.VARIATIONS)
@@ -151,7 +152,7 @@ class ScienceWorld(TextEnv):
         return list(self.log), self.score, self.last, list(self.shown)
 
     def load(self, payload: tuple[list[str], int, str, list[tuple[str, str]]]) -> None:
-        self._forget()
+        self.forget()
         self.log, self.score, self.last, self.shown = list(payload[0]), payload[1], payload[2], list(payload[3])
         self._plan = ([], ())
         self._advisor = Advisor(self.task.data["name"])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.core.seeding import derive, generator
 from agentgym.envs.search import shortcuts
@@ -50,7 +51,7 @@ class Search(TextEnv):
         *("data", "corpus", "questions", "retriever"),
         *("hops", "worlds", "top_k", "passage", "page"),
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     data: str | None = None
     """A HotpotQA file."""
     corpus: str | None = None
@@ -69,12 +70,14 @@ class Search(TextEnv):
     """Characters shown of each result."""
     page: int = 4000
     """Characters shown of an opened document."""
-    random_bound = 0.01
-    expert_bound = 0.9
-    answers = ("answers",)
-    ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.1, "most_retrieved": 0.07, "first_document": 0.15}
+    declared = Declarations(
+        random_bound=0.01,
+        expert_bound=0.9,
+        answers=("answers",),
+        ceilings={"question_only": 0.1, "most_retrieved": 0.07, "first_document": 0.15},
+    )
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         for name, least in (("hops", 0), ("worlds", 0), ("top_k", 1), ("passage", 20), ("page", 20)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -83,7 +86,7 @@ class Search(TextEnv):
         if self.library is not None:
             self.splits = self.library.splits
             self.blocking = self.library.corpus.blocking
-        super()._check_options()
+        super().check_options()
 
     def _read_files(self) -> Library | None:
         """Return the questions and documents that the options name; None for generated worlds."""

@@ -188,10 +188,10 @@ def _chain(raw: dict[str, Any], where: str, corpus: str, by_title: dict[str, str
             if title not in by_title:
                 raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
         return {"evidence": list(dict.fromkeys(by_title[title] for title in titles))}
-    metadata: Any = raw.get("metadata")
+    metadata: object = raw.get("metadata")
     facts: Any = cast("dict[str, Any]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
     named: Any = cast("dict[str, Any]", facts).get("title") if isinstance(facts, dict) else None
-    titles = [title for title in cast("list[Any]", named if isinstance(named, list) else []) if isinstance(title, str)]
+    titles = [title for title in cast("list[object]", named if isinstance(named, list) else []) if isinstance(title, str)]
     return {"titles": list(dict.fromkeys(map(_line, titles)))} if titles else {}
 
 
@@ -215,7 +215,7 @@ def _split(raw: dict[str, Any], id: str, where: str) -> str:
     return hashed("search file", id)
 
 
-def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the objects of a JSON list, or of JSON lines, each with its place."""
     first = next((line.lstrip()[:1] for _, line in raw_lines(path) if line.strip()), b"")
     if first == b"{":
@@ -234,7 +234,7 @@ def _records(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{path}, question {number}"
         if not isinstance(value, dict):
             raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
-        yield where, cast("dict[str, Any]", value)
+        yield where, cast("dict[str, object]", value)
 
 
 def _text(raw: dict[str, Any], key: str, where: str) -> str:
@@ -246,7 +246,7 @@ def _text(raw: dict[str, Any], key: str, where: str) -> str:
 
 def _strings(raw: dict[str, Any], key: str, where: str) -> list[str]:
     value = raw.get(key)
-    texts = cast("list[Any]", value) if isinstance(value, list) else [None]
+    texts = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise BadData(f"{where}: {key} is {str(raw.get(key))[:60]!r}; expected a list of texts")
     return [plain_text(text.strip()) for text in cast("list[str]", texts)]

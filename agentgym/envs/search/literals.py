@@ -20,12 +20,12 @@ def read_literal(value: object, what: str, expected: str) -> object:
         raise BadData(f"{what} is the string {value[:60]!r}, which is no Python literal; expected {expected}") from error
 
 
-def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[Any, Any]]:
+def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> list[tuple[object, object]]:
     """Return pairs from a list of pairs, or from an object of two lists of equal length."""
     if isinstance(value, dict):
         columns = [cast("dict[str, object]", value).get(key) for key in keys]
         if all(isinstance(column, list) for column in columns):
-            first, second = cast("list[list[Any]]", columns)
+            first, second = cast("list[list[object]]", columns)
             if len(first) == len(second):
                 return list(zip(first, second, strict=True))
     elif isinstance(value, list):

@@ -1,6 +1,7 @@
 """The same questions as Search-R1 asks them: tags in what the model writes, and documents in what it reads on from."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from agentgym.core.env import Outcome, Task
@@ -34,8 +35,7 @@ class SearchR1(Search):
     difficulty = 0
     feedback = "genuine"
     settings: ClassVar[tuple[str, ...]] = ("data", "corpus", "questions", "retriever", "hops", "worlds", "top_k")
-    expert_bound = 0.8
-    ceilings: ClassVar[Mapping[str, float]] = {"question_only": 0.15}
+    declared = replace(Search.declared, expert_bound=0.8, ceilings={"question_only": 0.15})
 
     def setup(self) -> None:
         super().setup()

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.envs.shop import buyer
 from agentgym.envs.shop.catalogue import Catalogue, Product
@@ -53,16 +55,15 @@ class Shop(TextEnv):
     """Products on a page of results."""
     show_attrs: bool = False
     """Whether a product also has a page of its attributes, category, query and path of categories, as in WebShop."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "products": 200, "per_page": 5, "horizon": 8}
     }
-    random_bound = 0.02
-    expert_bound = 0.7
-    answers = ("asin",)
-    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 0.35}
+    declared = Declarations(
+        random_bound=0.02, expert_bound=0.7, answers=("asin",), ceilings={"first_result": 0.15, "first hit": 0.35}
+    )
     shared = ("shop", "goal")
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if self.pages not in PAGES:
             raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
         for name, least in (("products", 0), ("per_page", 1)):
@@ -71,10 +72,11 @@ class Shop(TextEnv):
                 raise BadConfig(f"{name} of {type(self).__name__} is {value!r}; expected a number from {least}")
         if not isinstance(self.show_attrs, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadConfig(f"show_attrs of {type(self).__name__} is {self.show_attrs!r}; expected True or False")
-        super()._check_options()
+        super().check_options()
 
         if 0 < self.products < SIZE:
-            vars(self)["ceilings"] = {**self.ceilings, "first hit": max(0.9, self.ceilings["first hit"])}
+            most = self.declared.ceilings
+            self.declared = replace(self.declared, ceilings={**most, "first hit": max(0.9, most["first hit"])})
 
     # Tasks
 
@@ -271,17 +273,17 @@ class WebShop(Shop):
 
     splits: Mapping[str, float] = {"train": 0.8, "valid": 0.1, "test": 0.1}
     settings: ClassVar[tuple[str, ...]] = (*Shop.settings, "data", "goals")
-    ceilings: ClassVar[Mapping[str, float]] = {"first_result": 0.15, "first hit": 1.0}
+    declared = replace(Shop.declared, ceilings={"first_result": 0.15, "first hit": 1.0})
     data: str | None = None
     """Folder with items_shuffle.json, items_ins_v2.json and items_human_ins.json, or those of 1,000 products."""
     goals: str = "synthetic"
     products: int = 0
     """How many of the file's products are for sale; 0: all."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         if self.goals not in ("synthetic", "human"):
             raise unknown("goals of WebShop", str(self.goals), ("synthetic", "human"))
-        super()._check_options()
+        super().check_options()
         self.goods: Goods = load(self.data, self.goals, self.products)
 
     def catalogue(self, difficulty: int) -> Catalogue:

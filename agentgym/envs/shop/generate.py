@@ -94,7 +94,7 @@ def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[st
     return wish
 
 
-def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, Any]:
+def _wish(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
     product = shop.products[int(rng.integers(len(shop.products)))]
     attributes = _pick(rng, list(product.attributes), min(1 + difficulty, len(product.attributes)))
     names = sorted(_pick(rng, list(product.options), min(1 + difficulty, len(product.options))))

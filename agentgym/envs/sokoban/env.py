@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.sokoban.rooms import MOVES, Boxes, Cell, Push, Room, carved, drawn, pushed, pushes_of, walked, walks
@@ -22,7 +23,7 @@ class Sokoban(TextEnv):
     """
 
     horizon = 60
-    random_bound = 0.3
+    declared = Declarations(random_bound=0.3)
     shared = ("room", "targets", "start", "plan")
 
     def begin(self, task: Task) -> str:

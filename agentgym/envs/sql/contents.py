@@ -58,7 +58,9 @@ def tables_of(schema: str, only: str = "") -> list[Table]:
     return [table.alone() if only else table for table in SCHEMAS[schema].tables if only in ("", table.name)]
 
 
-def _column(rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Any) -> Iterator[Any]:
+def _column(
+    rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Any
+) -> Iterator[object]:
     """Yield the values of a column, one for each key of its table."""
     count = len(keys[table.name])
     absent = rng.random(count) < (ABSENT if column.nullable else 0.0)

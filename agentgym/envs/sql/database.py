@@ -149,7 +149,7 @@ class _Process:
         return running.returncode
 
 
-def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[Any, ...] | None:
+def _heard(running: "subprocess.Popen[bytes]", seconds: float) -> tuple[object, ...] | None:
     """Return the next answer; None where there will be none; a Fault where it takes too long."""
     pipe = cast("IO[bytes]", running.stdout).fileno()
     if not select.select([pipe], [], [], seconds)[0]:

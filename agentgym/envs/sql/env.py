@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task, TextEnv
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import DRAWS
@@ -53,11 +54,9 @@ class SQL(TextEnv):
     variants: int = 2
     """Databases with other contents that an answer is tried on besides, where no database of a file's question changes its
     answer; a question without such contents is not played. 0 compares on the published databases alone."""
-    random_bound = 0.01
-    expert_bound = 0.95
-    answers = ("gold",)
+    declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("gold",))
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         for name, least in (("rows_shown", 1), ("variants", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -69,7 +68,7 @@ class SQL(TextEnv):
         if self.data is not None:
             self.library = load(self.data, self.variants)
             self.splits = self.library.splits
-        super()._check_options()
+        super().check_options()
 
     def setup(self) -> None:
         self._open: Database | None = None

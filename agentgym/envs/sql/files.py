@@ -141,7 +141,7 @@ def _read(files: tuple[tuple[str, str, int], ...], variants: int) -> Questions:
     return Questions(files[0][1], tuple(tasks.values()), "question", variants=variants)
 
 
-def _objects(path: Path) -> list[dict[str, Any]]:
+def _objects(path: Path) -> list[dict[str, object]]:
     try:
         value = json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
@@ -153,7 +153,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     for number, one in enumerate(cast("list[object]", value)):
         if not isinstance(one, dict):
             raise BadData(f"{path}, question {number}: {str(one)[:60]!r}; expected an object")
-    return cast("list[dict[str, Any]]", value)
+    return cast("list[dict[str, object]]", value)
 
 
 def _task(path: Path, split: str, number: int, raw: dict[str, Any]) -> Task:

@@ -60,7 +60,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
         raise Fault(f"{path} is damaged: {error}") from error
 
 
-def compared(gold: str) -> dict[str, list[Any]]:
+def compared(gold: str) -> dict[str, list[object]]:
     """Return the values that a query compares columns with, by the lower-case name of the column."""
     found: dict[str, list[Any]] = {}
     for match in _LITERAL.finditer(gold):
@@ -69,7 +69,7 @@ def compared(gold: str) -> dict[str, list[Any]]:
     return found
 
 
-def _values(text: str) -> list[Any]:
+def _values(text: str) -> list[object]:
     """Return the values for a literal: what equals it, and what is less and more."""
     if text[0] in "'\"":
         inner = text[1:-1].replace("''", "'")

@@ -44,20 +44,21 @@ def telling(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     it shows the test with its own values as well says nothing, unless nothing else does. Found out once for each task.
     """
     key = f"{instance.repository.digest} {instance.id} {instance.bug}"
-    found = _known.pop(key, None)  # other threads may forget it meanwhile
-    if found is None:
-        found = _found(instance, pair)
-    _known[key] = found
+    values = _known.pop(key, None)  # other threads may forget it meanwhile
+    if values is None:
+        values = _found(instance, pair)
+    _known[key] = values
     while len(_known) > REMEMBERED:
         _known.popitem(last=False)
-    return found
+    return values
 
 
 def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
     """Return whether three of four tests of each function, at least, see what the clean code shows them."""
     for tests in wanted.values():
         right = sum(
-            all(seen.get(test, [])[at : at + 1] == [one] for at, one in told.items()) for test, told in tests.items()
+            all(seen.get(test, [])[at : at + 1] == [value] for at, value in expected.items())
+            for test, expected in tests.items()
         )
         if 4 * right < 3 * len(tests):
             return False
@@ -66,17 +67,17 @@ def agrees(wanted: Telling, seen: Mapping[str, list[str]]) -> bool:
 
 def _found(instance: Instance, pair: tuple[Sandbox, Sandbox]) -> Telling:
     functions = {function_of(test) for test in instance.fail_to_pass}
-    clock, found = Clock(SECONDS), Telling()
+    clock, values = Clock(SECONDS), Telling()
     for first in range(1, BATCHES * VARIANTS, VARIANTS):
         numbers = (0, *range(first, first + VARIANTS))
         spent = clock.spent
         clean = run(instance, instance.graded(instance.base()), clock, pair, numbers)
         endless = Clock(5 * (clock.spent - spent) + 1)  # as the broken code may be
         broken = run(instance, instance.graded(instance.mutated()), endless, pair, numbers)
-        found = _telling(clean.seen, broken.seen) | found
-        if functions <= set(found):
+        values = _telling(clean.seen, broken.seen) | values
+        if functions <= set(values):
             break
-    return found
+    return values
 
 
 def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) -> Telling:
@@ -84,7 +85,7 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
     for test in clean:
         number, function = _original(test)
         by_function.setdefault(function, {}).setdefault(number, []).append(test)
-    found: Telling = {}
+    differences: Telling = {}
     for function, variants in by_function.items():
         new: dict[str, dict[int, str]] = {}
         any_: dict[str, dict[int, str]] = {}
@@ -92,13 +93,15 @@ def _telling(clean: Mapping[str, list[str]], broken: Mapping[str, list[str]]) ->
             for test, original in zip(variants[number], variants.get(0, []), strict=False):
                 shown, before, wrong = clean[test], clean[original], broken.get(test, [])
                 ended = len(wrong) - (ERROR in wrong)  # of what comes after that nothing is known
-                differing = {at: one for at, one in enumerate(shown[: ended + 1]) if one not in (ERROR, *wrong[at : at + 1])}
-                fresh = {at: one for at, one in differing.items() if before[at : at + 1] != [one]}
+                differing = {
+                    at: value for at, value in enumerate(shown[: ended + 1]) if value not in (ERROR, *wrong[at : at + 1])
+                }
+                fresh = {at: value for at, value in differing.items() if before[at : at + 1] != [value]}
                 any_ |= {test: differing} if differing else {}
                 new |= {test: fresh} if fresh else {}
         if new or any_:
-            found[function] = new or any_
-    return found
+            differences[function] = new or any_
+    return differences
 
 
 def again(
@@ -112,9 +115,9 @@ def run(
     instance: Instance, tree: Mapping[str, bytes], clock: Clock, pair: tuple[Sandbox, Sandbox], numbers: Iterable[int]
 ) -> Ended:
     """Return what some variants of the tests of an issue see."""
-    made = variants(instance, numbers)
+    files = variants(instance, numbers)
     names, conftest = importable(instance.base()), instance.repository.conftest
-    return run_apart(*pair, {**tree, **made}, sorted(made), names, clock, conftest=conftest)
+    return run_apart(*pair, {**tree, **files}, sorted(files), names, clock, conftest=conftest)
 
 
 def _original(test: str) -> tuple[int, Function]:
@@ -132,7 +135,7 @@ def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
         path, *names = function_of(test)
         wanted.setdefault(path, set()).add(tuple(names))
     clean = instance.base()
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for path, names in wanted.items():
         folder, slash, name = path.rpartition("/")
         for number in numbers:
@@ -142,8 +145,8 @@ def variants(instance: Instance, numbers: Iterable[int]) -> dict[str, bytes]:
             if number:
                 _alter(tree, rng, bodies=number % 2 == 0, whole=number % VARIANTS < WHOLE)
             text = ast.unparse(ast.fix_missing_locations(_Seeing().visit(tree)))
-            found[f"{folder}{slash}test_with_{number}_{name}"] = text.encode()
-    return found
+            files[f"{folder}{slash}test_with_{number}_{name}"] = text.encode()
+    return files
 
 
 def _alter(tree: ast.Module, rng: random.Random, *, bodies: bool, whole: bool) -> None:
@@ -177,41 +180,41 @@ def _keep(parent: Any, names: Function, wanted: set[Function]) -> None:
 
 def _of_test(test: ast.FunctionDef, rng: random.Random, *, bodies: bool) -> Iterator[list[ast.Constant]]:
     """Yield literals of a test of which one each is to be another: in most parameters, and in some statements."""
-    marks = [one for one in test.decorator_list if _is_call_of(one, "parametrize") and len(one.args) > 1]
+    marks = [item for item in test.decorator_list if _is_call_of(item, "parametrize") and len(item.args) > 1]
     for mark in marks:
-        mark.keywords = [one for one in mark.keywords if one.arg != "ids"]
+        mark.keywords = [item for item in mark.keywords if item.arg != "ids"]
     cases = [(mark.args[0], case) for mark in marks for case in getattr(mark.args[1], "elts", ())]
-    told = _told(test)
+    expecting = _told(test)
     for names, case in cases:
         words = re.findall(r"\w+", ast.unparse(names))
         parts = case.elts if len(words) > 1 and isinstance(case, ast.Tuple | ast.List) else [case]
-        parts = [part for word, part in zip(words, parts, strict=False) if word not in told]
-        held = [literals for part in parts if (literals := [*visible([part])])]
-        yield from rng.sample(held, rng.randint((len(held) + 1) // 2, len(held))) if held else ()
+        parts = [part for word, part in zip(words, parts, strict=False) if word not in expecting]
+        groups = [literals for part in parts if (literals := [*visible([part])])]
+        yield from rng.sample(groups, rng.randint((len(groups) + 1) // 2, len(groups))) if groups else ()
     if bodies or not cases:
-        held = [literals for statement in test.body if (literals := [*visible([statement])])]
-        yield from rng.sample(held, rng.randint(1, len(held))) if held else ()
+        groups = [literals for statement in test.body if (literals := [*visible([statement])])]
+        yield from rng.sample(groups, rng.randint(1, len(groups))) if groups else ()
 
 
 def _told(test: ast.FunctionDef) -> set[str]:
     """Return the parameters of a test that say what it expects, and nothing else."""
-    given, used, expecting = {one.arg for one in test.args.args}, Counter[str](), Counter[str]()
+    given, used, expecting = {item.arg for item in test.args.args}, Counter[str](), Counter[str]()
     for node in ast.walk(ast.Module(test.body, [])):
-        used.update(one.id for one in [node] if isinstance(one, ast.Name))
-        sides = [one.value for one in node.keywords if one.arg == "match"] if _is_call_of(node, "raises") else []
+        used.update(item.id for item in [node] if isinstance(item, ast.Name))
+        sides = [item.value for item in node.keywords if item.arg == "match"] if _is_call_of(node, "raises") else []
         if isinstance(node, ast.Compare):
             looked = _looked_at(node, given)
-            sides = [one for one in (node.left, *node.comparators) if one not in looked and node not in looked]
-        expecting.update(one.id for side in sides for one in ast.walk(side) if isinstance(one, ast.Name))
+            sides = [item for item in (node.left, *node.comparators) if item not in looked and node not in looked]
+        expecting.update(item.id for side in sides for item in ast.walk(side) if isinstance(item, ast.Name))
     return {name for name in given if 0 < used[name] == expecting[name]}
 
 
 def _looked_at(test: ast.expr, given: set[str]) -> list[ast.expr]:
     """Return what an assertion looks at: of an equation the sides that name more than the test was given."""
-    if not isinstance(test, ast.Compare) or not all(isinstance(one, ast.Eq) for one in test.ops):
+    if not isinstance(test, ast.Compare) or not all(isinstance(item, ast.Eq) for item in test.ops):
         return [test]
     sides = [test.left, *test.comparators]
-    return [side for side in sides if {one.id for one in ast.walk(side) if isinstance(one, ast.Name)} - given] or sides
+    return [side for side in sides if {item.id for item in ast.walk(side) if isinstance(item, ast.Name)} - given] or sides
 
 
 def _is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
@@ -224,23 +227,23 @@ class _Seeing(ast.NodeTransformer):
     def __init__(self) -> None:
         self.given: set[str] = set()
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        self.given = {one.arg for one in node.args.args}
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> object:
+        self.given = {argument.arg for argument in node.args.args}
         return self.generic_visit(node)
 
-    def visit_Assert(self, node: ast.Assert) -> Any:
-        return [_sees(one) for one in _looked_at(node.test, self.given)]
+    def visit_Assert(self, node: ast.Assert) -> object:
+        return [_sees(side) for side in _looked_at(node.test, self.given)]
 
-    def visit_With(self, node: ast.With) -> Any:
+    def visit_With(self, node: ast.With) -> object:
         item = node.items[0]
         if not _is_call_of(item.context_expr, "raises"):
             return self.generic_visit(node)
-        wanted = [one.value for one in item.context_expr.keywords if one.arg == "match"]
+        wanted = [pattern.value for pattern in item.context_expr.keywords if pattern.arg == "match"]
         item.context_expr.keywords = []  # the words of an error may have the values in them
         item.optional_vars = item.optional_vars or ast.Name("_raised", ast.Store())
         error = f"str({ast.unparse(item.optional_vars)}.value)"
-        found = [f"__import__('re').search({ast.unparse(one)}, {error}) is not None" for one in wanted]
-        return [node, *(_sees(ast.parse(one, mode="eval").body) for one in found or ["'raised'"])]
+        searches = [f"__import__('re').search({ast.unparse(pattern)}, {error}) is not None" for pattern in wanted]
+        return [node, *(_sees(ast.parse(pattern, mode="eval").body) for pattern in searches or ["'raised'"])]
 
 
 def _sees(value: ast.expr) -> ast.stmt:

@@ -65,7 +65,7 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     if not isinstance(raw, list):
         raise BadData(f"{path}: expected predictions, found {text[:80]!r}")
     found: dict[str, str] = {}
-    for number, one in enumerate(cast("list[Any]", raw), 1):
+    for number, one in enumerate(cast("list[object]", raw), 1):
         entry = cast("dict[str, Any]", one if isinstance(one, dict) else {})
         id, patch = entry.get("instance_id"), entry.get("model_patch") or ""
         if not isinstance(id, str) or not isinstance(patch, str):

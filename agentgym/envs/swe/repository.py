@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core.actions import Tool, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.swe import shown
 from agentgym.envs.swe.library import Item, Library
@@ -36,13 +37,11 @@ class RepositoryEnv(SandboxEnv):
     """Seconds that a command may take."""
     limits = Limits(timeout=30.0, memory=1024 * MEGABYTE, processes=128, disk=128 * MEGABYTE, files=20_000)
     shared = ("item",)
-    random_bound = 0.01
-    expert_bound = 0.0
-    answers = ("fix",)
+    declared = Declarations(random_bound=0.01, expert_bound=0.0, answers=("fix",))
     root = "repository"
     """Where the repository is in the sandbox."""
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.library = self.load_library()
         self.splits = self.library.splits
         if self.split == type(self).split and len(self.splits) == 1:
@@ -51,7 +50,7 @@ class RepositoryEnv(SandboxEnv):
             raise BadConfig(f"toolset of {type(self).__name__} is {self.toolset!r}; expected 'files' or 'bash'")
         if isinstance(self.timeout, bool) or not 0 < self.timeout <= 3600:
             raise BadConfig(f"timeout of {type(self).__name__} is {self.timeout!r}; expected seconds from above 0 to 3600")
-        super()._check_options()
+        super().check_options()
 
     def setup(self) -> None:
         super().setup()

@@ -15,7 +15,7 @@ from agentgym.envs.swe.tasks.pytest_run import FOLDER
 from agentgym.envs.swe.tasks.source import pack, unpack
 from agentgym.envs.swe.verdict import Verdict
 from agentgym.errors import BadData, unknown
-from agentgym.sandbox.protocol import Sandbox
+from agentgym.sandbox.protocol import BackendOptions, Sandbox
 from agentgym.sandbox.warm_pool import take
 
 T = TypeVar("T")
@@ -24,14 +24,19 @@ SCHEMA = 2
 
 
 def score(
-    data: str | None, patches: Mapping[str, str], progress: Callable[[str, Verdict], None] | None = None, **options: Any
+    data: str | None,
+    patches: Mapping[str, str],
+    progress: Callable[[str, Verdict], None] | None = None,
+    *,
+    backend: str | None = None,
+    backend_options: BackendOptions | None = None,
 ) -> dict[str, Any]:
     """Return a report like swebench's on the patches (by instance) of a file of tasks; None: those that come with agentgym.
 
-    `options` are the environment's: `backend`, `backend_options`. An instance of SWE-bench is graded as swebench does,
+    `backend` and `backend_options` are the environment's. An instance of SWE-bench is graded as swebench does,
     without putting configuration back, so that numbers are comparable. BadData where a patch is for no task of the file.
     """
-    env = _env(data, options)
+    env = _env(data, {"backend": backend, "backend_options": backend_options})
     ids = [item.id for item in env.library.items]
     strange = next((id for id in patches if id not in env.library.by_id), None)
     if strange is not None:

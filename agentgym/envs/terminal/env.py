@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal import families as families  # fills FAMILIES
 from agentgym.envs.terminal import shortcuts
@@ -54,9 +55,7 @@ class Terminal(SandboxEnv):
     shown: float = 8000
     """Characters that are shown of what a command prints."""
     limits = Limits(disk=24 * MEGABYTE, files=20_000)
-    random_bound = 0.01
-    expert_bound = 0.95
-    answers = ("answers",)
+    declared = Declarations(random_bound=0.01, expert_bound=0.95, answers=("answers",))
     difficulty = 1
 
     def requires(self) -> None:
@@ -66,8 +65,8 @@ class Terminal(SandboxEnv):
         if absent:
             raise MissingExtra(f"Terminal needs {', '.join(absent)} and found none: apt install {' '.join(absent)}")
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        super().check_options()
         names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
         self._families = [name.strip() for name in names if name.strip()] or list(FAMILIES)
         for name in self._families:
@@ -171,12 +170,12 @@ class Terminal(SandboxEnv):
             return self.sandbox
         return sandbox
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         kept, self._sandbox = (
             self._sandbox,
             None,
         )  # the sandbox stays: its folder is replaced, and nothing else of a run outlives it
-        super()._forget()
+        super().forget()
         self._sandbox, self._fits = kept, False
 
     def _drop(self) -> None:

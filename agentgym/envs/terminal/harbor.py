@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from agentgym.core.actions import spell, tool
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.terminal.harbor_files import HarborTask, load
 from agentgym.envs.terminal.shell import ShellState, shown, started, unfit
@@ -47,11 +48,13 @@ class Harbor(SandboxEnv):
     """Seconds that a command may take; all together at most the task's own limit."""
     shown: float = 8000
     """Characters that are shown of what a command prints."""
-    nondeterministic = "images, their programs and the network are others' work, and see the machine's clock"
-    random_bound = 0.0
+    declared = Declarations(
+        nondeterministic="images, their programs and the network are others' work, and see the machine's clock",
+        random_bound=0.0,
+    )
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        super().check_options()
         if not self.path:
             raise BadConfig("Harbor plays task folders of yours: give path=FOLDER (one task, or a folder of tasks)")
         for name, least, most in (("seconds", 0.1, 36_000), ("shown", 100, 30_000)):

@@ -113,7 +113,7 @@ def _task(folder: Path) -> HarborTask:
     )
 
 
-def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, Any], environment: dict[str, Any]) -> None:
+def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, object], environment: dict[str, object]) -> None:
     """Refuse what this environment has not; a task that is played otherwise than it was meant would give a wrong number."""
     compose = any((folder / "environment" / f"docker-compose.{end}").exists() for end in ("yaml", "yml"))
     absent = {
@@ -129,7 +129,7 @@ def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, Any], environ
             raise BadData(f"{folder}: the task asks for {what}, which rlvr/Harbor-v0 has not; leave it out of the folder")
 
 
-def _toml(file: Path) -> dict[str, Any]:
+def _toml(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -154,7 +154,7 @@ def _table(raw: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
     value = raw.get(name, {})
     if not isinstance(value, dict):
         raise BadData(f"{file}: {name} is {value!r:.60}; expected a table [{name}]")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)
 
 
 def _text(table: dict[str, Any], key: str, file: Path) -> str:
@@ -186,7 +186,7 @@ def _variables(table: dict[str, Any], name: str, file: Path) -> dict[str, str]:
     value: object = table.get("env") or {}
     if not isinstance(value, dict):
         raise BadData(f"{file}: env of [{name}] is {value!r:.60}; expected a table of texts")
-    return {str(key): str(text) for key, text in cast("dict[str, Any]", value).items()}
+    return {str(key): str(text) for key, text in cast("dict[str, object]", value).items()}
 
 
 def _last_workdir(dockerfile: str) -> str:

@@ -3,12 +3,13 @@
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.textworld import games
@@ -52,17 +53,15 @@ class TextWorld(TextEnv):
     settings: ClassVar[tuple[str, ...]] = ("challenge",)
     challenge: str | Sequence[str] = ("coin_collector", "treasure_hunter", "cooking")
     """Challenges of the package that games are made from."""
-    random_bound = 0.3
-    expert_bound = 0.9
-    ceilings: ClassVar[Mapping[str, float]] = {"word overlap": 0.95}
+    declared = Declarations(random_bound=0.3, expert_bound=0.9, ceilings={"word overlap": 0.95})
 
     def requires(self) -> None:
         super().requires()
         games.check_installed()
 
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
         self.challenge = (self.challenge,) if isinstance(self.challenge, str) else tuple(self.challenge)
-        super()._check_options()
+        super().check_options()
         if not self.challenge:
             raise BadConfig(f"challenge of TextWorld is empty; expected some of {', '.join(games.CHALLENGES)}")
         for name in self.challenge:
@@ -167,7 +166,7 @@ class TextWorld(TextEnv):
         return list(self.log), self._now.feedback, list(self.told)
 
     def load(self, payload: tuple[list[str], str, list[tuple[str, str]]]) -> None:
-        self._forget()
+        self.forget()
         self.log, self.told = list(payload[0]), list(payload[2])
         known, played = self._played
         if known != self.task.data["content"] or played != self.log[: len(played)]:

@@ -11,7 +11,7 @@ class Record:
         self._words = importlib.import_module("textworld.generator.inform7").Inform7Game(game)
         self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 
-    def follow(self, command: str) -> Any:
+    def follow(self, command: str) -> object:
         """Take note of a command that was carried out, and return the action that it is, None where there is none.
 
         A meal of fewer ingredients is possible where one of more is, by the same command: the game takes all.
@@ -37,6 +37,6 @@ class Policy(Record):
         self.key = key
         self.log: list[str] = []
 
-    def follow(self, command: str) -> Any:
+    def follow(self, command: str) -> object:
         self.log.append(command)
         return super().follow(command)

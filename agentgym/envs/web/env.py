@@ -8,6 +8,7 @@ import numpy as np
 
 from agentgym.browser import BrowserEnv, mount
 from agentgym.core.actions import spell
+from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Task
 from agentgym.envs.web.family import IMPOSSIBLE_SHARE, Family
 from agentgym.envs.web.follow import Done, Seen, next_action
@@ -38,13 +39,12 @@ class Web(BrowserEnv):
     families: str | tuple[str, ...] = ()
     """Names of families or of sites, also as one text with commas; all where there is none."""
     shared = (*BrowserEnv.shared, "trail")
-    random_bound = 0.02
-    expert_bound = 0.95
-    answers = ("answers",)
-    ceilings: ClassVar[Mapping[str, float]] = {"impossible at once": IMPOSSIBLE_SHARE}
+    declared = Declarations(
+        random_bound=0.02, expert_bound=0.95, answers=("answers",), ceilings={"impossible at once": IMPOSSIBLE_SHARE}
+    )
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def check_options(self) -> None:
+        super().check_options()
         self._table = families()
         names = self.families.split(",") if isinstance(self.families, str) else list(self.families)
         chosen: list[str] = []

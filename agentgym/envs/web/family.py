@@ -14,7 +14,7 @@ from agentgym.errors import BadConfig
 
 Ask = dict[str, Any]
 """What the instruction says, as plain values: all that `effect` and `solve` are given."""
-Made = tuple[str, dict[str, Any]]
+Made = tuple[str, dict[str, object]]
 """An instruction, and what `asked` or `question` returns."""
 
 IMPOSSIBLE_SHARE = 0.15

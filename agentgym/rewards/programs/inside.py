@@ -61,7 +61,7 @@ def silence() -> int:
     return answers
 
 
-def module() -> dict[str, Any]:
+def module() -> dict[str, object]:
     """Return the names of a new module for a solution to live in."""
     made = types.ModuleType(SOLUTION)
     sys.modules[SOLUTION] = made

@@ -13,7 +13,7 @@ MOST_ALIKE = 100
 """Keys with one hash that a set or a dictionary may have."""
 TYPES = {kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)}
 """Types that a value may be."""
-DICTIONARIES: tuple[Any, ...] = (dict, Counter, OrderedDict, defaultdict)
+DICTIONARIES: tuple[object, ...] = (dict, Counter, OrderedDict, defaultdict)
 """Types that count as `dict`, whose values they equal in Python."""
 
 
@@ -40,7 +40,7 @@ def pack(value: object) -> Any:
     return _packed(value, 0, [MOST])
 
 
-def _packed(value: object, depth: int, room: list[int]) -> Any:
+def _packed(value: object, depth: int, room: list[int]) -> object:
     kind = type(value)
     room[0] -= 1
     if depth > DEEPEST or room[0] < 0:
@@ -78,10 +78,10 @@ def by_key(pairs: list[Any]) -> list[Any]:
     return sorted(pairs, key=lambda pair: json.dumps(pair[0]))
 
 
-def sorted_through(packed: Any) -> Any:
+def sorted_through(packed: object) -> object:
     """Return a packed value with all its dictionaries in the order of their keys: the same on every machine."""
     if type(packed) is list:
-        return [sorted_through(one) for one in cast("list[Any]", packed)]
+        return [sorted_through(one) for one in cast("list[object]", packed)]
     if type(packed) is not dict:
         return packed
     ((tag, content),) = cast("dict[str, Any]", packed).items()
@@ -97,7 +97,7 @@ _SCALARS: dict[str, Callable[[Any], object]] = {
 }
 
 
-def _handle(number: Any, true: Any) -> Handle:
+def _handle(number: Any, true: object) -> Handle:
     if type(number) is not int or type(true) is not bool:
         raise NotData("a handle that is none")
     return Handle(number, true)
@@ -114,14 +114,14 @@ def unpack(packed: Any) -> Any:
         raise NotData(f"unreadable data: {error}") from error
 
 
-def _unpacked(packed: Any, depth: int) -> Any:
+def _unpacked(packed: Any, depth: int) -> object:
     if depth > DEEPEST:
         raise NotData("nested too deep")
     if packed is None or type(packed) in (bool, int, str):
         return packed
     if type(packed) is list:
-        return [_unpacked(one, depth + 1) for one in cast("list[Any]", packed)]
-    if type(packed) is not dict or len(cast("dict[str, Any]", packed)) != 1:
+        return [_unpacked(one, depth + 1) for one in cast("list[object]", packed)]
+    if type(packed) is not dict or len(cast("dict[str, object]", packed)) != 1:
         raise NotData("something else where a value should be")
     ((tag, content),) = cast("dict[str, Any]", packed).items()
     if tag in _SCALARS:
@@ -139,7 +139,7 @@ def _unpacked(packed: Any, depth: int) -> Any:
     return _CONTAINERS[tag](values)
 
 
-def _spread(keys: list[Any]) -> None:
+def _spread(keys: list[object]) -> None:
     """Raise NotData where many keys have one hash: to put n of them in a set takes the square of n."""
     if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
         raise NotData(f"more than {MOST_ALIKE} keys with the same hash")
@@ -148,7 +148,7 @@ def _spread(keys: list[Any]) -> None:
 def shown(packed: Any) -> str:
     """Return a packed value as one writes it in Python."""
     if isinstance(packed, list):
-        return "[" + ", ".join(shown(one) for one in cast("list[Any]", packed)) + "]"
+        return "[" + ", ".join(shown(one) for one in cast("list[object]", packed)) + "]"
     if not isinstance(packed, dict):
         return repr(packed)
     ((tag, content),) = cast("dict[str, Any]", packed).items()
@@ -157,7 +157,7 @@ def shown(packed: Any) -> str:
     if tag in ("y", "h"):
         return content if tag == "y" else "an object"
     if tag not in _CONTAINERS:
-        return repr(unpack(cast("dict[str, Any]", packed)))
+        return repr(unpack(cast("dict[str, object]", packed)))
     inner = ", ".join(shown(one) for one in content)
     if tag == "t":
         return f"({inner},)" if len(content) == 1 else f"({inner})"
@@ -165,7 +165,7 @@ def shown(packed: Any) -> str:
     return whole if tag == "s" else f"frozenset({whole})"
 
 
-def respond(kind: str, thing: Any, given: Any) -> Any:
+def respond(kind: str, thing: Any, given: Any) -> object:
     """Return what a function gives for its arguments, or the methods of a new object, one call after the other.
 
     `given` is a list of arguments; for a `class`, the arguments of its constructor and a list of (method, arguments).

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from agentgym.errors import BadConfig, how_to_install
 from agentgym.sandbox.local.fork_server_sandbox import LOADED_WITH, ForkServerSandbox
@@ -33,7 +32,7 @@ class Bubblewrap(ForkServerSandbox):
             raise BadConfig(problem)
         super().__init__(limits, packages)
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         return {"isolated": True, "filter": denied_calls().hex()}
 
     def _temporary(self) -> str | None:

@@ -61,7 +61,7 @@ class Init:
         """Send a frame as soon as the host takes it."""
         self.outgoing += frames.HEAD.pack(number, kind, len(body)) + body
 
-    def _wanted(self) -> dict[int, tuple[int, Callable[[], Any]]]:
+    def _wanted(self) -> dict[int, tuple[int, Callable[[], object]]]:
         """Return what is waited for: the events of each file, and what to do then."""
         backlog = max((len(program.pending) for program in self.programs.values()), default=0)
         found: dict[int, tuple[int, Callable[[], Any]]] = {self.woken: (select.POLLIN, self._reap)}

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from agentgym.errors import BadConfig, bad_option
 from agentgym.sandbox import working_folder as inside
@@ -23,7 +23,7 @@ from agentgym.sandbox.docker.daemon import Daemon, connect, faults
 from agentgym.sandbox.docker.kernel import DockerKernel
 from agentgym.sandbox.docker.shell import Shell
 from agentgym.sandbox.local.fork_server_sandbox import ENVIRONMENT
-from agentgym.sandbox.protocol import Limits, Result, SandboxFault
+from agentgym.sandbox.protocol import ContainerOptions, Limits, Result, SandboxFault
 from agentgym.sandbox.seccomp import denied_calls
 
 __all__ = ["ROOT_CAPABILITIES", "Docker"]
@@ -46,7 +46,9 @@ class Docker(BaseSandbox):
     more, and at the end of the process.
     """
 
-    def __init__(self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Any) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, packages: Sequence[str] = (), **asked: Unpack[ContainerOptions]
+    ) -> None:
         wrong = next((name for name in asked if name not in KNOWN), None)
         if wrong is not None:
             raise bad_option("option of the docker sandbox", wrong, KNOWN)

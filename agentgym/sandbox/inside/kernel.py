@@ -48,7 +48,7 @@ def run(kind: str, request: dict[str, Any]) -> int:
     return _serve(space)
 
 
-def _serve(space: dict[str, Any]) -> int:
+def _serve(space: dict[str, object]) -> int:
     """Run step after step; Ctrl-C is for the step that runs, and means nothing between two."""
     heeding = signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
@@ -84,7 +84,7 @@ def _receive(control: socket.socket) -> str | None:
     return control.recv(length, socket.MSG_WAITALL).decode("utf-8", "replace") if length else ""
 
 
-def _finish(space: dict[str, Any], before: set[str]) -> None:
+def _finish(space: dict[str, object], before: set[str]) -> None:
     """End as an interpreter does: threads are waited for, exit functions called, open files written and closed.
 
     Not by the interpreter's own end: that would take apart all that was loaded before the program.

@@ -80,7 +80,7 @@ class ForkServerSandbox(BaseSandbox):
         """Return the command that starts the fork server; `stage` is a folder that lasts until it has."""
         raise NotImplementedError
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         """Return what a backend tells its fork server."""
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class ForkServerSandbox(BaseSandbox):
             )
         return host, process
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         limits = self.limits
         return {
             "disk": limits.disk,
@@ -169,7 +169,7 @@ class ForkServerSandbox(BaseSandbox):
         """Run code of ours in the sandbox as the program's user, so that no link in the folder leads out."""
         return self._execute({"kind": "python", "code": code}, stdin, max(START, self.limits.timeout), cap)
 
-    def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
+    def _execute(self, request: dict[str, object], stdin: bytes, timeout: float | None, cap: int | None = None) -> Result:
         timeout = self.limits.seconds(timeout)
         before = self.group.kills()
         with contextlib.ExitStack() as ours:
@@ -179,7 +179,7 @@ class ForkServerSandbox(BaseSandbox):
             told, streams, overflow = collect(execution, feed, stdin, cap or self.limits.output, timeout + START)
         return self._result(told, streams, overflow, self.group.kills() > before)
 
-    def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution:
+    def launch(self, request: dict[str, object], stdin: int, control: int | None = None) -> Execution:
         """Start an execution, which gets copies of `stdin` and `control`."""
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             lifeline, end = socket.socketpair()
@@ -211,7 +211,7 @@ class ForkServerSandbox(BaseSandbox):
         out, err = streams
         return Result(code, out, err + told.get("said", "").encode(), reason, float(told["seconds"]))
 
-    def _send(self, host: socket.socket, request: dict[str, Any], files: Sequence[int] = ()) -> None:
+    def _send(self, host: socket.socket, request: dict[str, object], files: Sequence[int] = ()) -> None:
         body = marshal.dumps(request)
         with self._asking:
             socket.send_fds(host, [struct.pack("I", len(body))], list(files))

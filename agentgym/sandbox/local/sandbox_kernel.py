@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox.local.cgroup import ControlGroup
@@ -32,7 +32,7 @@ class KernelSandbox(Protocol):
     @property
     def group(self) -> ControlGroup: ...
 
-    def launch(self, request: dict[str, Any], stdin: int, control: int | None = None) -> Execution: ...
+    def launch(self, request: dict[str, object], stdin: int, control: int | None = None) -> Execution: ...
 
 
 class SandboxKernel:

@@ -101,7 +101,7 @@ class Gathered:
 
 def collect(
     execution: Execution, feed: FileIO, stdin: bytes, cap: int, patience: float
-) -> tuple[dict[str, Any], tuple[bytes, bytes], bool]:
+) -> tuple[dict[str, object], tuple[bytes, bytes], bool]:
     """Feed a program and read both streams until its sandbox says how it ended; closes `feed`.
 
     Returns what the sandbox said, the streams (each at most `cap` bytes), and whether one held more, which ends the program.

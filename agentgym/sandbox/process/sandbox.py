@@ -4,7 +4,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from agentgym.errors import BadConfig
 from agentgym.sandbox.local.fork_server_sandbox import ForkServerSandbox
@@ -29,5 +28,5 @@ class Process(ForkServerSandbox):
     def _command(self, packages: Sequence[str], stage: Path) -> list[str]:
         return [sys.executable, "-s", "-P", str(Path(__file__).parents[1] / "inside" / "fork_server.py")]
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         return {"isolated": False}

@@ -13,7 +13,7 @@ def _number(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
     return [int(rng.integers(1 << 32)) % (1 << width)]
 
 
-def _two(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _two(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     return _number(rng, difficulty, plan) + _number(rng, difficulty, plan)
 
 

@@ -7,7 +7,7 @@ from agentgym.envs.code.families.family import Draw, Family, Frame, Plan, Rng, R
 from agentgym.envs.code.families.slots import choice, integer, one
 
 NAMES = ["Ada", "Ben", "Cleo", "Dan"]
-ARGUMENTS: dict[str, Callable[[Rng], Any]] = {
+ARGUMENTS: dict[str, Callable[[Rng], object]] = {
     "value": lambda rng: int(rng.integers(-5, 10)),
     "i": lambda rng: int(rng.integers(0, 5)),
     "n": lambda rng: int(rng.integers(0, 4)),
@@ -21,11 +21,11 @@ ARGUMENTS: dict[str, Callable[[Rng], Any]] = {
 """By the name of a parameter: what it may be."""
 
 
-def _calls(start: Callable[[Rng], list[Any]], often: str) -> Draw:
+def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
     """Return what draws an input: arguments of the constructor and calls of the methods a plan has, some more often."""
     always = tuple(often.split("; "))
 
-    def draw(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+    def draw(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
         heads = [*(step.says.split("`")[1] for step in plan.steps), *always]
         calls: list[list[Any]] = []
         for _number in range(int(rng.integers(3, 16 + 4 * difficulty))):
@@ -60,7 +60,7 @@ CLOCK = (
 )
 
 
-def _limit(low: int, high: int) -> Callable[[Rng], list[Any]]:
+def _limit(low: int, high: int) -> Callable[[Rng], list[object]]:
     return lambda rng: [int(rng.integers(low, high + 1))]
 
 

@@ -1,7 +1,6 @@
 """Dates of the Gregorian calendar: moved, clipped to months, counted and written."""
 
 from datetime import date, timedelta
-from typing import Any
 
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length
@@ -23,16 +22,16 @@ def _near(rng: Rng, start: str, most: int) -> str:
     return str(date.fromisoformat(start) + timedelta(days=int(rng.integers(0, most))))
 
 
-def _one(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _one(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [_day(rng)]
 
 
-def _two(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _two(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     start = _day(rng)
     return [start, _near(rng, start, 50 + 20 * min(difficulty, 4))]
 
 
-def _many(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _many(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     start = _day(rng)
     return [[_near(rng, start, 70) for _number in range(length(rng, difficulty, 7))]]
 

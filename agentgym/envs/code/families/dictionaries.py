@@ -1,7 +1,5 @@
 """Dictionaries: stocks and records, filtered, merged, grouped and inverted."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, some, subset
 
@@ -25,21 +23,21 @@ PEOPLE = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hana"]
 TOWNS = ["Oslo", "Lima", "Rome", "Kyiv"]
 
 
-def _stock(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _stock(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     names = some(THINGS, rng, min(length(rng, difficulty, 7), len(THINGS)))
     return [{name: int(rng.integers(-6, 16)) for name in names}]
 
 
-def _two(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _two(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     return _stock(rng, difficulty, plan) + _stock(rng, difficulty, plan)
 
 
-def _sales(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _sales(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [[(one(THINGS[:7], rng), int(rng.integers(-6, 16))) for _number in range(length(rng, difficulty, 9))]]
 
 
-def _records(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
-    def record() -> dict[str, Any]:
+def _records(rng: Rng, difficulty: int, _: Plan) -> list[object]:
+    def record() -> dict[str, object]:
         return {"name": one(PEOPLE, rng), "town": one(TOWNS, rng), "points": int(rng.integers(0, 30))}
 
     return [[record() for _number in range(length(rng, difficulty))]]

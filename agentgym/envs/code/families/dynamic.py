@@ -1,31 +1,29 @@
 """Dynamic programming: the best or the number of ways, over numbers that are prepared step by step."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, numbers, subset, word
 
 
-def _positive(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _positive(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [[abs(n) + 1 for n in numbers(rng, difficulty, -9, 9)]]
 
 
-def _signed(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _signed(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [numbers(rng, difficulty, -9, 12)]
 
 
-def _target(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _target(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [int(rng.integers(0, 25 + 10 * difficulty))]
 
 
-def _pair(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _pair(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     most = 6 + difficulty
     one = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
     two = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
     return [one, one[:3] + two[:4] if rng.random() < 0.4 else two]
 
 
-def _grid(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _grid(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     rows, columns = (int(x) for x in rng.integers(1, 5 + difficulty // 2, 2))
     return [[[int(x) for x in rng.integers(-3, 10, columns)] for _row in range(rows)]]
 

@@ -16,9 +16,9 @@ from agentgym.errors import BadConfig
 from agentgym.rewards.programs.values import NotData, pack, respond, sorted_through, unpack
 
 Rng = np.random.Generator
-Slot = Callable[[Rng, int], Any]
+Slot = Callable[[Rng, int], object]
 """From chance and difficulty to a value of a slot."""
-Draw = Callable[[Rng, int, "Plan"], list[Any]]
+Draw = Callable[[Rng, int, "Plan"], list[object]]
 """From chance, difficulty and what the task says to an input."""
 PUBLIC, HIDDEN = 3, 16
 """Tests of a task."""
@@ -287,7 +287,7 @@ def _pattern(says: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def outcome(code: str, entry: str, kind: str, given: Any) -> list[Any] | None:
+def outcome(code: str, entry: str, kind: str, given: Any) -> list[object] | None:
     """Return what code of ours gives for an input, packed, in a list of one; None where it raises."""
     try:
         return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]
@@ -295,7 +295,7 @@ def outcome(code: str, entry: str, kind: str, given: Any) -> list[Any] | None:
         return None
 
 
-_made: dict[tuple[str, str], Any] = {}
+_made: dict[tuple[str, str], object] = {}
 
 
 def made(code: str, entry: str) -> Any:
@@ -303,7 +303,7 @@ def made(code: str, entry: str) -> Any:
     if (code, entry) not in _made:
         if len(_made) > 64:
             _made.clear()
-        space: dict[str, Any] = {}
+        space: dict[str, object] = {}
         exec(compile(code, f"<{entry}>", "exec", dont_inherit=True), space)
         _made[code, entry] = space[entry]
     return _made[code, entry]

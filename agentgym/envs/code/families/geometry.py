@@ -21,7 +21,7 @@ def _points(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
     return [drawn]
 
 
-def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     found: list[tuple[int, int, int, int]] = []
     for _number in range(length(rng, difficulty, 4)):
         x, y = _point(rng)

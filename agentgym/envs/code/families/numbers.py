@@ -13,7 +13,7 @@ def _number(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
     return [int(rng.integers(0, most))]
 
 
-def _range(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _range(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     low = int(rng.integers(1, 60 + 20 * difficulty))
     return [low, low + int(rng.integers(-2, 40 + 5 * difficulty))]
 

@@ -27,7 +27,7 @@ def _pairs(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
     return [comma.join(pieces)]
 
 
-def _runs(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _runs(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return ["".join(f"{one(['', 2, 3, 7, 12], rng)}{one('abcxyz', rng)}" for _number in range(length(rng, difficulty, 7)))]
 
 
@@ -43,7 +43,7 @@ def _lines(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
     return ["\n".join(lines)]
 
 
-def _sum(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _sum(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     text = str(int(rng.integers(0, 20)))
     for _number in range(int(rng.integers(0, 5 + difficulty))):
         text += f"{one(['+', '-', '*', ' + ', ' - ', ' * '], rng)}{int(rng.integers(0, 13))}"

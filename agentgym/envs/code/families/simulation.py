@@ -1,7 +1,5 @@
 """Simulation: a robot, a stack machine and a row of cells, whose commands and laws the task defines."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, subset
 
@@ -11,12 +9,12 @@ def _commands(plan: Plan) -> list[str]:
     return [step.says.split("`")[1] for step in plan.steps]
 
 
-def _walk(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _walk(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     letters = [*_commands(plan), "F", "F", "L"]
     return ["".join(one(letters, rng) for _number in range(length(rng, difficulty, 14)))]
 
 
-def _program(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _program(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     words = _commands(plan)
     return [
         [
@@ -26,7 +24,7 @@ def _program(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
     ]
 
 
-def _cells(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _cells(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [[int(rng.random() < 0.45) for _number in range(int(rng.integers(1, 12 + 2 * difficulty)))]]
 
 

@@ -1,18 +1,16 @@
 """Strings: words and characters, filtered, ordered, replaced and counted."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, letter, one, words
 
 CHARACTERS = "aaabbcdeeefgiilmnoorstuxyzABCEHLMT0123345789..,,--!? "
 
 
-def _sentence(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _sentence(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [" ".join(words(rng, difficulty))]
 
 
-def _text(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _text(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     if rng.random() < 0.1:
         return ["" if rng.random() < 0.4 else one("aZ7.", rng)]
     drawn: list[str] = []

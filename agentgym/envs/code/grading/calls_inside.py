@@ -52,7 +52,7 @@ def call(request: str) -> None:
             return kept[value.number]
         if type(value) in (list, tuple, set, frozenset):
             return type(value)(own(one) for one in value)
-        return {key: own(one) for key, one in cast("dict[Any, Any]", value).items()} if type(value) is dict else value
+        return {key: own(one) for key, one in cast("dict[object, object]", value).items()} if type(value) is dict else value
 
     def work() -> Any:
         arguments = own(unpack(given))
@@ -116,7 +116,7 @@ def _shown(value: Any, wanted: str) -> str | None:
     return f"gave {value!r}"[: code_inside.LONGEST_MESSAGE]
 
 
-def stand_in(name: str) -> Any:
+def stand_in(name: str) -> object:
     """Return a function that has another sandbox do the work."""
 
     def function(*given: Any, **named: Any) -> Any:
@@ -138,7 +138,7 @@ class Distant:
     def __bool__(self) -> bool:
         return object.__getattribute__(self, "_handle").true
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         return _asked("", (self, name), {})
@@ -166,13 +166,13 @@ def _received(value: Any) -> Any:
     return Distant(value) if type(value) is Handle else value
 
 
-def _sent(value: Any) -> Any:
+def _sent(value: Any) -> object:
     """Return a value with handles in place of the solution's objects."""
     if type(value) is Distant:
         return object.__getattribute__(value, "_handle")
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(_sent(one) for one in value)
-    return {key: _sent(one) for key, one in cast("dict[Any, Any]", value).items()} if type(value) is dict else value
+    return {key: _sent(one) for key, one in cast("dict[object, object]", value).items()} if type(value) is dict else value
 
 
 sys.setrecursionlimit(5000)  # checks compare what solutions give, as deep as it may be

@@ -29,19 +29,21 @@ def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
     return _close(float.fromhex(content), float.fromhex(got[tag]), tolerance)
 
 
-def equal(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
+def equal(expected: object, got: Any, tolerance: float = 0.0) -> bool:
     """Return whether two packed values are equal to Python's `==`, tuples taken as lists: files in JSON know no others."""
     one, two = _listed(unpack(expected)), _listed(unpack(got))
     return _equal(one, two, tolerance) if tolerance else bool(one == two)
 
 
-def _equal(one: Any, two: Any, tolerance: float) -> bool:
+def _equal(one: Any, two: object, tolerance: float) -> bool:
     """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
     if isinstance(one, list) and isinstance(two, list):
         pairs = zip(cast("list[Any]", one), cast("list[Any]", two), strict=False)
-        return len(cast("list[Any]", one)) == len(cast("list[Any]", two)) and all(_equal(a, b, tolerance) for a, b in pairs)
+        return len(cast("list[object]", one)) == len(cast("list[object]", two)) and all(
+            _equal(a, b, tolerance) for a, b in pairs
+        )
     if isinstance(one, dict) and isinstance(two, dict):
-        first, second = cast("dict[Any, Any]", one), cast("dict[Any, Any]", two)
+        first, second = cast("dict[object, object]", one), cast("dict[object, object]", two)
         return first.keys() == second.keys() and all(_equal(first[key], second[key], tolerance) for key in first)
     if isinstance(one, float) and isinstance(two, int | float):
         return one == two or _close(one, two, tolerance)
@@ -53,10 +55,12 @@ def _close(one: float, two: float, tolerance: float) -> bool:
     return math.isfinite(one) and abs(one - two) <= tolerance * max(1.0, abs(one))
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: Any) -> object:
     if isinstance(value, list | tuple):
-        return [_listed(one) for one in cast("list[Any]", value)]
-    return {key: _listed(one) for key, one in cast("dict[Any, Any]", value).items()} if isinstance(value, dict) else value
+        return [_listed(one) for one in cast("list[object]", value)]
+    return (
+        {key: _listed(one) for key, one in cast("dict[object, object]", value).items()} if isinstance(value, dict) else value
+    )
 
 
 def same_lines(expected: str, got: str, tolerance: float = 0.0) -> bool:

@@ -72,7 +72,7 @@ def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     return found
 
 
-def _judged(answer: list[Any], expected: Any, tests: CodeTests) -> Tried:
+def _judged(answer: list[Any], expected: object, tests: CodeTests) -> Tried:
     value, error = answer
     if error is not None:
         return Tried(False, str(error))
@@ -82,7 +82,7 @@ def _judged(answer: list[Any], expected: Any, tests: CodeTests) -> Tried:
         return Tried(False, f"no value that can be compared ({wrong})")
 
 
-def read_answers(said: bytes, most: int) -> list[list[Any]] | str:
+def read_answers(said: bytes, most: int) -> list[list[object]] | str:
     """Return the [value, error] of each case in order, as far as they make sense; text where the code itself failed.
 
     Whatever stands here may have been written by the solution: a value is checked and packed anew.

@@ -84,7 +84,7 @@ class SWEBench(RepositoryEnv):
     # The sandbox
 
     def _take(self) -> Sandbox:  # not from the warm pool: a container that waits for each image would be many
-        wanted = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
+        wanted: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
         return sandbox(self.backend, limits=self.limits, **{**wanted, **self.backend_options})
 
     def prepare(self, sandbox: Sandbox) -> None:

@@ -29,7 +29,7 @@ DECIDING = (CONFIGURATION - {"setup.py"}) | {"sitecustomize.py", "usercustomize.
 
 def evaluate(
     row: Row, patch: str, sandbox: Sandbox, *, restore: bool, timeout: float = TIMEOUT
-) -> tuple[Verdict, dict[str, Any]]:
+) -> tuple[Verdict, dict[str, object]]:
     """Return the verdict on a patch and swebench's report, by its own steps in a fresh sandbox of the instance's image.
 
     `restore` puts back configuration that the patch changed, which swebench itself does not do.
@@ -48,7 +48,7 @@ def evaluate(
     return _verdict(report), report
 
 
-def report_of(row: Row, patch: str, log: str) -> dict[str, Any]:
+def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
     """Return what `swebench.harness.grading.get_eval_report` says about a log of an instance's script."""
     grading = swebench("harness.grading")
     prediction = {"instance_id": row.id, "model_name_or_path": "agentgym", "model_patch": patch}

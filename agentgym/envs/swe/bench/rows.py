@@ -119,7 +119,7 @@ def _row(told: Any) -> Row:
     return Row(row)
 
 
-def _smith(row: dict[str, Any]) -> dict[str, Any]:
+def _smith(row: dict[str, Any]) -> dict[str, object]:
     tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
     files = " ".join(shlex.quote(file) for file in sorted({test.partition("::")[0] for test in tests}))
     return {
@@ -138,4 +138,4 @@ def _listed(value: Any) -> list[str]:
     found = json.loads(value) if isinstance(value, str) else value
     if not isinstance(found, list):
         raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")
-    return [str(one) for one in cast("list[Any]", found)]
+    return [str(one) for one in cast("list[object]", found)]

@@ -12,7 +12,7 @@ from typing import Any
 from agentgym.envs.swe.grading.canaries import Change, line_starts, span, test_functions
 from agentgym.rewards.programs.syntax import parse
 
-Exchanged = dict[str, list[Any]]
+Exchanged = dict[str, list[object]]
 """A test, the test whose parameter it gets, and a number that says which parameter."""
 
 
@@ -29,7 +29,7 @@ def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> d
     """Return for each test (`test_x`, `TestY.test_x`) that has one a literal to exchange for another."""
     starts, tests = line_starts(source), test_functions(parse(source))
     held = {name: list(visible(tests[name].body)) for name in sorted(set(names) & set(tests))}
-    alike: dict[type, list[Any]] = {}
+    alike: dict[type, list[object]] = {}
     for nodes in held.values():
         for node in nodes:
             alike.setdefault(type(node.value), []).append(node.value)

@@ -68,7 +68,7 @@ def run_apart(
     clock: Clock,
     *,
     conftest: bool = False,
-    exchanged: Mapping[str, list[Any]] | None = None,
+    exchanged: Mapping[str, list[object]] | None = None,
 ) -> Ended:
     """Return how the tests of some files end; `names` are the modules that are at the other end.
 

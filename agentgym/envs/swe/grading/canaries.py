@@ -152,7 +152,7 @@ def _sweeps(test: ast.FunctionDef, source: bytes, starts: list[int], rng: random
 _NONE = object()
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr) -> object:
     """Return what a literal stands for, or `_NONE`."""
     try:
         return ast.literal_eval(node)

@@ -86,7 +86,7 @@ class Peer:
         except BaseException as error:
             return self._message("raise", (RuntimeError(f"{type(error).__name__}: {error}"),))
 
-    def _carried_out(self, what: str, words: tuple[Any, ...]) -> Any:
+    def _carried_out(self, what: str, words: tuple[Any, ...]) -> object:
         if what == "do":
             one, operation, given, named = words
             return OPERATIONS[operation](one, *given, **dict(named))
@@ -109,7 +109,7 @@ class Peer:
         changed = self.shared.changed(self.pack)
         return json.dumps([what, packed, changed, self.described])
 
-    def _parsed(self, message: str) -> tuple[str, tuple[Any, ...]]:
+    def _parsed(self, message: str) -> tuple[str, tuple[object, ...]]:
         try:
             what, packed, changed, described = json.loads(message)
             for told in described:
@@ -190,7 +190,7 @@ class Peer:
         object.__setattr__(made, OWN, number)
         return made
 
-    def _error(self, kind: Any, packed: dict[str, Any]) -> Any:
+    def _error(self, kind: Any, packed: dict[str, Any]) -> object:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError(f"{kind!r} is no exception")
         given = tuple(self.unpack(one) for one in packed["args"])
@@ -201,7 +201,7 @@ class Peer:
             made.__cause__ = cause
         return made
 
-    def _named(self, kind: type) -> Any:
+    def _named(self, kind: type) -> object:
         """Return the name of a class that the other end may look up; None for others, which are described."""
         return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 

@@ -48,7 +48,7 @@ _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__d
 _LOCAL = ("args", "with_traceback", "add_note", OWN)
 
 
-def describe(kind: type, number: int, pack: Callable[[Any], Any]) -> dict[str, Any]:
+def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[str, object]:
     """Return what the other end needs to represent a class."""
     bases = [pack(base) for base in kind.__bases__ if _is_needed(base)]
     special: dict[str, bool] = {}
@@ -82,13 +82,13 @@ def _is_needed(base: type) -> bool:
 class Meta(type):
     """The class of representations: what its classes lack is asked of what they stand for."""
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
+    def __call__(cls, *given: Any, **named: Any) -> object:
         own = cls.__dict__.get(OWN)
         if own is None:
             raise TypeError(f"{cls.__name__} is derived from a class of another process")
         return own[0].request("do", cls, "__call__", given, tuple(named.items()))
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> object:
         if name == OWN or name in ("__test__", "__wrapped__", "pytestmark"):
             raise AttributeError(name)
         return _peer(cls).request("get", cls, name)
@@ -118,7 +118,7 @@ class Meta(type):
 class Module(types.ModuleType):
     """A module of the other end."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name in ("__path__", "__wrapped__", "__file__", "__test__", OWN):
             raise AttributeError(name)
         return self.__dict__[OWN][0].request("get", self, name)
@@ -137,7 +137,7 @@ def _peer(thing: Any) -> Any:
     return getattr(type(thing), OWN)[0] if not isinstance(thing, type) else type.__getattribute__(thing, OWN)[0]
 
 
-def mirror(peer: Any, told: dict[str, Any], bases: list[Any]) -> Any:
+def mirror(peer: object, told: dict[str, Any], bases: list[Any]) -> object:
     """Return a class that represents the one that was described."""
     bases = [base for base in bases if base in values.DATA or isinstance(base, Meta) or issubclass(base, Exception)]
     error = any(issubclass(base, Exception) for base in bases)
@@ -161,7 +161,7 @@ def mirror(peer: Any, told: dict[str, Any], bases: list[Any]) -> Any:
     raise TypeError(f"no class can be made for {told['name']!r:.100}")
 
 
-def _operation(name: str) -> Callable[..., Any]:
+def _operation(name: str) -> Callable[..., object]:
     def operation(self: Any, *given: Any, **named: Any) -> Any:
         return _peer(self).request("do", self, name, given, tuple(named.items()))
 
@@ -169,7 +169,7 @@ def _operation(name: str) -> Callable[..., Any]:
     return operation
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _method(name: str) -> Callable[..., object]:
     def method(self: Any, *given: Any, **named: Any) -> Any:
         return _peer(self).request("method", self, name, given, tuple(named.items()))
 
@@ -177,7 +177,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _get(self: Any, name: str) -> Any:
+def _get(self: Any, name: str) -> object:
     if name == OWN:
         raise AttributeError(name)
     return _peer(self).request("get", self, name)
@@ -197,7 +197,7 @@ def _delete(self: Any, name: str) -> None:
 def function(peer: Any, name: str) -> Callable[..., Any]:
     """Return a function that has one of the other end do the work."""
 
-    def stand_in(*given: Any, **named: Any) -> Any:
+    def stand_in(*given: Any, **named: Any) -> object:
         return peer.request("do", stand_in, "__call__", given, tuple(named.items()))
 
     stand_in.__name__ = stand_in.__qualname__ = name

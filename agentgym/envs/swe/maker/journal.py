@@ -27,7 +27,7 @@ class Journal:
             self._file.write(json.dumps(told) + "\n")
         self._file.flush()
 
-    def keep(self, key: str, verdict: Mapping[str, Any]) -> None:
+    def keep(self, key: str, verdict: Mapping[str, object]) -> None:
         """Write down a verdict."""
         self.verdicts[key] = {"key": key, **verdict}
         self._file.write(json.dumps(self.verdicts[key]) + "\n")

@@ -94,7 +94,7 @@ def _strings(told: Any) -> list[str]:
     return [str(one) for one in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _told(repository: Repository, folder: Path) -> dict[str, Any]:
+def _told(repository: Repository, folder: Path) -> dict[str, object]:
     source = repository.source
     if not source.startswith(sources.EMBEDDED):
         place = Path(source).resolve()
@@ -110,7 +110,7 @@ def _told(repository: Repository, folder: Path) -> dict[str, Any]:
     }
 
 
-def _task(instance: Instance) -> dict[str, Any]:
+def _task(instance: Instance) -> dict[str, object]:
     kept = {*instance.fail_to_pass, *instance.pass_to_pass}
     excluded = [test for test in instance.repository.tests if test not in kept]
     told: dict[str, Any] = {

@@ -103,10 +103,10 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Change values in JSON files by a rule; the same key stands elsewhere too."""
     top, port, owner = numbered(ask), number(ask, 20, 90) * 100 + 1, pick(ask, PEOPLE).lower()
-    tree, expected = dict[str, Entry](), dict[str, Any]()
+    tree, expected = dict[str, Entry](), dict[str, object]()
     chosen = names(fill, 5 + 3 * level)
     for place, name in enumerate(chosen):
-        enabled: Any = (True, False, "false")[place % 3] if level else place % 2 == 0
+        enabled: object = (True, False, "false")[place % 3] if level else place % 2 == 0
         value: dict[str, Any] = {
             "name": pick(fill, SERVICES),
             "enabled": enabled,
@@ -160,7 +160,7 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
-def _same(one: Any, two: Any) -> bool:
+def _same(one: Any, two: object) -> bool:
     """Return whether two values of JSON are the same, types included."""
     return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
 

@@ -74,7 +74,7 @@ def edit(event_id: int | None) -> Any:
     return done("saved" if event else "made", "events.show", event_id=written)
 
 
-def form_values(event: sqlite3.Row | None) -> dict[str, Any]:
+def form_values(event: sqlite3.Row | None) -> dict[str, object]:
     """Return what the form shows at first."""
     if event is None:
         day = request.args.get("day", "")

@@ -1,0 +1,23 @@
+"""What an environment declares about itself, for `agentgym check` and the tests to hold it to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declarations:
+    """What holds of an environment beyond its rules: `declared = Declarations(random_bound=0.01, answers=("code",))`.
+
+    A subclass that changes one of them writes `declared = dataclasses.replace(Base.declared, random_bound=0.1)`.
+    """
+
+    random_bound: float = 0.2
+    """Upper bound of the success of random play."""
+    expert_bound: float = 0.5
+    """Lower bound of the success of the expert."""
+    answers: tuple[str, ...] = ()
+    """Keys of `task.data` that hold the answer: its text must not be in the first observation."""
+    ceilings: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Success of shortcut policies that is not 0, by name, explained in the environment's docstring."""
+    nondeterministic: str = ""
+    """Why the environment cannot be repeated, where it cannot."""

@@ -1,0 +1,110 @@
+"""What an environment defines: its settings, what it declares, and the methods that a subclass fills in."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentgym.core.declared import Declarations
+from agentgym.core.outcome import Outcome
+from agentgym.core.tasks import Task, TaskSpace
+
+
+class Definition(TaskSpace):
+    """The part of `TextEnv` that an environment overrides; each name has a default."""
+
+    horizon: int = 50
+    """Turns after which an episode is truncated; keyword and reset option of the same name."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
+    shaping: Mapping[str, float] = MappingProxyType({})
+    """Weights of measures that are to be paid; by default the outcome alone is."""
+    feedback: str = "helpful"
+    """What an invalid action is answered: `helpful`, or `genuine` (the reference implementation's words)."""
+    blocking: bool = False
+    """Whether a step may wait for something outside; such environments run in worker processes."""
+    step_seconds: float = 0.0
+    """What a step may take at least, whatever a rollout allows: for an environment that bounds its steps itself."""
+    snapshot_kind: str = "exact"
+    shared: tuple[str, ...] = ()
+    """Attributes set by `begin` that never change afterwards: snapshots keep them by reference."""
+    roles: tuple[str, ...] = ("agent",)
+    declared: Declarations = Declarations()
+    """What `agentgym check` and the tests hold the environment to."""
+
+    def requires(self) -> None:
+        """Raise MissingExtra, in one sentence with how to get it, where this machine lacks what the environment needs.
+
+        Called when the environment is made, once its options are set and before they are checked; `agentgym doctor` calls
+        it with the defaults. It looks for files and packages, and starts nothing. An override calls this one.
+        """
+
+    def setup(self) -> None:
+        """Prepare what all episodes share (indexes, data files); called once, after the options are set."""
+
+    def begin(self, task: Task) -> str:
+        """Set the attributes that make up the state and return the first observation."""
+        raise NotImplementedError(f"{type(self).__name__} must define begin(task)")
+
+    def act(self, action: str) -> "str | Outcome":
+        """Carry out an action of an environment without tools; the string arrives untouched."""
+        raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
+
+    def state(self) -> Any:
+        """Return what decides the future, the turn counter and random state left out; None where it cannot be read."""
+        return None
+
+    def oracle(self) -> Iterator[str]:
+        """Yield the actions of a correct solution from the present state; may know everything."""
+        raise NotImplementedError(f"{type(self).__name__} defines no oracle()")
+
+    def expert(self) -> Iterator[str]:
+        """Yield good actions using only what the agent has been shown; the framework asks anew after every turn."""
+        raise NotImplementedError(f"{type(self).__name__} defines no expert()")
+
+    def mistake(self, rng: np.random.Generator) -> str | None:
+        """Return a plausible wrong action, from what was shown; None where there is none to speak of.
+
+        Noise in demonstrations takes it where commands are not a finite list.
+        """
+        return None
+
+    def admissible(self) -> list[str] | None:
+        """Return the commands that are valid now, or None where they are not a finite list."""
+        return None
+
+    def health_check(self) -> None:
+        """Raise a Fault where what the environment leans on fails with nothing of the agent's in it.
+
+        A rollout asks after a step has faulted, in a fresh episode of the same task: by default nothing needs a check.
+        """
+
+    def shortcuts(self) -> Mapping[str, Callable[[list[str]], str]]:
+        """Return the environment's own shortcuts by name: from all observations so far to an action.
+
+        Each must have success 0, or at most what `declared.ceilings` says of its name.
+        """
+        return {}
+
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the present state (each from 0 to 1), paid only with a weight in `shaping`."""
+        return {}
+
+    @property
+    def role(self) -> str:
+        """Who acts next."""
+        return self.roles[0]
+
+    def role_rewards(self) -> dict[str, float] | None:
+        """Return the outcome by role once an episode of an environment with several players is over, else None."""
+        return None
+
+    def more_info(self) -> dict[str, Any]:
+        """Return what `info` has besides the keys of every environment: nothing by default."""
+        return {}
+
+    def close(self) -> None:
+        """Free what the environment holds; an episode that runs may be lost."""

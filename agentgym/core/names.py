@@ -1,0 +1,71 @@
+"""Which names a base class keeps for itself: a subclass that takes one of them by accident is refused.
+
+Nothing is listed here. A base class keeps its private names, what it marks with `typing.final`, the attributes that it
+annotates without a value (its `__init__` sets them), and what it inherits from another package and does not define itself.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Generic
+
+
+def _families(base: type) -> Iterator[tuple[type, bool]]:
+    """Yield the classes that a base class consists of, and whether another package made them."""
+    package = base.__module__.partition(".")[0]
+    for klass in base.__mro__:
+        if klass not in (object, Generic):
+            yield klass, klass.__module__.partition(".")[0] != package
+
+
+@cache
+def kept(base: type) -> frozenset[str]:
+    """Return the names that a base class keeps for itself."""
+    names: set[str] = set()
+    defined = {name for klass, foreign in _families(base) if not foreign for name in vars(klass)}
+    for klass, foreign in _families(base):
+        names |= {name for name, member in vars(klass).items() if getattr(member, "__final__", False)}
+        names |= {name for name in vars(klass) if name.startswith("_") or (foreign and name not in defined)}
+        names |= inspect.get_annotations(klass).keys() - defined - vars(klass).keys()
+    return frozenset(name for name in names if not name.startswith("__"))
+
+
+@cache
+def methods(base: type) -> frozenset[str]:
+    """Return the names of a base class's methods."""
+    return frozenset(name for klass, _ in _families(base) for name in vars(klass) if callable(getattr(base, name, None)))
+
+
+def refuse_taken(kind: type, base: type, settings: Sequence[str], moved: Mapping[str, str], replaces: Sequence[str]) -> None:
+    """Raise TypeError where a class takes a name that its base class keeps, or hides a method with something else.
+
+    `moved` says where names that the base class had are declared now; `replaces` names what is replaced on purpose.
+    """
+    fresh = [
+        klass for klass in reversed(kind.__mro__) if klass is kind or not (issubclass(klass, base) or klass in base.__mro__)
+    ]
+    members = {name: member for klass in fresh for name, member in vars(klass).items() if name not in replaces}
+    for name, member in members.items():
+        if name in kept(base):
+            raise TypeError(f"{kind.__name__} defines {name}, which the base class {base.__name__} uses: rename it")
+        if name in moved:
+            raise TypeError(f"{kind.__name__} sets {name}: it is declared in {moved[name]}")
+        if name in methods(base) - {"__init__"} and (hasattr(member, "__tool__") or not callable(getattr(kind, name))):
+            what = "a tool" if hasattr(member, "__tool__") else f"a {type(member).__name__}"
+            raise TypeError(f"{kind.__name__} defines {name} as {what}: the base class has a method of that name; rename it")
+    if taken := [name for name in settings if name in kept(base) | methods(base)]:
+        raise TypeError(f"settings of {kind.__name__} name {taken}, which the base class uses: rename them")
+
+
+def guarded(env: object, base: type, hook: Callable[[], object], name: str, also: frozenset[str] = frozenset()) -> object:
+    """Call a hook of a subclass, of that name, and return what it returns.
+
+    TypeError where it sets an attribute of the name of a method of the base class, or one of the names in `also`.
+    """
+    attributes = vars(env)
+    before = {key: attributes[key] for key in also if key in attributes}
+    result = hook()
+    for key, value in attributes.items():
+        if key in methods(base) or (key in also and before.get(key) is not value):
+            raise TypeError(f"{type(env).__name__}.{name} set self.{key}, which the base class uses: rename it")
+    return result
