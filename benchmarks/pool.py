@@ -44,6 +44,5 @@ if __name__ == "__main__":
     for name in options.envs:
         kept, fresh = asyncio.run(compare(name, options.steps, options.episodes))
         ratio = statistics.median(b / a for a, b in zip(kept, fresh, strict=True))
-        print(
-            f"{name}: kept {statistics.median(kept):.2f} s, made for each step {statistics.median(fresh):.2f} s, {ratio:.2f} times"
-        )
+        seconds = [statistics.median(values) for values in (kept, fresh)]
+        print(f"{name}: kept {seconds[0]:.2f} s, made for each step {seconds[1]:.2f} s, {ratio:.2f} times")
