@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,18 @@ import torch
 import transformers
 import trl
 from accelerate import Accelerator
-from agentgym.trainers.draws import Draw
 
-import agentgym
-from agentgym.agents import ChatAgent
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode
-from agentgym.trainers import sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.policy import init_policy, load_policy
+from agentgym.trainers.optim.optimizers import optimizers
+from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.segments import build
 from agentgym.trainers.step import Scorer, TrainedModel, imitate
 
 BATCH = 16
-CONFIG = TrainConfig(env_options={"preset": "tiny"}, sft_muon=False, sft_lr=1e-3)
+CONFIG = TrainConfig(env_options={"preset": "tiny"}, prompt="bare", turn_tokens=16, sft_muon=False, sft_lr=1e-3)
 
 Run = tuple[float, list[float]]
 """Rows per second, and the loss of each update."""
@@ -45,10 +44,10 @@ Run = tuple[float, list[float]]
 
 def demonstrations(model: Any, tokenizer: Any, updates: int) -> list[list[Episode]]:
     """Return a batch of demonstrations for each update, as the SFT warm start makes them."""
-    agent = ChatAgent(HFEngine(model, tokenizer, slots=1), tokenizer, prompt="bare", turn_tokens=16)
-    env = agentgym.make(CONFIG.env, **CONFIG.env_options)
-    tasks = [[Draw(env.numbered(update * BATCH + i, "train")) for i in range(BATCH)] for update in range(updates)]
-    return [asyncio.run(sft.demonstrate(agent, CONFIG, batch, update)) for update, batch in enumerate(tasks)]
+    with closing(Rollouts(CONFIG, HFEngine(model, tokenizer, slots=1), tokenizer)) as rollouts, asyncio.Runner() as loop:
+        (source,) = rollouts.sources()
+        draws = [source.at(range(update * BATCH, (update + 1) * BATCH), "demonstrations") for update in range(updates)]
+        return [loop.run(rollouts.demonstrate(batch, update)) for update, batch in enumerate(draws)]
 
 
 def speed(finished: list[float]) -> float:
@@ -57,7 +56,7 @@ def speed(finished: list[float]) -> float:
 
 
 def ours(model: Any, batches: list[list[Episode]]) -> Run:
-    learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), sft.optimizers(model, CONFIG))
+    learner = TrainedModel(Accelerator(cpu=True), Scorer(model, 1.0), optimizers(model, CONFIG.sft_lr, muon=False))
     losses: list[float] = []
     finished: list[float] = []
     for batch in batches:
