@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentgym.trainers.stages.needs import needs
     from agentgym.trainers.stages.rewards import reward
     from agentgym.trainers.stages.sampler import sampler
+    from agentgym.trainers.stages.seams import Within
     from agentgym.trainers.stages.selection import select
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "Turn",
     "UnknownName",
     "WindowAgent",
+    "Within",
     "__version__",
     "acollect",
     "collect",
@@ -91,6 +93,7 @@ _LATE = {
     "needs": "agentgym.trainers.stages.needs",
     "reward": "agentgym.trainers.stages.rewards",
     "sampler": "agentgym.trainers.stages.sampler",
+    "Within": "agentgym.trainers.stages.seams",
     "select": "agentgym.trainers.stages.selection",
     **_AGENTS,
 }  # imported when first asked for

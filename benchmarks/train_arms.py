@@ -13,6 +13,7 @@ import dataclasses
 import resource
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from train_env import Clock, Errands, PlannedEngine, planned
 from agentgym.agents import ChatAgent, WindowAgent
 from agentgym.engines import Sampling
 from agentgym.episodes.episode import Episode, Group, groups
-from agentgym.rollout.collect import acollect
+from agentgym.rollout.collect import jobs_of
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.model.logprobs import Scores, project
@@ -206,7 +208,7 @@ class Run:
         self.agent = kind(engine, engine.tokenizer, prompt=prompt, sampling=Sampling(), turn_tokens=longest)
         self.config = TrainConfig(minibatches=1, grad_clip=1.0)
         self.learner = learner_of(model, arm, clock)
-        self.env_seconds: dict[str, float] = {}
+        self.env_seconds = 0.0
 
     def make(self) -> Errands:
         setting = self.setting
@@ -217,16 +219,10 @@ class Run:
         env, setting = self.make(), self.setting
         tasks, attempts = (setting.tasks, setting.group) if step else (1, 2)
         chosen = [env.numbered(step * setting.tasks + i, "train") for i in range(tasks)]
-        episodes = await acollect(
-            self.agent,
-            self.make,
-            tasks=chosen,
-            attempts=attempts,
-            seed=step,
-            concurrency=setting.episodes,
-            lockstep=self.arm.lockstep,
-            timings=self.env_seconds,
-        )
+        with closing(RolloutPool({"errands": self.make}, RolloutConfig(concurrency=setting.episodes))) as pool:
+            jobs = jobs_of("errands", chosen, attempts, step)
+            episodes = await pool.collect(self.agent, jobs, lockstep=self.arm.lockstep)
+            self.env_seconds += pool.seconds
         return [without_surplus(episode) for episode in episodes]
 
     async def step(self, number: int) -> list[Episode]:
@@ -283,7 +279,7 @@ def timed(run: Run, setting: Setting) -> dict[str, Any]:
 
     async def steps() -> tuple[list[Episode], float, float]:
         await run.step(0)
-        run.env_seconds.clear()
+        run.env_seconds = 0.0
         for name, value in vars(Clock()).items():
             setattr(run.clock, name, value)
         run.engine.prefilled = run.engine.decoded = 0
@@ -295,7 +291,7 @@ def timed(run: Run, setting: Setting) -> dict[str, Any]:
     sampled = sum(len(turn.output_ids) for episode in episodes for turn in episode.turns)
     clock, engine = run.clock, run.engine
     shares = {"rollout": clock.engine, "forward": clock.forward, "backward": clock.backward}
-    shares |= {"env": run.env_seconds["env"], "waiting": max(wall - cpu, 0.0)}
+    shares |= {"env": run.env_seconds, "waiting": max(wall - cpu, 0.0)}
     processed = engine.prefilled + engine.decoded + clock.positions
     return summary(len(episodes), sampled, processed, wall, cpu, shares, before_memory) | {
         "turns": sum(len(episode.turns) for episode in episodes),

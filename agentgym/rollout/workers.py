@@ -91,7 +91,7 @@ class LocalEnv:
         started = time.perf_counter()
         with time_limit(seconds, "reset"):
             result = self.env.reset(seed=seed, options=options)
-        self.timings["hosted"] = self.timings.get("hosted", 0.0) + time.perf_counter() - started
+        self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
         self.limit, self.role, self.totals, self.tools = self.env.limit, self.env.role, self.env.totals, self.env.tools
         return result
 
@@ -100,7 +100,7 @@ class LocalEnv:
         started = time.perf_counter()
         with time_limit(seconds, "step"):
             result = self.env.step(action)
-        self.timings["hosted"] = self.timings.get("hosted", 0.0) + time.perf_counter() - started
+        self.timings["env"] = self.timings.get("env", 0.0) + time.perf_counter() - started
         self.role, self.totals = self.env.role, self.env.totals  # totals: another dictionary after a `restore`
         return result
 

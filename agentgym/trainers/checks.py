@@ -192,10 +192,10 @@ def _check_loss(config: "TrainConfig") -> None:
         raise BadConfig(
             f"constant is {config.constant} and does nothing with loss_aggregation {config.loss_aggregation!r}: leave it out"
         )
-    if config.loss == "icepop" and config.engine == "hf" and config.precision == "fp32":
+    if config.loss == "icepop" and config.engine_kind.in_process and config.precision == "fp32":
         raise BadConfig(
-            "loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine hf in fp32 is the trainer's "
-            "own model: choose loss 'clip', or an engine that computes for itself"
+            f"loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine {config.engine} in fp32 is "
+            "the trainer's own model: choose loss 'clip', or an engine that computes for itself"
         )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(

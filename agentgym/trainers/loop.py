@@ -54,7 +54,8 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     except BaseException:
         record.discard()
         raise
-    return loop.to_the_end()
+    with closing(record):
+        return loop.to_the_end()
 
 
 def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, Any]:
@@ -65,7 +66,8 @@ def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = 
     """
     accelerator = _accelerator(config_of(folder))
     record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
-    return Loop(accelerator, record, state, show or _silent).to_the_end()
+    with closing(record):
+        return Loop(accelerator, record, state, show or _silent).to_the_end()
 
 
 def _accelerator(config: TrainConfig) -> Accelerator:
@@ -133,7 +135,6 @@ class Loop:
             summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}
         self.record.write("summary.json", summary)
         self.show("end", summary)
-        self.record.close()
         if self.run.processes > 1:  # who leaves while another still listens takes it down
             self.run.accelerator.wait_for_everyone()
             self.run.accelerator.end_training()

@@ -19,7 +19,7 @@ def environment(**options):
 
 def test_the_view_is_told_as_it_is():
     level = levels.layout("OpenRedDoor", 3)
-    core = __import__("minigrid.core.env_object", fromlist=["Key"])
+    core = __import__("minigrid.core.world_object", fromlist=["Key"])
     for i in range(1, 4):
         for j in range(1, 4):
             level.grid.set(i, j, None)

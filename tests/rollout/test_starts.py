@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agentgym import ChatAgent, Task
+from agentgym import ChatAgent, OracleAgent, Task
 from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import Fault
+from agentgym.registry import Maker
+from agentgym.rollout.collect import jobs_of
 from agentgym.rollout.play import Job, Start
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 
@@ -84,3 +86,11 @@ def test_a_hang_that_a_branch_brings_about_is_its_failure(kind):
     first, branch = asyncio.run(branched(kind, ["50", "25", "99"], seconds=0.5))
     for episode in (first, branch):
         assert (episode.reason, episode.success) == ("failure", False) and "caused a timeout twice" in episode.error
+
+
+def test_a_pool_knows_how_long_its_environments_took():
+    with closing(RolloutPool({"guess": Maker("rlvr/GuessNumber-v0", {})})) as pool:
+        tasks = pool.probe("guess").tasks(2)
+        before = pool.seconds
+        asyncio.run(pool.collect(OracleAgent(), jobs_of("guess", tasks, 1, 0)))
+        assert before == 0 < pool.seconds

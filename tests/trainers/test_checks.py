@@ -40,6 +40,7 @@ BAD = {
     "sampler_options": {"low": 3},
     "reward": ("brevit",),
     "reward_options": {"weight": 1},
+    "needs_options": {"k": 4},
     "select": "dropp",
     "select_options": {"rounds": 3},
     "loss": "clipp",
@@ -52,6 +53,7 @@ BAD = {
 """A bad value of each field that is neither a number, a flag nor a closed choice."""
 NAMED = {
     "loggers": "logger",
+    "needs_options": "needs.k",
     "envs": "Nope",
     "env": "Nope",
     "env_options": "nope",

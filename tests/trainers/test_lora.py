@@ -115,6 +115,8 @@ def test_a_fresh_adapter_is_its_reference_however_rows_share_a_pass(method):
 
 
 class Broken:
+    temperatures = None
+
     @property
     def ids(self):
         raise RuntimeError("boom")

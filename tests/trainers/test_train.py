@@ -311,5 +311,5 @@ def test_a_run_with_summaries(tmp_path):
     notes = [note for row in episodes(out) for turn in row["turns"] for note in turn.get("notes", ())]
     assert notes and all(len(note["logprobs"]) == len(note["output_ids"]) > 0 for note in notes)
     assert all(len(row["turns"]) == row["horizon"] for row in episodes(out) if row["reason"] == "horizon")
-    with pytest.raises(BadConfig, match="no expert writes the summaries"):
+    with pytest.raises(BadConfig, match="no expert writes what agent 'summary' needs"):
         small(out, agent="summary")

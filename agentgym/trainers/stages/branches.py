@@ -28,8 +28,8 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
         reason = f"agent {config.agent!r} plays in an environment of its own, from its beginning"
     elif len(plain.roles) > 1:
         reason = f"{name} has the roles {', '.join(plain.roles)}, and an episode is played on for one role only"
-    elif plain.nondeterministic:
-        reason = f"{name} cannot be repeated ({plain.nondeterministic})"
+    elif plain.declared.nondeterministic:
+        reason = f"{name} cannot be repeated ({plain.declared.nondeterministic})"
     elif config.reward:
         reason = f"reward {', '.join(config.reward)} pays whole episodes, and branches are parts of episodes"
     if reason:

@@ -26,7 +26,7 @@ def _check(config: "TrainConfig", env: TextEnv, name: str) -> None:
     reason = ""
     if config.agent not in AGENTS or config.agent == "summary":
         reason = f"agent {config.agent!r} has no demonstrator that could spell an answer"
-    elif not plain.answers:
+    elif not plain.declared.answers:
         reason = f"{name} names no hidden answers (`answers`), so there is none to look for"
     elif plain.oracle.__func__ is TextEnv.oracle:
         reason = f"{name} has no oracle, which says the action that wins"
