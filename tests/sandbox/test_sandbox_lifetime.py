@@ -270,7 +270,8 @@ for sleeper in sleepers: sleeper.kill()
     if "unreachable" in done.stderr:
         pytest.skip("the package is in a folder that other users cannot reach")
     first, second, third, number = done.stdout.split()
-    assert (first, second, third) == ("a", "b", "c") and 10 <= int(number) <= 20, done
+    # others of that user may end meanwhile, which were counted when the program began
+    assert (first, second, third) == ("a", "b", "c") and 10 <= int(number) <= 40, done
 
 
 def test_the_socket_of_a_fork_server_is_not_to_be_had(box: Any) -> None:
