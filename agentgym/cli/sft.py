@@ -5,7 +5,6 @@ agentgym sft runs/demo --model runs/demo --success --split train   the run's own
 agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e-4   two files, three to one, by adapters
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import Any
 from rich.console import Console
 
 from agentgym.cli.flags import read_flags
-from agentgym.cli.train import need_training, quiet, warn_in_one_line
+from agentgym.cli.train import need_training, quiet, sitting, warn_in_one_line
 from agentgym.cli.train_screen import Screen
 from agentgym.engines.model_names import check_model
 from agentgym.errors import BadConfig
 from agentgym.trainers import preflight
 from agentgym.trainers.imitation_config import ImitationConfig, read_imitation
-from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
+from agentgym.trainers.launch import end_with_launcher, launch, launched, main_process
 from agentgym.trainers.stored import read_files
 
 
@@ -74,20 +73,8 @@ def _train(config: Config, folder: str, screen: Screen) -> int:
     quiet()
     from agentgym.trainers.imitation import resume_sft, sft
 
-    try:
+    with sitting(screen, f"agentgym sft --resume {folder}"):
         summary = resume_sft(config.resume, screen) if config.resume else sft(config.run, screen)
-    except KeyboardInterrupt:
-        if main_process():
-            screen.console.print(f"\nstopped; go on with: agentgym sft --resume {folder}", markup=False, soft_wrap=True)
-        raise
-    except RuntimeError as error:
-        if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
-            raise
-        screen.close()
-        print(f"error: another process of this run is gone ({error})", file=sys.stderr)
-        leave(LOST)
-    finally:
-        screen.close()
     if main_process():
         screen.console.print(_line(summary), markup=False, soft_wrap=True)
     return 0

@@ -5,7 +5,8 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +154,24 @@ def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
     quiet()
     from agentgym.trainers.loop import resume, train
 
-    try:
+    command = f"train --resume {screen.folder}"
+    with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
         summary = resume(config.resume, screen, steps=config.steps) if config.resume else train(settings, screen)
+    if not main_process():
+        return 0
+    screen.console.print(_table(summary))
+    _report(screen.console, Path(screen.folder))
+    return 0
+
+
+@contextmanager
+def sitting(screen: Screen, command: str) -> Generator[None]:
+    """Show a run while it goes on; say the command that goes on with it after Ctrl-C, and leave after a lost process."""
+    try:
+        yield
     except KeyboardInterrupt:
         if main_process():
-            command = f"train --resume {screen.folder}"
-            screen.console.print(
-                f"\nstopped; go on with: agentgym {command} (in a checkout: ./dev {command})", markup=False, soft_wrap=True
-            )
+            screen.console.print(f"\nstopped; go on with: {command}", markup=False, soft_wrap=True)
         raise
     except RuntimeError as error:
         if not (launched() and "gloo" in str(error)):  # the transport's own type of error is none
@@ -170,11 +181,6 @@ def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
         leave(LOST)
     finally:
         screen.close()
-    if not main_process():
-        return 0
-    screen.console.print(_table(summary))
-    _report(screen.console, Path(screen.folder))
-    return 0
 
 
 def need_training() -> None:
