@@ -99,14 +99,14 @@ def _requirements(extra: str) -> list[str]:
     """Return what the installed distribution asks for under an extra, with the extras that it names in turn."""
     from importlib import metadata
 
-    found: list[str] = []
+    requirements: list[str] = []
     condition = f'extra == "{extra}"'
     for line in metadata.requires(DISTRIBUTION) or ():
         if line.endswith(condition):
             requirement = re.sub(r"\s*(;|and)\s*$", "", line.removesuffix(condition))
             inner = re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", requirement)
-            found += [r for name in inner[1].split(",") for r in _requirements(name)] if inner else [requirement]
-    return found
+            requirements += [r for name in inner[1].split(",") for r in _requirements(name)] if inner else [requirement]
+    return requirements
 
 
 def _closest(name: str, names: Iterable[str]) -> str | None:
@@ -116,5 +116,5 @@ def _closest(name: str, names: Iterable[str]) -> str | None:
     `rlvr/Nope-v0` would be three quarters of `rlvr/Shop-v0`.
     """
     bare = {_VERSION.sub("", known.rpartition("/")[2]).lstrip("-").lower(): known for known in names}
-    found = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)
-    return bare[found[0]] if found else None
+    closest = difflib.get_close_matches(_VERSION.sub("", name.rpartition("/")[2]).lstrip("-").lower(), bare, n=1, cutoff=0.6)
+    return bare[closest[0]] if closest else None

@@ -133,10 +133,10 @@ def load(reference: str, kind: str, table: dict[str, str]) -> Any:
     if not colon:
         hint = f"Known: {', '.join(sorted(table))}; or give your own as MODULE:NAME." if table else "Expected MODULE:NAME."
         raise unknown(kind, reference, table, hint)
-    found = vars(_import(module, kind))
-    if name not in found:
-        raise unknown(f"{kind} in module {module}", name, (known for known in found if not known.startswith("_")))
-    return found[name]
+    names = vars(_import(module, kind))
+    if name not in names:
+        raise unknown(f"{kind} in module {module}", name, (known for known in names if not known.startswith("_")))
+    return names[name]
 
 
 def _import(module: str, kind: str) -> ModuleType:

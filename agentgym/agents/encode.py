@@ -70,14 +70,14 @@ class Skeleton:
     @staticmethod
     def joined(parts: Iterable[_Part], encode: Callable[[str], tuple[int, ...]]) -> "Skeleton":
         """Make a skeleton of parts in order; neighbouring fixed ids become one."""
-        found: list[_Part] = []
+        joined_parts: list[_Part] = []
         for part in parts:
-            last = found[-1] if found else Run()
+            last = joined_parts[-1] if joined_parts else Run()
             if isinstance(part, Run) or isinstance(last, Run):
-                found.append(part)
+                joined_parts.append(part)
             else:
-                found[-1] = last + part
-        return Skeleton(tuple(part for part in found if part), encode)
+                joined_parts[-1] = last + part
+        return Skeleton(tuple(part for part in joined_parts if part), encode)
 
     def fill(self, cores: Sequence[str]) -> list[int]:
         """Return the ids with the gaps filled."""
@@ -200,18 +200,18 @@ class Encoder:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return sampled tokens as text: control tokens the model chose as they are, everything else foreign."""
-        found: list[str] = []
+        pieces: list[str] = []
         plain: list[int] = []
         for id in [*ids, None]:
             if id is None or id in self.control_ids:
                 if plain:
-                    found.append(Foreign(self._decode(plain, skip_special_tokens=False)))
+                    pieces.append(Foreign(self._decode(plain, skip_special_tokens=False)))
                     plain = []
                 if id is not None:
-                    found.append(self.names.get(id, ""))
+                    pieces.append(self.names.get(id, ""))
             else:
                 plain.append(id)
-        return found
+        return pieces
 
     def encode(self, pieces: Iterable[str]) -> list[int]:
         """Return the tokens of pieces that need no template: control strings count except in foreign ones."""

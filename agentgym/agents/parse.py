@@ -97,10 +97,10 @@ class Reply:
             return Parsed(text, any(re.search(f"<{name}>.*?</{name}>", text, re.DOTALL) for name in self.until))
         whole = _CLOSE in text and self.kind == "call" and not (opened or self.think) and _is_call(text, tools)
         thought, unfinished, rest = (False, False, text.strip()) if whole else split_thought(text, opened)
-        found = None if unfinished else self._find(rest, tools, complete)
-        if found is None:
+        calls = None if unfinished else self._find(rest, tools, complete)
+        if calls is None:
             return Parsed(rest[-FALLBACK:].strip() if self.kind == "tag" else rest, False)
-        return Parsed(found, thought or not self.think)
+        return Parsed(calls, thought or not self.think)
 
     def closer(self, text: str) -> str | None:
         """Return the closing tag with which an `until` reply ends; None where it holds none."""

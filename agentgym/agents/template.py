@@ -122,11 +122,11 @@ class ChatTemplate:
 
     def _openers(self) -> list[int]:
         """Return the tokens that open a turn of either role, where these end the turn before."""
-        found: list[int] = []
+        openers: list[int] = []
         for role in dict.fromkeys((self.role, "user")):
             tail = self.render([*self._past, (role, mark(0))]).partition(mark("a"))[2]
-            found += self.split(tail)[0][-1:]
-        return found
+            openers += self.split(tail)[0][-1:]
+        return openers
 
     def ended(self, ids: Sequence[int]) -> bool:
         """Whether sampled tokens end the turn, so that the bridge need not."""

@@ -37,7 +37,10 @@ class AgentOptions(TypedDict, total=False):
 def option_names(kind: "type[TokenAgent]") -> list[str]:
     """Return the keywords that an agent's class takes: its own, and those of all."""
     own = inspect.signature(kind).parameters.values()
-    return [*(one.name for one in own if one.kind is one.KEYWORD_ONLY), *AgentOptions.__annotations__]
+    return [
+        *(parameter.name for parameter in own if parameter.kind is parameter.KEYWORD_ONLY),
+        *AgentOptions.__annotations__,
+    ]
 
 
 class TokenAgent:

@@ -81,20 +81,20 @@ def told(name: str, arguments: str) -> Attempt:
 
 
 def _read_hermes(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     _, opened, rest = text.partition("<tool_call>")
     while opened:
         rest = rest.lstrip()
         value = _value(rest)
         if value is not None and isinstance(value[0], dict):  # a string in it may spell the closing tag
-            found.append(_attempt(value[0]))
+            attempts.append(_attempt(value[0]))
             rest = rest[value[1] :]
         else:
             inside = re.split("</?tool_call>", rest, maxsplit=1)[0]
-            found.append(Attempt(inside.strip()))
+            attempts.append(Attempt(inside.strip()))
             rest = rest[len(inside) :]
         _, opened, rest = rest.partition("<tool_call>")
-    return found
+    return attempts
 
 
 def _write_hermes(call: Call) -> list[str]:
@@ -107,14 +107,14 @@ def _read_llama3(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
     rest = (after if marked else before).strip()
     if marked and not rest.startswith("{"):
         return [Attempt(rest)]
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     while rest.startswith("{"):
         value = _value(rest)
         if value is None:
-            return [*found, Attempt(rest)]
-        found.append(_attempt(value[0]))
+            return [*attempts, Attempt(rest)]
+        attempts.append(_attempt(value[0]))
         rest = rest[value[1] :].lstrip("; \t\r\n")
-    return found
+    return attempts
 
 
 def _write_llama3(call: Call) -> list[str]:
@@ -152,15 +152,15 @@ def _write_glm(call: Call) -> list[str]:
 
 
 def _read_xml(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     place = 0
     while opened := _OPEN.search(text, place):  # models leave out the outer tag now and then
         call, place = _read_xml_call(text, opened.end(), tools) if opened[0].endswith("=") else (None, opened.end())
         if call is None:
             stop = text.find("</tool_call>", opened.end())
             call, place = Attempt(text[opened.start() : stop if stop >= 0 else None].strip()), max(stop, place)
-        found.append(call)
-    return found
+        attempts.append(call)
+    return attempts
 
 
 def _read_xml_call(text: str, place: int, tools: Mapping[str, Tool]) -> tuple[Attempt | None, int]:
@@ -188,28 +188,28 @@ def _write_xml(call: Call) -> list[str]:
 
 
 def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     for part in text.split("[TOOL_CALLS]")[1:]:
         rest = part.strip()
         if "[ARGS]" in rest and not rest.startswith(("[", "{")):
-            found.append(_read_mistral_named(rest))
+            attempts.append(_read_mistral_named(rest))
             continue
         value = _value(rest)
         if value is None:
-            found += _read_broken_list(rest.removeprefix("[").lstrip())
+            attempts += _read_broken_list(rest.removeprefix("[").lstrip())
         else:
             calls = cast("list[Any]", value[0]) if isinstance(value[0], list) else [value[0]]
-            found += [_attempt(call) for call in calls]
-    return found
+            attempts += [_attempt(call) for call in calls]
+    return attempts
 
 
 def _read_broken_list(rest: str) -> list[Attempt]:
     """Read the calls of a list up to where it breaks off."""
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     while rest.startswith("{") and (value := _value(rest)) is not None:
-        found.append(_attempt(value[0]))
+        attempts.append(_attempt(value[0]))
         rest = rest[value[1] :].lstrip(", \t\r\n")
-    return [*found, Attempt(rest)] if rest or not found else found
+    return [*attempts, Attempt(rest)] if rest or not attempts else attempts
 
 
 def _read_mistral_named(text: str) -> Attempt:

@@ -65,9 +65,9 @@ class ToolTemplate(ChatTemplate):
 
     def _called(self, results: Sequence[str], attempts: Sequence[Attempt] = ()) -> str:
         """Render a reply with as many calls as there are results, and the results; empty where the template refuses."""
-        made = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
-        ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(made)]
-        names = [self._known_name(attempt) or self._names[0] for attempt in made]
+        padded = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
+        ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(padded)]
+        names = [self._known_name(attempt) or self._names[0] for attempt in padded]
         functions: list[dict[str, Any]] = [{"name": name, "arguments": {"x": ""}} for name in names]
         functions[-1]["arguments"] = {"x": mark("a")}
         calls = [{"type": "function", "id": id, "function": function} for id, function in zip(ids, functions, strict=True)]
@@ -98,10 +98,10 @@ class ToolTemplate(ChatTemplate):
         """Refuse a template whose calls are not read, or (`alike`) not written, as its family's are."""
         arguments = {key: _AWKWARD if value == "…" else value for key, value in samples(tool).items()}
         call = Call(tool.name, arguments)
-        made = {"type": "function", "id": CALL_ID.format(0), "function": {"name": call.name, "arguments": arguments}}
+        written_call = {"type": "function", "id": CALL_ID.format(0), "function": {"name": call.name, "arguments": arguments}}
         chat = [self.message(role, content) for role, content in self._first]
         try:
-            chat.append({"role": "assistant", "content": "", "tool_calls": [made]})
+            chat.append({"role": "assistant", "content": "", "tool_calls": [written_call]})
             told = {**self.message("tool", mark(0)), "name": tool.name, "tool_call_id": CALL_ID.format(0)}
             asked, said = (self.render_chat(some).partition(mark("u"))[2] for some in (chat[:-1], [*chat, told]))
             written = said[len(commonprefix([asked, said])) :].partition(mark(0))[0]  # noqa: RUF071
@@ -116,8 +116,8 @@ class ToolTemplate(ChatTemplate):
 
     def check_written(self, text: bool, calls: int) -> None:
         """Raise BadConfig unless the template makes the same of calls written as text in a past reply as of the calls."""
-        made = [Call(self._names[0], {"x": "1"})] * calls
-        said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in made)
+        sample_calls = [Call(self._names[0], {"x": "1"})] * calls
+        said = "".join(["t\n"] * text) + "\n".join("".join(self.family.write(call)) for call in sample_calls)
         ids = [CALL_ID.format(place) for place in range(calls)]
         before = [self.message(role, content) for role, content in self._first]
         after = [
@@ -125,7 +125,7 @@ class ToolTemplate(ChatTemplate):
         ]
         functions = [
             {"type": "function", "id": id, "function": {"name": call.name, "arguments": call.arguments}}
-            for call, id in zip(made, ids, strict=True)
+            for call, id in zip(sample_calls, ids, strict=True)
         ]
         own = {"role": "assistant", "content": "t" if text else "", "tool_calls": functions}
         try:

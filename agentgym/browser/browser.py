@@ -166,19 +166,19 @@ class Browser:
 
 
 def _new() -> Browser:
-    made = Browser()
-    atexit.register(_stop, made, os.getpid())
-    return made
+    browser_holder = Browser()
+    atexit.register(_stop, browser_holder, os.getpid())
+    return browser_holder
 
 
 browser = PerProcess(_new)
 """Returns the browser of this process; MissingExtra where there is none to be had."""
 
 
-def _stop(made: Browser, process: int) -> None:
+def _stop(browser: Browser, process: int) -> None:
     if os.getpid() != process:
         return
     try:
-        loop().run(made.stop(), 10)
+        loop().run(browser.stop(), 10)
     except Exception:  # the driver ends its browser when our end of its pipe closes
         return

@@ -40,8 +40,8 @@ FEATURES_OFF = (
 def chromium() -> str | None:
     """Return the browser that is used: $AGENTGYM_CHROMIUM, the system's, Playwright's own, or None."""
     given = os.environ.get("AGENTGYM_CHROMIUM", "")
-    found = next((path for name in (given, *NAMES) if name and (path := shutil.which(name))), None)
-    return found or _own()
+    path_found = next((path for name in (given, *NAMES) if name and (path := shutil.which(name))), None)
+    return path_found or _own()
 
 
 def needed(env: str) -> str:
@@ -75,10 +75,17 @@ def _own() -> str | None:
             path = playwright.chromium.executable_path
     except (Error, OSError):
         return None
-    return next((str(one) for one in (*_shells(Path(path)), path) if os.access(one, os.X_OK) and Path(one).is_file()), None)
+    return next(
+        (
+            str(candidate)
+            for candidate in (*_shells(Path(path)), path)
+            if os.access(candidate, os.X_OK) and Path(candidate).is_file()
+        ),
+        None,
+    )
 
 
 def _shells(browser: Path) -> list[Path]:
     """Return the headless shells that Playwright keeps beside its browser, `…/chromium-REVISION/FOLDER/chrome`."""
-    folder = next((one for one in browser.parents if one.name.startswith("chromium-")), None)
+    folder = next((parent for parent in browser.parents if parent.name.startswith("chromium-")), None)
     return sorted(folder.parent.glob(f"chromium_headless_shell{folder.name[8:]}/*/*headless*shell*")) if folder else []

@@ -112,8 +112,8 @@ class BrowserEnv(TextEnv):
 
     def elements(self, role: str | None = None, name: str | None = None) -> list[Element]:
         """Return the elements on the current page that have an id, in order, also those the observation cut."""
-        found = elements(self.seen)
-        return [e for e in found if role in (None, e.role) and (name is None or e.name == name)]
+        listed = elements(self.seen)
+        return [e for e in listed if role in (None, e.role) and (name is None or e.name == name)]
 
     def peek(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the current page: for oracles and judges."""
@@ -318,8 +318,8 @@ class BrowserEnv(TextEnv):
         return Kind(self.clock, *self.viewport, self.ready)
 
     async def _session(self) -> Session:
-        made = browser()
-        return Session(made, await made.take(self._kind), self.page_options, self.pause)
+        session = browser()
+        return Session(session, await session.take(self._kind), self.page_options, self.pause)
 
     async def _first(self, session: Session, url: str) -> dict[str, Any]:
         await session.begin(url)

@@ -31,12 +31,14 @@ class Element(NamedTuple):
 
 def elements(seen: dict[str, Any]) -> list[Element]:
     """Return all elements of a page that have an id, also those that the observation cut."""
-    found: list[Element] = []
+    elements_seen: list[Element] = []
     for _, text, _ in seen["lines"]:
         match = _LINE.fullmatch(text)
         if match:
-            found.append(Element(int(match[1]), match[2], json.loads(match[3]) if match[3] else "", match[4].strip()))
-    return found
+            elements_seen.append(
+                Element(int(match[1]), match[2], json.loads(match[3]) if match[3] else "", match[4].strip())
+            )
+    return elements_seen
 
 
 def written(seen: dict[str, Any], most: int, error: str | None = None) -> str:

@@ -105,7 +105,7 @@ class Tab:
 
     async def call(self, function: str, *arguments: Any) -> Any:
         """Call a function of `page.js` and return its result; PageError where it throws a sentence."""
-        spoken = f"agent.{function}({', '.join(json.dumps(one) for one in arguments)})"
+        spoken = f"agent.{function}({', '.join(json.dumps(argument) for argument in arguments)})"
         for attempt in range(3):
             try:
                 if self.env is None:
@@ -123,10 +123,10 @@ class Tab:
         return None
 
     async def _enter(self) -> None:
-        made = await self.cdp.send(
+        context = await self.cdp.send(
             "Page.createIsolatedWorld", {"frameId": self.frame, "worldName": "agentgym", "grantUniveralAccess": True}
         )
-        env = made["executionContextId"]
+        env = context["executionContextId"]
         await self._evaluate(f"globalThis.agent = ({script()})(); 0", env)
         self.env = env
 

@@ -64,12 +64,12 @@ def looks(under_test: EnvUnderTest, names: Collection[str]) -> Iterator[Result]:
     """Yield what becomes of each check; one defect is reported once, by the first check that it breaks."""
     broken: dict[str, Result] = {}
     for name in names:
-        below = next((one for one in RESTS_ON.get(name, ()) if one in broken), None)
+        below = next((lower for lower in RESTS_ON.get(name, ()) if lower in broken), None)
         if below:
             yield Result(name, CHECKS[name][0], "skipped", f"rests on {below!r}, which is broken")
             continue
         result = look(under_test, name)
-        same = next((one.check for one in broken.values() if result.cause and one.cause == result.cause), None)
+        same = next((earlier.check for earlier in broken.values() if result.cause and earlier.cause == result.cause), None)
         if result.status == "broken" and same:
             result = Result(name, result.promise, "skipped", f"broken by what breaks {same!r}", cause=result.cause)
         if result.status == "broken":

@@ -60,7 +60,7 @@ def spellings(under_test: EnvUnderTest) -> str:
     words = observation.split() or ["word"]
     tools = list(env.tools.items())[:: 1 if under_test.count > 1 else 3]  # with the smallest budget a sample
     for name, tool in tools:
-        arguments = {one: argument(tool.properties[one], words, rng) for one in tool.required}
+        arguments = {property_name: argument(tool.properties[property_name], words, rng) for property_name in tool.required}
         written = json.dumps({"name": name, "arguments": arguments})
         forms = [written]
         if len(arguments) <= 1:
@@ -86,8 +86,8 @@ def info_schema(under_test: EnvUnderTest) -> str:
             env = under_test.env
             observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             responses = [Step(observation, 0.0, False, False, info), *steps(env, actions)]
-            found = (wrong_with(response, task) for response in responses)
-            return next((text for text in found if text), None)
+            problems = (wrong_with(response, task) for response in responses)
+            return next((text for text in problems if text), None)
 
         under_test.hold(task, seed, under_test.wander(task, seed), breaks)
     return f"{len(under_test.tasks)} plays"
@@ -113,7 +113,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
         f"valid is {info['valid']!r} and error {info['error']!r}": info["valid"] is True
         or (info["valid"] is False and isinstance(info["error"], str) and info["error"] != ""),
         "admissible is not a list of different strings": commands is None
-        or (all(isinstance(one, str) for one in commands) and len(set(commands)) == len(commands)),
+        or (all(isinstance(command, str) for command in commands) and len(set(commands)) == len(commands)),
         f"success is {info['success']!r} and terminated {terminated}": info["success"]
         in ((True, False) if over and info["reason"] not in FAULTS else (None,)),
         f"reason is {info['reason']!r}": isinstance(info["reason"], str) if over else info["reason"] is None,
@@ -176,15 +176,15 @@ def equal_keys(under_test: EnvUnderTest) -> str:
                     later[earlier] = onward, go_on(under_test.env, old, onward)
                 onward, responses = later[earlier]
                 same_chance = dataclasses.replace(state, random_state=old.random_state, seed=old.seed)
-                found = difference(responses, go_on(under_test.env, same_chance, onward))
-                if found:
+                broken = difference(responses, go_on(under_test.env, same_chance, onward))
+                if broken:
                     return (
-                        f"after {earlier} and after {turn} actions the key is {key}, but then {show(onward)} brings {found}"
+                        f"after {earlier} and after {turn} actions the key is {key}, but then {show(onward)} brings {broken}"
                     )
             return None
 
-        one, two = under_test.wander(task, seed), under_test.wander(task, seed, variant=1)
-        under_test.hold(task, seed, [*(a for action in one for a in (action, "no such action")), AGAIN, *two], breaks)
+        first, second = under_test.wander(task, seed), under_test.wander(task, seed, variant=1)
+        under_test.hold(task, seed, [*(a for action in first for a in (action, "no such action")), AGAIN, *second], breaks)
     if not pairs:
         raise NotChecked("no two moments had the same key")
     return f"{pairs} pairs of moments"

@@ -24,7 +24,7 @@ _CLOCKS = (time.time, time.time_ns, time.monotonic, time.perf_counter)
 
 def files_of(kind: type[TextEnv]) -> frozenset[str]:
     """Return the files that define an environment, without the base class's."""
-    modules = {one.__module__ for one in kind.__mro__ if issubclass(one, TextEnv) and one is not TextEnv}
+    modules = {base.__module__ for base in kind.__mro__ if issubclass(base, TextEnv) and base is not TextEnv}
     return frozenset(str(getattr(sys.modules.get(name), "__file__", "")) for name in modules)
 
 
@@ -38,7 +38,7 @@ def told(error: Exception, kind: type[TextEnv]) -> tuple[str, str]:
 
 def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
     """Return what in the environment's own code draws chance, or looks at the clock, while `work` runs; else nothing."""
-    found: dict[str, None] = {}
+    sources: dict[str, None] = {}
     files = files_of(kind)
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
@@ -53,7 +53,7 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
             at = at.f_back
         if what and at.f_code.co_filename in files:
             advice = _ADVICE.get(what.partition(".")[0], "draw from self.np_random, which is seeded")
-            found[f"{what} is called at {at.f_code.co_filename}:{at.f_lineno}: {advice}"] = None
+            sources[f"{what} is called at {at.f_code.co_filename}:{at.f_lineno}: {advice}"] = None
 
     def noting(name: str, function: Any) -> Any:
         def noted(*arguments: Any, **options: Any) -> Any:
@@ -69,12 +69,12 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
     try:
         work()
     except Exception as error:
-        found.setdefault(f"raised {told(error, kind)[0]}")
+        sources.setdefault(f"raised {told(error, kind)[0]}")
     finally:
         sys.setprofile(None)
         for name, function in shared.items():
             setattr(np.random, name, function)
-    return next(iter(found), "")
+    return next(iter(sources), "")
 
 
 _ADVICE = {

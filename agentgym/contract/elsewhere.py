@@ -61,5 +61,5 @@ def answer() -> None:
 def _play_all(env: TextEnv, what: str, items: list[Any]) -> list[list[str]]:
     if what == "branches":
         return [go_on(env, state, actions) for state, actions in items]
-    found = [(env.find(task_id), seed, actions) for task_id, seed, actions in items]
-    return [[repr(task), *transcript(env, task, seed, actions)] for task, seed, actions in found]
+    runs = [(env.find(task_id), seed, actions) for task_id, seed, actions in items]
+    return [[repr(task), *transcript(env, task, seed, actions)] for task, seed, actions in runs]

@@ -78,15 +78,15 @@ class EnvUnderTest:
         """
         if self.count == 1 or {"difficulty", "horizon", "preset"} & set(self.options):
             return [self]
-        found = [self]
+        parents = [self]
         for difficulty in range(4):
             other = replace(self.at(difficulty), plays=max(self.count, self.plays // 3))
             try:
                 if difficulty != self.env.difficulty and other.tasks != self.tasks:
-                    found.append(other)
+                    parents.append(other)
             except BadConfig:  # no tasks so easy, or so hard
                 continue
-        return found
+        return parents
 
     def _tasks(self, n: int) -> list[Task]:
         if self.seed:
@@ -101,13 +101,13 @@ class EnvUnderTest:
     def drawn(self, env: TextEnv, n: int) -> list[Task]:
         """Return different tasks of the environment's split that the seed of the check draws; fewer where there are
         fewer."""
-        rng, found = generator("check", self.seed), dict[str, Task]()
+        rng, tasks = generator("check", self.seed), dict[str, Task]()
         for _ in range(20 * n):
             task = env.draw(rng)
-            found.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
-            if len(found) == n:
+            tasks.setdefault(repr((task.instruction, sorted(task.data.items()))), task)
+            if len(tasks) == n:
                 break
-        return list(found.values())
+        return list(tasks.values())
 
     def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
         """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
@@ -155,10 +155,10 @@ def line(step: Step) -> str:
 
 def difference(a: Sequence[str], b: Sequence[str]) -> str | None:
     """Return where two lists of responses differ first, or None."""
-    for turn, (one, two) in enumerate(zip(a, b, strict=False)):
-        if one != two:
-            at = next((i for i, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), 0)
-            return f"turn {turn}: …{one[max(at - 20, 0) : at + 40]}… against …{two[max(at - 20, 0) : at + 40]}…"
+    for turn, (left, right) in enumerate(zip(a, b, strict=False)):
+        if left != right:
+            at = next((i for i, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), 0)
+            return f"turn {turn}: …{left[max(at - 20, 0) : at + 40]}… against …{right[max(at - 20, 0) : at + 40]}…"
     return None if len(a) == len(b) else f"{len(a) - 1} turns against {len(b) - 1}"
 
 
@@ -210,9 +210,9 @@ def any_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.ran
     if kind < 0.1:
         return HOSTILE[int(rng.integers(len(HOSTILE)))]
     if kind < 0.3:
-        found = first(env.expert if kind < 0.2 else env.oracle)
-        if found is not None:
-            return found
+        solution = first(env.expert if kind < 0.2 else env.oracle)
+        if solution is not None:
+            return solution
     return random_action(env, observation, info, rng)
 
 

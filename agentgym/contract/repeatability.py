@@ -46,10 +46,10 @@ def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequen
     transcript(env, env.find(task.id), seed, actions)
 
 
-def _explained(found: Broken, why: str) -> Broken:
+def _explained(broken: Broken, why: str) -> Broken:
     """Return the same finding with its cause, where one was seen."""
-    text = f"{found}. {why}" if why and not found.cause else str(found)
-    return Broken(text, task=found.task, seed=found.seed, actions=found.actions, cause=found.cause)
+    text = f"{broken}. {why}" if why and not broken.cause else str(broken)
+    return Broken(text, task=broken.task, seed=broken.seed, actions=broken.actions, cause=broken.cause)
 
 
 def same_elsewhere(under_test: EnvUnderTest) -> str:
@@ -118,8 +118,8 @@ def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
             raise Broken(f"the snapshot cannot be written{what}: {error}", task=task.id, seed=seed) from error
         branches.append((state, rest))
         here.append(go_on(env, state, rest))
-    for (state, rest), one, two in zip(branches, here, go_on_elsewhere(under_test, branches), strict=True):
-        where = difference(one, two)
+    for (state, rest), left, right in zip(branches, here, go_on_elsewhere(under_test, branches), strict=True):
+        where = difference(left, right)
         if where:
             raise Broken(f"restored in another process: {where}", task=state.task.id, seed=state.seed, actions=rest)
     return f"{len(branches)} snapshots"
@@ -145,10 +145,10 @@ def chance_afresh(under_test: EnvUnderTest) -> str:
     def draw(seed: int | None) -> float:
         return float(env.restore(state, seed=seed).np_random.random())
 
-    plain, one, again, two = draw(None), draw(1), draw(1), draw(2)
-    if one != again or draw(None) != plain:
+    plain, seeded_one, again, seeded_two = draw(None), draw(1), draw(1), draw(2)
+    if seeded_one != again or draw(None) != plain:
         raise Broken("the same seed draws otherwise the second time", task=task.id, seed=0)
-    if len({plain, one, two}) < 3:
+    if len({plain, seeded_one, seeded_two}) < 3:
         raise Broken("another seed changes nothing: np_random goes on as before", task=task.id, seed=0)
     return "four draws"
 

@@ -78,7 +78,7 @@ class FirstHit:
         search = spell(simple[0].name if simple else "search", instruction)
         if search not in self.said or not simple:
             return search
-        names = (one or two for one, two in _NAME.findall(observations[-1]))
+        names = (bare or quoted for bare, quoted in _NAME.findall(observations[-1]))
         return spell(simple[-1].name, next((name for name in names if name not in instruction), "yes"))
 
 

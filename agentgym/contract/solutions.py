@@ -68,14 +68,14 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
     """Equal histories bring equal expert actions: of the same task, and of any two tasks that look alike so far."""
     if not has(under_test.env, "expert"):
         raise NotChecked("it defines no expert")
-    one, two, compared = under_test.make(), under_test.make(), 0
+    bare_first, bare_second, compared = under_test.make(), under_test.make(), 0
     tasks = under_test.many if under_test.plays > 1 else dataclasses.replace(under_test, plays=2).many
     for seed, (task, other) in enumerate([*itertools.pairwise(tasks), *((task, task) for task in tasks[:3])]):
-        seen = one.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
-        also = two.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
+        seen = bare_first.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
+        also = bare_second.reset(seed=seed if task is other else seed + 1, options={"task": other, "horizon": ENDLESS})
         history, over = list[str](), False
         while not over and _shown(seen) == _shown(also) and len(history) < 200:
-            said, again, theirs = first(one.expert), first(one.expert), first(two.expert)
+            said, again, theirs = first(bare_first.expert), first(bare_first.expert), first(bare_second.expert)
             if said != again or said != theirs:
                 text = (
                     f"the expert says {said!r}, asked again {again!r}, in task {other.id} with the same history {theirs!r}"
@@ -85,8 +85,8 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
                 break
             compared += 1
             history.append(said)
-            (*_, end, cut, info), (*_, end2, cut2, info2) = one.step(said), two.step(said)
-            seen, also, over = (one.observation, info), (two.observation, info2), end or cut or end2 or cut2
+            (*_, end, cut, info), (*_, end2, cut2, info2) = bare_first.step(said), bare_second.step(said)
+            seen, also, over = (bare_first.observation, info), (bare_second.observation, info2), end or cut or end2 or cut2
     return f"{compared} histories"
 
 

@@ -81,9 +81,9 @@ def answers_stay_hidden(under_test: EnvUnderTest) -> str:
 def _texts(value: object) -> list[str]:
     """Return every text and number in an answer, which may be a list of spellings or a table."""
     if isinstance(value, Mapping):
-        return [text for one in cast(Mapping[object, object], value).values() for text in _texts(one)]
+        return [text for item in cast(Mapping[object, object], value).values() for text in _texts(item)]
     if isinstance(value, list | tuple | set | frozenset):
-        return [text for one in cast(Iterable[object], value) for text in _texts(one)]
+        return [text for item in cast(Iterable[object], value) for text in _texts(item)]
     return [str(value)]
 
 
@@ -143,9 +143,9 @@ def _call(env: TextEnv) -> str:
 def made_bare(under_test: EnvUnderTest) -> str:
     """`gym.make` returns the environment itself, and TextWrapper forwards what is beyond Gymnasium."""
     if under_test.id in gymnasium.registry:
-        made = gymnasium.make(under_test.id, **under_test.options)
-        if type(made) is not under_test.kind:
-            raise Broken(f"gym.make returns a {type(made).__name__} around the world")
+        bare = gymnasium.make(under_test.id, **under_test.options)
+        if type(bare) is not under_test.kind:
+            raise Broken(f"gym.make returns a {type(bare).__name__} around the world")
     task = under_test.tasks[0]
     wrapped = TextWrapper(gymnasium.Wrapper(under_test.make()))  # one of ours around one of Gymnasium's
     plain = under_test.make()

@@ -30,7 +30,7 @@ def session(version: str) -> dict[str, Any]:
         "agentgym": version,
         "commit": commit(),
         "python": platform.python_version(),
-        "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
+        "libraries": {name: installed for name in LIBRARIES if (installed := _version(name))},
         "hardware": hardware(),
     }
 
@@ -115,5 +115,5 @@ def _memory() -> float | None:
 
 
 def _gpus() -> list[str]:
-    found = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-    return found.splitlines() if found else []
+    listing = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return listing.splitlines() if listing else []

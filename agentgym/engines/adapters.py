@@ -25,12 +25,12 @@ def describe(folder: str | Path) -> dict[str, Any]:
     """Return an adapter's configuration; BadData where it is damaged or not of a plain LoRA adapter in safetensors."""
     folder = Path(folder)
     try:
-        found: Any = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        config: Any = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadData(f"{folder / ADAPTER}: cannot be read ({error}); expected the configuration of an adapter") from error
-    if not isinstance(found, dict):
-        raise BadData(f"{folder / ADAPTER}: holds {type(found).__name__}; expected the configuration of an adapter")
-    table = cast("dict[str, Any]", found)
+    if not isinstance(config, dict):
+        raise BadData(f"{folder / ADAPTER}: holds {type(config).__name__}; expected the configuration of an adapter")
+    table = cast("dict[str, Any]", config)
     rank, kind = table.get("r"), table.get("peft_type")
     if kind != "LORA" or type(rank) is not int or rank < 1:
         raise BadData(f"{folder / ADAPTER}: peft_type is {kind!r} and r is {rank!r}; expected a LORA adapter with a rank")

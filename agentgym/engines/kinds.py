@@ -202,8 +202,8 @@ def kind_of(name: str) -> tuple[EngineKind, str]:
 def training_kind(name: str) -> EngineKind:
     """Return the kind that a training run names: `hf`, `vllm` or `openai:URL`; UnknownName for any other value."""
     kind, colon, target = name.partition(":")
-    found = ENGINES.get(kind)
-    if found is None or not found.trains or found.of_address != bool(target) or (colon and not target):
-        values = [f"{one.name}:URL" if one.of_address else one.name for one in ENGINES.values() if one.trains]
+    engine_kind = ENGINES.get(kind)
+    if engine_kind is None or not engine_kind.trains or engine_kind.of_address != bool(target) or (colon and not target):
+        values = [f"{known.name}:URL" if known.of_address else known.name for known in ENGINES.values() if known.trains]
         raise unknown("value of engine", name, values)
-    return found
+    return engine_kind

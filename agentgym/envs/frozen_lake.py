@@ -110,15 +110,15 @@ def slid(name: str, chance: np.random.Generator, slip: float) -> str:
 def distances(lake: Lake) -> dict[Cell, int]:
     """Return the number of moves to the goal from every square it can be reached from."""
     goal = (len(lake) - 1, len(lake) - 1)
-    found, queue = {goal: 0}, deque([goal])
+    steps, queue = {goal: 0}, deque([goal])
     while queue:
         place = queue.popleft()
         for name in NAMES:
             there = step_from(lake, place, name)
-            if there not in found and lake[there[0]][there[1]] != "H":
-                found[there] = found[place] + 1
+            if there not in steps and lake[there[0]][there[1]] != "H":
+                steps[there] = steps[place] + 1
                 queue.append(there)
-    return found
+    return steps
 
 
 @lru_cache(maxsize=256)

@@ -139,13 +139,13 @@ def lines_through(side: int) -> list[list[list[int]]]:
         if row + 3 * down < side and 0 <= column + 3 * right < side:
             line = [(row + down * step) * side + column + right * step for step in range(4)]
             for square in line:
-                through[square].append([one for one in line if one != square])
+                through[square].append([cell for cell in line if cell != square])
     return through
 
 
 def completes(board: str, square: int, side: str) -> bool:
     """Return whether a sign on that square makes four in a row."""
-    return any(all(board[one] == side for one in line) for line in lines_through(width(board))[square])
+    return any(all(board[cell] == side for cell in line) for line in lines_through(width(board))[square])
 
 
 @lru_cache(maxsize=200_000)
@@ -185,14 +185,14 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
     keep = {int(square) for square in rng.choice(window, int(rng.integers(5, 8)), replace=False)}
     board = "." * side * side
     while board.count(".") > len(keep):
-        for square in (int(one) for one in rng.permutation(free(board))):
+        for square in (int(cell) for cell in rng.permutation(free(board))):
             if square in keep:
                 continue
             lacking = "X" if board.count("X") <= board.count("O") else "O"
             fitting = [sign for sign in (lacking, other(lacking)) if not _threatens(board, square, sign, keep)]
             if not fitting:
-                for one in itertools.chain.from_iterable(lines_through(side)[square]):
-                    board = placed(board, one, ".")
+                for cell in itertools.chain.from_iterable(lines_through(side)[square]):
+                    board = placed(board, cell, ".")
                 break
             board = placed(board, square, fitting[0])
     return board, "X" if board.count("X") <= board.count("O") else "O"
@@ -201,8 +201,8 @@ def opening(rng: np.random.Generator, side: int) -> tuple[str, str]:
 def _threatens(board: str, square: int, side: str, keep: set[int]) -> bool:
     """Return whether a sign on that square would leave its side one move from four in a row, or there already."""
     for line in lines_through(width(board))[square]:
-        signs = sum(board[one] == side for one in line)
-        if signs == 3 or (signs == 2 and any(one in keep for one in line)):
+        signs = sum(board[cell] == side for cell in line)
+        if signs == 3 or (signs == 2 and any(cell in keep for cell in line)):
             return True
     return False
 

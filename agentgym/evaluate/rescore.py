@@ -47,7 +47,7 @@ def rescore_folder(
     if verifier and not callable(function):
         raise BadConfig(f"{verifier} is {function!r}; expected a function of an episode and its task")
     stages = _stages(rewards, reward_options or {})
-    name = "-".join(one.rpartition(":")[2] for one in (verifier, *rewards) if one)
+    name = "-".join(reward_name.rpartition(":")[2] for reward_name in (verifier, *rewards) if reward_name)
     target = Path(out) if out else folder.resolve().with_name(f"{folder.resolve().name}-rescored-{name}")
     if target.exists():
         raise BadConfig(f"{target} is there already, and nothing is written over: choose another --out")

@@ -108,9 +108,9 @@ class _Met:
     """Keeps in the manifest what the sitting's engine met on the way, so that a kill loses little of it."""
 
     def __init__(
-        self, folder: Path, found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
+        self, folder: Path, suite_found: dict[str, Any], agent: Agent, progress: Callable[[Episode], None] | None
     ) -> None:
-        self.path, self.found, self.engine, self.progress = folder / "manifest.json", found, agent.engine, progress
+        self.path, self.found, self.engine, self.progress = folder / "manifest.json", suite_found, agent.engine, progress
         self.written = time.monotonic()
 
     def add(self, episode: Episode) -> None:

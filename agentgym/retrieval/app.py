@@ -64,12 +64,12 @@ class App:
         queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, _Refusal))
         try:
             async with asyncio.timeout(self._seconds):
-                found = await self.batches.search(queries, topk)
+                result = await self.batches.search(queries, topk)
         except TimeoutError:
             raise _Refusal(504, f"the search took longer than {self._seconds:g} seconds") from None
         except Busy as error:
             raise _Refusal(503, str(error)) from None
-        return {"result": [[_entry(hit, scores) for hit in hits] for hits in found]}
+        return {"result": [[_entry(hit, scores) for hit in hits] for hits in result]}
 
     def _asked(self, content: bytes) -> tuple[list[str], int, bool]:
         try:

@@ -70,8 +70,8 @@ class Batches:
         while self._queue:
             batch = self._next()
             try:
-                found = await self._search([query for query, _ in batch], batch[0][1])
-                for asked, hits in zip(batch, found, strict=True):
+                per_query = await self._search([query for query, _ in batch], batch[0][1])
+                for asked, hits in zip(batch, per_query, strict=True):
                     self._pending.pop(asked).set_result(hits)
                     self._remember(asked, hits)
             except Exception as error:  # the retriever's failure is that of each who asked
@@ -94,10 +94,10 @@ class Batches:
         size = -(-len(queries) // self._threads)
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
         loop = asyncio.get_running_loop()
-        found = await asyncio.gather(
+        answers = await asyncio.gather(
             *(loop.run_in_executor(self._pool, self.retriever.search, part, count) for part in parts)
         )
-        return [hits for part in found for hits in part]
+        return [hits for part in answers for hits in part]
 
     def _remember(self, asked: _Asked, hits: list[Hit]) -> None:
         if self._cached:

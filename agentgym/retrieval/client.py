@@ -139,13 +139,13 @@ def _results(content: bytes, queries: int, count: int) -> list[list[Hit]]:
     shown = content[:80].decode("utf-8", "replace")
     if not isinstance(result, list) or len(cast("list[object]", result)) != queries:
         raise _Wrong(f'{shown!r}, not {{"result": [[…]]}} with {queries} list(s)')
-    return [_hits(found, count) for found in cast("list[object]", result)]
+    return [_hits(entry, count) for entry in cast("list[object]", result)]
 
 
-def _hits(found: object, count: int) -> list[Hit]:
-    if not isinstance(found, list):
-        raise _Wrong(f"{str(found)[:80]!r}, not a list of documents")
-    return [_hit(entry) for entry in cast("list[object]", found)[:count]]
+def _hits(result: object, count: int) -> list[Hit]:
+    if not isinstance(result, list):
+        raise _Wrong(f"{str(result)[:80]!r}, not a list of documents")
+    return [_hit(entry) for entry in cast("list[object]", result)[:count]]
 
 
 def _hit(entry: object) -> Hit:

@@ -120,16 +120,16 @@ class DenseIndex:
                 return [self._index.search(vector[None], wanted)[1][0] for vector in vectors]
         metric = self._faiss.METRIC_INNER_PRODUCT
         scores, numbers = self._faiss.knn(vectors, self._vectors, wanted, metric)
-        found = list(numbers)
+        nearest = list(numbers)
         for row in range(len(vectors)):  # more of them where many documents are as good as the last one wanted
             size = wanted
             while size < self.size and scores[row][-1] > scores[row][min(count, size) - 1] - _CLOSE and size < 8192:
                 size = min(size * 4, self.size)
                 again, more = self._faiss.knn(vectors[row : row + 1], self._vectors, size, metric)
-                found[row] = more[0]
+                nearest[row] = more[0]
                 if again[0][-1] <= again[0][count - 1] - _CLOSE:
                     break
-        return found
+        return nearest
 
     def _ranked(self, vector: Any, numbers: Any, count: int) -> list[Hit]:
         numbers = np.unique(numbers[numbers >= 0])  # faiss fills up with -1

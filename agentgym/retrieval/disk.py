@@ -84,18 +84,18 @@ class DiskIndex:
         clauses = [(self._should, self._clause(word, asked[word])) for word in weights]
         compiled, scored, seen, beyond = self._query.boolean_query(clauses), list[tuple[float, int, Document]](), 0, _FIRST
         while True:
-            found = self._searcher.search(compiled, limit=min(count + beyond, self.size), count=False).hits
-            numbers = self._searcher.fast_field_values("number", [address for _, address in found[seen:]])
+            hits = self._searcher.search(compiled, limit=min(count + beyond, self.size), count=False).hits
+            numbers = self._searcher.fast_field_values("number", [address for _, address in hits[seen:]])
             documents = self._store.many(numbers)
             scored += [(self._score(weights, d), n, d) for n, d in zip(numbers, documents, strict=True)]
             scored.sort(key=lambda entry: (-entry[0], entry[1]))
             if (
-                len(found) < count + beyond
+                len(hits) < count + beyond
                 or beyond >= _MOST
-                or found[-1][0] * (1 + 1e-5) < self._boosted(scored[count - 1][0])
+                or hits[-1][0] * (1 + 1e-5) < self._boosted(scored[count - 1][0])
             ):
                 return [Hit(document, score) for score, _, document in scored[:count]]
-            seen, beyond = len(found), beyond * 4
+            seen, beyond = len(hits), beyond * 4
 
     def _boosted(self, score: float) -> float:
         """Return a score on tantivy's scale, whose counts of words are a constant factor higher."""

@@ -67,7 +67,7 @@ def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
     """Return what a folder says it is; BadConfig where it is no index, or one of another kind, format or analyser."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = (manifest["format"], manifest["analyser"])
+        marks = (manifest["format"], manifest["analyser"])
         kinds, documents = manifest["kind"], manifest["documents"]
     except FileNotFoundError:
         hint = f"make it: agentgym index CORPUS.jsonl {folder}" + (f" --kind {kind}" if kind else "")
@@ -77,8 +77,8 @@ def read_manifest(folder: Path, kind: str | None = None) -> dict[str, Any]:
         raise BadData(f"{folder / MANIFEST}: {error!r}; expected what `agentgym index` wrote") from error
     if kind is not None and kinds != kind:
         raise BadConfig(f"{folder} is an index of kind {kinds!r}, not {kind!r}: say {kinds}:{folder}")
-    if found != (FORMAT, ANALYSER):
-        raise BadConfig(f"{folder} has format and analyser {found}; expected {(FORMAT, ANALYSER)}: make the index again")
+    if marks != (FORMAT, ANALYSER):
+        raise BadConfig(f"{folder} has format and analyser {marks}; expected {(FORMAT, ANALYSER)}: make the index again")
     if not isinstance(documents, int) or documents < 1:
         raise BadData(f"{folder / MANIFEST}: documents is {documents!r}; expected how many there are")
     return manifest

@@ -28,8 +28,8 @@ class Store:
         """Return the documents of those numbers, in that order."""
         marks = ",".join("?" * len(numbers))
         rows = self._rows(f"SELECT number, {_COLUMNS} FROM documents WHERE number IN ({marks})", *numbers)
-        found = {number: _document(row) for number, *row in rows}
-        return [found[number] for number in numbers]
+        documents = {number: _document(row) for number, *row in rows}
+        return [documents[number] for number in numbers]
 
     def titled(self, name: str) -> list[Document]:
         """Return the documents with that title, capitals and quotes aside, in the order of the corpus."""

@@ -117,11 +117,11 @@ _servers: dict[tuple[str, ...], _Server] = {}
 
 
 def _server(modules: tuple[str, ...]) -> _Server:
-    found = _servers.get(modules)
-    if found is None or found.owner != os.getpid():  # a forked process must not share its parent's pipes
-        found = _servers[modules] = _Server(modules)
-        atexit.register(found.close)
-    return found
+    server = _servers.get(modules)
+    if server is None or server.owner != os.getpid():  # a forked process must not share its parent's pipes
+        server = _servers[modules] = _Server(modules)
+        atexit.register(server.close)
+    return server
 
 
 def _heard(process: "subprocess.Popen[bytes]", seconds: float) -> dict[str, Any]:

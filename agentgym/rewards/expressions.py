@@ -77,15 +77,15 @@ def same_expression(answer: str, gold: str) -> bool | None:
         return False  # math-verify reads 10_5 as 10
     right = _compared(given, wanted)
     if right is False and given.count("=") == 1 and not set(given) & set("<>!,"):
-        one, _, two = given.partition("=")  # math-verify tells y = 2x from 2x = y
-        return bool(_compared(f"{two.strip()} = {one.strip()}", wanted))
+        lhs, _, rhs = given.partition("=")  # math-verify tells y = 2x from 2x = y
+        return bool(_compared(f"{rhs.strip()} = {lhs.strip()}", wanted))
     return right
 
 
 def _units(text: str) -> set[str]:
     """Return what stands in `\\text{…}`, and letters after the number that ends the text."""
-    found = re.findall(r"\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}", text)
-    return {"".join(unit.split()).casefold() for unit in (*found, *re.findall(r"\d\s*([A-Za-z]+)\s*$", text))}
+    units = re.findall(r"\\(?:text|mathrm|mbox)\s*\{([^{}]*)\}", text)
+    return {"".join(unit.split()).casefold() for unit in (*units, *re.findall(r"\d\s*([A-Za-z]+)\s*$", text))}
 
 
 def _bases(text: str) -> list[str]:
@@ -114,10 +114,10 @@ def compare(given: str, wanted: str) -> bool | None:
 
     def read(text: str) -> list[Any]:
         kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well
-        found = math_verify.parse(
+        expressions = math_verify.parse(
             f"${text}$", kinds, "no_fallback", "first_match", parsing_timeout=None
         )  # `bounded` has one
-        return found[:1]
+        return expressions[:1]
 
     logging.disable(logging.CRITICAL)
     answer = read(given)

@@ -179,8 +179,8 @@ def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, An
     if backend not in BACKENDS:
         raise unknown("sandbox", backend, BACKENDS)
     if backend == "docker":
-        found = importlib.util.find_spec("docker") or "daemon" in (options or {})
-        return "" if found else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
+        client = importlib.util.find_spec("docker") or "daemon" in (options or {})
+        return "" if client else f"the docker sandbox needs the docker package: {how_to_install('docker')}"
     if backend == "bubblewrap":
         problem = importlib.import_module("agentgym.sandbox.bubblewrap.sandbox").missing()
         if problem:

@@ -28,20 +28,20 @@ def denied_calls() -> bytes:
     """Return the filter as a BPF program: what is denied fails with EPERM, and everything else is allowed."""
     import pyseccomp  # pyright: ignore[reportMissingTypeStubs]
 
-    made = pyseccomp.SyscallFilter(defaction=pyseccomp.ALLOW)
+    call_filter = pyseccomp.SyscallFilter(defaction=pyseccomp.ALLOW)
     for name in DENIED:
         try:
-            made.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+            call_filter.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
         except (RuntimeError, ValueError, OSError):
             continue  # a call that this processor or this version of libseccomp does not know
-    made.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory, where no filter sees them
-    made.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, NEW_USER, NEW_USER))
+    call_filter.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory, where no filter sees them
+    call_filter.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, NEW_USER, NEW_USER))
     refused = pyseccomp.ERRNO(errno.EAFNOSUPPORT)
     for family in set(range(HIGHEST + 1)) - set(FAMILIES):
-        made.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
-    made.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.GT, HIGHEST))
+        call_filter.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
+    call_filter.add_rule(refused, "socket", pyseccomp.Arg(0, pyseccomp.GT, HIGHEST))
     with tempfile.TemporaryFile() as file:
-        made.export_bpf(file)
+        call_filter.export_bpf(file)
         file.flush()
         os.lseek(file.fileno(), 0, os.SEEK_SET)
         return file.read()

@@ -171,7 +171,7 @@ def _completion(answer: dict[str, Any]) -> Completion:
 
 def _calls(raw: Any) -> list[ToolCall]:
     """Return the tool calls of a message; what the server says of them is taken as it is, where it is text."""
-    found: list[ToolCall] = []
+    calls: list[ToolCall] = []
     entries = cast("list[Any]", raw) if isinstance(raw, list) else []
     for entry in entries[:MOST_CALLS]:
         call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
@@ -181,8 +181,8 @@ def _calls(raw: Any) -> list[ToolCall]:
             arguments = json.dumps(arguments)
         if not isinstance(name, str) or not isinstance(arguments, str | None):
             raise Garbage("expected tool calls with the name and the arguments of a function")
-        found.append(ToolCall(_sound(id) if isinstance(id, str) else "", _sound(name), _sound(arguments or "{}")))
-    return found
+        calls.append(ToolCall(_sound(id) if isinstance(id, str) else "", _sound(name), _sound(arguments or "{}")))
+    return calls
 
 
 def _sound(text: str) -> str:
@@ -192,5 +192,5 @@ def _sound(text: str) -> str:
 
 def _usage(raw: Any) -> tuple[int, int] | None:
     counts = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-    asked, made = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    return (asked, made) if type(asked) is int and type(made) is int and asked >= 0 and made >= 0 else None
+    asked, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    return (asked, completion) if type(asked) is int and type(completion) is int and asked >= 0 and completion >= 0 else None

@@ -217,8 +217,8 @@ def _all(values: Any, *kinds: type) -> bool:
 
 
 def _scored(entry: Any, id: int) -> float:
-    found: Any = cast("dict[str, Any]", entry).get(str(id)) if isinstance(entry, dict) else None
-    value: Any = cast("dict[str, Any]", found).get("logprob") if isinstance(found, dict) else None
+    score: Any = cast("dict[str, Any]", entry).get(str(id)) if isinstance(entry, dict) else None
+    value: Any = cast("dict[str, Any]", score).get("logprob") if isinstance(score, dict) else None
     if type(value) not in (float, int) or not -_LARGEST < value < 1e-3:
         raise Garbage(f"no log-probability for token {id}")
     return float(value)

@@ -93,9 +93,9 @@ class Servers:
                 answer = httpx2.get(url, headers=self._headers, timeout=min(self._timeout, 30.0))
                 if answer.status_code < 500 and answer.status_code not in _TRANSIENT:
                     answer.raise_for_status()
-                    found = _object(answer.content)["data"]
-                    if isinstance(found, list):
-                        return [model for model in cast("list[Any]", found) if isinstance(model, dict)]
+                    rows = _object(answer.content)["data"]
+                    if isinstance(rows, list):
+                        return [model for model in cast("list[Any]", rows) if isinstance(model, dict)]
                 problem = f"status {answer.status_code}"
             except (httpx2.HTTPStatusError, httpx2.InvalidURL, KeyError) as error:
                 problem = repr(error)

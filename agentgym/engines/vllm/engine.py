@@ -219,7 +219,7 @@ class VLLMEngine:
     def _check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for name in self._shapes and sorted({*shapes, *self._shapes}):
             if shapes.get(name) != self._shapes.get(name):
-                given, had = (found.get(name, "nothing") for found in (shapes, self._shapes))
+                given, had = (shape.get(name, "nothing") for shape in (shapes, self._shapes))
                 raise Fault(
                     f"the update brings {given} for the weight {name!r}, where the last one had {had}; the engine still has "
                     f"the weights of version {self.policy_version}",

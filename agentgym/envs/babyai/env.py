@@ -107,7 +107,7 @@ class BabyAI(TextEnv):
 
         def mark(cell: Any) -> tuple[Any, ...]:
             """Return what a thing looks like, what it hides, and which parts of the mission mean it."""
-            meant = tuple(n for n, desc in enumerate(meanings) if any(cell is one for one in desc.obj_set))
+            meant = tuple(n for n, desc in enumerate(meanings) if any(cell is matching for matching in desc.obj_set))
             return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
 
         things = [

@@ -100,4 +100,4 @@ def copied(level: Any) -> Any:
     """Return a copy of a level that can be played on; what never changes in an episode is shared."""
     same = [level.action_space, level.observation_space, level.spec, level.np_random]
     same += [cell for cell in level.grid.grid if cell is not None and cell.type == "wall"]
-    return copy.deepcopy(level, {id(one): one for one in same})
+    return copy.deepcopy(level, {id(same_object): same_object for same_object in same})

@@ -76,4 +76,4 @@ def possible(game: Any) -> bool:
     there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
     hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}
     needed = (desc for instr in _unfinished(game.instrs) for desc in descs(instr))
-    return all(any(id(one) in there | hidden for one in desc.obj_set) for desc in needed)
+    return all(any(id(thing) in there | hidden for thing in desc.obj_set) for desc in needed)

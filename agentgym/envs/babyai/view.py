@@ -22,7 +22,7 @@ def told(level: Any) -> str:
     """Return everything that can be seen: things with their places, what is carried, and the seven by seven squares."""
     cells, seen = in_view(level)
     last, middle = len(cells) - 1, len(cells) // 2
-    found: list[tuple[int, int, str]] = []
+    sightings: list[tuple[int, int, str]] = []
     rows: list[str] = []
     for j, row in enumerate(cells):
         signs: list[str] = []
@@ -33,10 +33,12 @@ def told(level: Any) -> str:
             here = (i, j) == (middle, last)
             signs.append("^" if here else _sign(cell))
             if cell is not None and cell.type != "wall" and not here:
-                found.append((last - j, i - middle, thing(cell)))
+                sightings.append((last - j, i - middle, thing(cell)))
         rows.append("".join(signs))
-    found.sort(key=lambda place: (abs(place[0]) + abs(place[1]), place))
-    things = "; ".join(f"a {words} {_where(ahead, side)}" for ahead, side, words in found) or "nothing but walls and floor"
+    sightings.sort(key=lambda place: (abs(place[0]) + abs(place[1]), place))
+    things = (
+        "; ".join(f"a {words} {_where(ahead, side)}" for ahead, side, words in sightings) or "nothing but walls and floor"
+    )
     carried = f"a {thing(level.carrying)}" if level.carrying else "nothing"
     return f"You see {things}.\nYou carry {carried}.\n" + "\n".join(rows)
 

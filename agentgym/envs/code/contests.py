@@ -72,7 +72,7 @@ def pack_private(tests: list[Data]) -> str:
 def code_contests(raw: Data, where: str) -> Data:
     """Read a problem of CodeContests: a program; all public, private and generated tests are hidden ones."""
     public = _columns(raw["public_tests"], f"{where}: public_tests")
-    others = [one for key in ("private_tests", "generated_tests") for one in _columns(raw.get(key), f"{where}: {key}")]
+    others = [test for key in ("private_tests", "generated_tests") for test in _columns(raw.get(key), f"{where}: {key}")]
     limit = table(raw.get("time_limit") or {}, f"{where}: time_limit")
     seconds = number(limit, "seconds", where) + number(limit, "nanos", where) / 1e9
     solutions = table(raw.get("solutions") or {}, f"{where}: solutions")

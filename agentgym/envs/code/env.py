@@ -176,7 +176,7 @@ class Code(SandboxEnv):
         if not self.task.data["public"]:
             return self.invalid("this task shows no tests: try the code with run, then submit it.")
         tried = self._try(self.candidate, "public")
-        self.public = sum(one.passed for one in tried) / len(tried)
+        self.public = sum(result.passed for result in tried) / len(tried)
         return self._report(tried)
 
     @tool
@@ -188,7 +188,7 @@ class Code(SandboxEnv):
         if problem:
             return self.invalid(f"{problem}Nothing was submitted.")
         tried = self._try(code, "hidden")
-        count = sum(one.passed for one in tried)
+        count = sum(result.passed for result in tried)
         self.passed = count / len(tried)
         if count == len(tried):
             return self.win(f"All {count} hidden tests pass.")
@@ -217,7 +217,7 @@ class Code(SandboxEnv):
         return self.elsewhere(lambda sandbox: run_tests(sandbox, code, tests))
 
     def _report(self, tried: list[Tried]) -> str:
-        failing = [number for number, one in enumerate(tried) if not one.passed]
+        failing = [number for number, result in enumerate(tried) if not result.passed]
         lines = [f"{len(tried) - len(failing)} of {len(tried)} public tests pass."]
         for number in failing[:FAILURES]:
             lines += [expected(self.task.data, number), f"  got:      {cut(tried[number].got, LONGEST_VALUE)}"]

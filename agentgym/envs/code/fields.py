@@ -20,7 +20,7 @@ def text(raw: Data, key: str, where: str) -> str:
 def texts(raw: Data, key: str, where: str) -> list[str]:
     """Return the list of texts under a key, or an empty one where the key is absent."""
     value = entries(raw.get(key) or [], f"{where}: {key}")
-    if not all(isinstance(one, str) for one in value):
+    if not all(isinstance(item, str) for item in value):
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected a list of texts")
     return value
 

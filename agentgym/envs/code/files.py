@@ -55,8 +55,8 @@ def verify(library: Library, tried: Callable[[Task, str, str], list[Any]]) -> No
     wrong: list[str] = []
     for task in library.tasks:
         code = task.data["reference"]
-        found = tried(task, code, "hidden") if code else []
-        failing = [f"test {number}: {one.got:.200}" for number, one in enumerate(found) if not one.passed]
+        results = tried(task, code, "hidden") if code else []
+        failing = [f"test {number}: {result.got:.200}" for number, result in enumerate(results) if not result.passed]
         if failing or not code:
             wrong.append(f"task {task.id!r} ({failing[0] if failing else 'it has no reference'})")
     if wrong:

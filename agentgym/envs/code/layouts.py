@@ -50,7 +50,7 @@ def _examples(prompt: str, entry: str) -> list[list[str]]:
     """Return the examples of a docstring whose results are plain data, as [expression, how its value is written]."""
     import doctest  # late: it brings the debugger
 
-    found: list[list[str]] = []
+    shown_examples: list[list[str]] = []
     try:
         examples = doctest.DocTestParser().get_examples(prompt)
     except ValueError:  # an example that is not one
@@ -63,8 +63,8 @@ def _examples(prompt: str, entry: str) -> list[list[str]]:
         except (SyntaxError, ValueError):
             continue
         if f"{entry}(" in source:
-            found.append([source, want])
-    return found
+            shown_examples.append([source, want])
+    return shown_examples
 
 
 def mbpp(raw: Data, where: str) -> Data:
@@ -172,7 +172,7 @@ def _test(test: object, kind: str, where: str) -> list[Any]:
         raise BadData(
             f"{where}: input is {str(given)[:60]!r}; expected [arguments to construct it, [[method, arguments], …]]"
         )
-    start, calls = (entries(one, f"{where}: input") for one in arguments)
+    start, calls = (entries(argument, f"{where}: input") for argument in arguments)
     called = [entries(call, f"{where}: a call") for call in calls]
     if not all(len(call) == 2 and isinstance(call[0], str) and isinstance(call[1], list) for call in called):
         raise BadData(f"{where}: calls are {str(calls)[:60]!r}; expected [[method, arguments], …]")

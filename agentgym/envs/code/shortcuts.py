@@ -20,8 +20,8 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def _entry(observations: list[str]) -> str:
-    found = _HEAD.search(observations[0])
-    return found[1] if found else "solve"
+    head = _HEAD.search(observations[0])
+    return head[1] if head else "solve"
 
 
 def empty_submission(observations: list[str]) -> str:

@@ -37,7 +37,7 @@ def call(data: Mapping[str, Any], given: Any) -> str:
 
 
 def _arguments(packed: list[Any]) -> str:
-    return ", ".join(shown(one) for one in packed)
+    return ", ".join(shown(argument) for argument in packed)
 
 
 def example(data: Mapping[str, Any], test: list[Any]) -> str:

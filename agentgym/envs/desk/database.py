@@ -55,10 +55,10 @@ class Database:
             raise Unseen(table, asked[1], fields)
         keys = sorted({*self.base.get(table, {}), *(key for name, key in self.changes if name == table)})
         rows = {key: self.peek(table, key) for key in keys}
-        found = {key: row for key, row in rows.items() if all(row[name] == value for name, value in fields.items())}
+        matching = {key: row for key, row in rows.items() if all(row[name] == value for name, value in fields.items())}
         if not self.view:
-            self.seen.update([asked, *((table, key) for key in found)])
-        return found
+            self.seen.update([asked, *((table, key) for key in matching)])
+        return matching
 
     def change(self, table: str, key: str, **fields: Any) -> None:
         """Change fields of a row."""

@@ -105,11 +105,11 @@ class Domain:
     def find_customer(self, name: str) -> str:
         """Find customers by their full name. Shows their ids; verify_customer says which one is on the line."""
         rows = self.db.base["customers"]
-        found = sorted(key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name))
-        if not found:
+        matching = sorted(key for key, row in rows.items() if people.plain(row["name"]) == people.plain(name))
+        if not matching:
             raise Refused(f"There is no customer of the name {name[:40]!r}. Ask for the full name.")
         self.db.seen.add(("names", people.plain(name)))
-        return "\n".join(f"{key}: {rows[key]['name']}" for key in found)
+        return "\n".join(f"{key}: {rows[key]['name']}" for key in matching)
 
     @tool
     def get_customer(self, customer_id: str) -> str:
@@ -131,8 +131,8 @@ class Domain:
 
     def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[Any]) -> str | None:
         """Return a key of the rows whose fields have one of the given values each; None where there is none."""
-        found = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
-        return pick(rng, found) if found else None
+        matching = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
+        return pick(rng, matching) if matching else None
 
     def matches(self, customer_id: str, birth_date: str, postcode: str) -> bool:
         """Return whether these are the customer's own data; Refused where there is no such customer."""
@@ -168,11 +168,11 @@ class Domain:
     @classmethod
     def tools(cls) -> dict[str, Tool]:
         """Return the tools, the common ones first."""
-        found: dict[str, Tool] = {}
+        by_name: dict[str, Tool] = {}
         for klass in reversed(cls.__mro__):
             marked: list[Tool] = [member.__tool__ for member in vars(klass).values() if hasattr(member, "__tool__")]
-            found |= {one.name: one for one in marked}
-        return found
+            by_name |= {tool.name: tool for tool in marked}
+        return by_name
 
 
 def cents(value: int) -> str:

@@ -162,7 +162,7 @@ class Desk(TextEnv):
         }
         if self.given["stranger"]:
             writes = {STRANGER: ["report_stranger", {"name": self.given["who"]["name"]}]}
-        found: dict[Delta, frozenset[int]] = {}
+        deltas: dict[Delta, frozenset[int]] = {}
         for size in range(len(writes) + 1):
             for chosen in itertools.combinations(writes, size):
                 db = Database(self.base, {}, set())
@@ -170,8 +170,8 @@ class Desk(TextEnv):
                 for number in chosen:
                     name, arguments = writes[number]
                     getattr(domain, name)(**arguments)
-                found[db.delta()] = frozenset(chosen)
-        return found
+                deltas[db.delta()] = frozenset(chosen)
+        return deltas
 
     # Tools
 

@@ -52,9 +52,9 @@ def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dic
 def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: int) -> list[dict[str, Any]]:
     """Return what the customer calls about: one matter, and one more at every second level, up to four."""
     mine = {key: row for key, row in domain.db.base[domain.table].items() if row["customer_id"] == caller}
-    found: list[dict[str, Any]] = []
+    matters: list[dict[str, Any]] = []
     for _ in range(min(1 + difficulty // 2, 4)):
-        free = {key: row for key, row in mine.items() if key not in [matter["ref"] for matter in found]}
+        free = {key: row for key, row in mine.items() if key not in [matter["ref"] for matter in matters]}
         refused, matter = rng.random() < REFUSED, None
         for _ in range(DRAWS):
             drawn = _matter(rng, domain, mine, free, difficulty)
@@ -62,8 +62,8 @@ def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: 
             if drawn is not None and (drawn["write"] is None) == refused:
                 break
         if matter is not None:
-            found.append(matter)
-    return found
+            matters.append(matter)
+    return matters
 
 
 def _matter(

@@ -64,7 +64,7 @@ class ModelUser:
 def briefing(domain: type[Domain], data: Mapping[str, Any]) -> str:
     """Return what the model is told about the customer that it plays."""
     return SYSTEM.format(
-        company=domain.company, matters="\n".join(_matter(domain, one) for one in data["matters"]), **data["who"]
+        company=domain.company, matters="\n".join(_matter(domain, matter) for matter in data["matters"]), **data["who"]
     )
 
 

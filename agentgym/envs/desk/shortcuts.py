@@ -32,11 +32,11 @@ def _refuse(seen: list[str]) -> str:
 
 
 def _transfer(seen: list[str]) -> str:
-    found = _REFERENCE.search(" ".join(seen[1:]))
+    reference = _REFERENCE.search(" ".join(seen[1:]))
     if len(seen) < 3:
         return spell("say", "What is the number of your order, booking, line, account, reservation, loan or policy?")
-    if len(seen) == 3 and found:
-        return call("transfer_to_human", {"reference": found[0], "department": "claims"})
+    if len(seen) == 3 and reference:
+        return call("transfer_to_human", {"reference": reference[0], "department": "claims"})
     return spell("done")
 
 
@@ -72,5 +72,5 @@ def _trust(case: Case, seen: list[str]) -> str:
         action = expert_action(case)
     finally:
         case.verified = held
-    writes = [one["write"] for one in case.given["matters"][: case.mood.opened] if one["write"]]
+    writes = [matter["write"] for matter in case.given["matters"][: case.mood.opened] if matter["write"]]
     return call(*writes[-1]) if writes and action.endswith("Do you agree?]") else action

@@ -39,14 +39,14 @@ def money(cents: int) -> str:
 
 def values(text: str) -> list[tuple[int, str, str]]:
     """Return place, kind and canonical value of every amount, date and number in a text, in order."""
-    text, found = text.translate(_TYPED), list[tuple[int, str, str]]()
+    text, spans = text.translate(_TYPED), list[tuple[int, str, str]]()
 
     def take(pattern: re.Pattern[str], read: Read) -> None:
         nonlocal text
         for match in pattern.finditer(text):
             value = read(match)
             if value is not None:
-                found.append((match.start(), *value))
+                spans.append((match.start(), *value))
         text = pattern.sub(lambda match: " " * len(match[0]), text)
 
     take(_ISO, lambda match: _date(match[1], match[2], match[3]))
@@ -57,7 +57,7 @@ def values(text: str) -> list[tuple[int, str, str]]:
     take(_NOTHING, lambda match: ("money", money(0)))
     take(_CODE, lambda match: None)
     take(_NUMBER, lambda match: ("number", _number(match[0])))
-    return sorted(found)
+    return sorted(spans)
 
 
 def _amount(digits: str) -> str:

@@ -53,8 +53,8 @@ class Bench:
 
 def load(data: str) -> Bench:
     """Read a domain's folder, or its `tasks.json`; BadData names file, task and what was expected."""
-    found = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
-    return _load(str(found if found.is_file() else found / "tasks.json"))
+    folder = find_path(data, Path.exists, "no folder of tau2-bench", COPY).resolve()
+    return _load(str(folder if folder.is_file() else folder / "tasks.json"))
 
 
 @lru_cache(maxsize=4)
@@ -116,7 +116,10 @@ def why_not(task: Task, solo: bool) -> str:
         return "it names no action, so tau2's solo mode does not play it"
     state: dict[str, Any] = data["initial_state"] or {}
     history: list[dict[str, Any]] = state.get("message_history") or []
-    if any(one.get("role") == "user" or (one.get("role") == "assistant" and not one.get("tool_calls")) for one in history):
+    if any(
+        message.get("role") == "user" or (message.get("role") == "assistant" and not message.get("tool_calls"))
+        for message in history
+    ):
         return "it begins in the middle of a conversation, which tau2's solo mode cannot play; give user="
     return ""
 

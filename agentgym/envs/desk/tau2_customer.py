@@ -39,7 +39,7 @@ def reply(
     hands = case.customer_tools
     system = SYSTEM.format(scenario=case.task.user_scenario)
     if hands:
-        listed = "\n".join(json.dumps(one.schema()["function"]) for one in hands.values())
+        listed = "\n".join(json.dumps(tool.schema()["function"]) for tool in hands.values())
         system += HANDS.format(name=next(iter(hands)), tools=listed)
     talk = [*_before(case.row), *_since(log)]
     for _ in range(MOST_CALLS):
@@ -68,15 +68,19 @@ def history(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _before(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = {"assistant": "desk", "user": "customer"}
-    return [(names[one["role"]], one["content"]) for one in history(row) if one["role"] in names and one.get("content")]
+    return [
+        (names[message["role"]], message["content"])
+        for message in history(row)
+        if message["role"] in names and message.get("content")
+    ]
 
 
 def _since(log: Sequence[Said | Called]) -> list[tuple[str, str]]:
     """Return what happened as the customer knows it: words, and its own calls with their results."""
-    found: list[tuple[str, str]] = []
-    for one in log:
-        if isinstance(one, Said):
-            found.append(("desk" if one.who == "assistant" else "customer", one.text))
-        elif one.who == "user":
-            found += [("customer", spelled(one.name, one.arguments)), ("desk", f"(Result of your call: {one.answer})")]
-    return found
+    lines: list[tuple[str, str]] = []
+    for entry in log:
+        if isinstance(entry, Said):
+            lines.append(("desk" if entry.who == "assistant" else "customer", entry.text))
+        elif entry.who == "user":
+            lines += [("customer", spelled(entry.name, entry.arguments)), ("desk", f"(Result of your call: {entry.answer})")]
+    return lines

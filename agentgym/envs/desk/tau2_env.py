@@ -210,13 +210,13 @@ class Tau2Desk(TextEnv):
         criteria: dict[str, Any] = self.task.data["criteria"]
         actions: list[dict[str, Any]] = criteria.get("actions") or []
         required: list[str] = criteria.get("communicate_info") or []
-        made = Counter(spelled(one.name, one.arguments) for one in self.log if isinstance(one, Called))
+        counts = Counter(spelled(entry.name, entry.arguments) for entry in self.log if isinstance(entry, Called))
         for action in actions:
             call = spelled(action["name"], action["arguments"])
-            if not made[call]:
+            if not counts[call]:
                 return call
-            made[call] -= 1
-        said = [one.text for one in self.log if isinstance(one, Said) and one.who == "assistant"]
+            counts[call] -= 1
+        said = [entry.text for entry in self.log if isinstance(entry, Said) and entry.who == "assistant"]
         missing = [info for info in required if info not in said]
         return spelled("say", {"text": missing[0]}) if missing else "done[]"
 
@@ -227,13 +227,13 @@ class Tau2Desk(TextEnv):
 def _told(row: Mapping[str, Any]) -> list[str]:
     """Return the messages with which a task begins, as the agent is shown them; the customer's own calls are not."""
     lines: list[str] = []
-    for one in history(row):
-        if one["role"] == "tool" and one.get("requestor", "assistant") == "assistant":
-            lines.append(str(one.get("content")))
-        elif one["role"] == "user" and one.get("content"):
-            lines.append(f"Customer: {one['content']}")
-        elif one["role"] == "assistant":
-            calls: list[dict[str, Any]] = one.get("tool_calls") or []
+    for message in history(row):
+        if message["role"] == "tool" and message.get("requestor", "assistant") == "assistant":
+            lines.append(str(message.get("content")))
+        elif message["role"] == "user" and message.get("content"):
+            lines.append(f"Customer: {message['content']}")
+        elif message["role"] == "assistant":
+            calls: list[dict[str, Any]] = message.get("tool_calls") or []
             lines += [f"> {spelled(call['name'], call['arguments'])}" for call in calls]
-            lines += [f"> {spelled('say', {'text': text})}" for text in [one.get("content")] if text]
+            lines += [f"> {spelled('say', {'text': text})}" for text in [message.get("content")] if text]
     return lines

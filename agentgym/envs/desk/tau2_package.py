@@ -69,11 +69,11 @@ class Case:
     def _fresh(self, **options: Any) -> Any:
         """Make an environment; every one of a task draws the same ids, in the order of the calls."""
         self._chance = random.Random(self.row["id"])
-        made = self._constructor(**options)
-        for toolkit in (made.tools, made.user_tools):
+        fresh = self._constructor(**options)
+        for toolkit in (fresh.tools, fresh.user_tools):
             if toolkit is not None:
                 unshare(toolkit)
-        return made
+        return fresh
 
     def _draw(self) -> int:
         return self._chance.getrandbits(128)
@@ -86,7 +86,7 @@ class Case:
     @cached_property
     def tools(self) -> dict[str, Tool]:
         """The agent's tools, in solo mode with the customer's."""
-        own = {one.name: one for one in map(_tool, self.environment.get_tools())}
+        own = {tool.name: tool for tool in map(_tool, self.environment.get_tools())}
         return own | self.customer_tools if self.solo else own
 
     @cached_property
@@ -95,8 +95,8 @@ class Case:
         if self.environment.user_tools is None:
             return {}
         allowed = self.task.model_dump().get("user_tools")  # older versions know no such field
-        found = map(_tool, self.environment.get_user_tools())
-        return {one.name: one for one in found if allowed is None or one.name in allowed}
+        offered = map(_tool, self.environment.get_user_tools())
+        return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
     def call(self, who: str, name: str, arguments: Mapping[str, Any]) -> Called:
         """Carry out a call; what a tool raises comes back as the text `Error: …`."""
@@ -156,16 +156,16 @@ def _messages(log: Sequence[Said | Called]) -> list[object]:
     """Return what happened as tau2-bench's messages."""
     form = _module("data_model.message")
     kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}
-    found: list[Any] = []
-    for number, one in enumerate(log):
-        if isinstance(one, Said):
-            found.append(kinds[one.who](role=one.who, content=one.text))
+    messages: list[Any] = []
+    for number, entry in enumerate(log):
+        if isinstance(entry, Said):
+            messages.append(kinds[entry.who](role=entry.who, content=entry.text))
             continue
         id = f"call_{number}"
-        call = form.ToolCall(id=id, name=one.name, arguments=dict(one.arguments), requestor=one.who)
-        found.append(kinds[one.who](role=one.who, tool_calls=[call]))
-        found.append(form.ToolMessage(id=id, role="tool", content=one.answer, requestor=one.who, error=one.error))
-    return found
+        call = form.ToolCall(id=id, name=entry.name, arguments=dict(entry.arguments), requestor=entry.who)
+        messages.append(kinds[entry.who](role=entry.who, tool_calls=[call]))
+        messages.append(form.ToolMessage(id=id, role="tool", content=entry.answer, requestor=entry.who, error=entry.error))
+    return messages
 
 
 def _tool(genuine: Any) -> Tool:
@@ -195,14 +195,14 @@ def find_package(folder: Path) -> Path:
     beside = folder.parents[3] / "src" if len(folder.parents) > 3 else folder
     if "tau2" not in sys.modules and (beside / "tau2" / MARK).is_file() and str(beside) not in sys.path:
         sys.path.insert(0, str(beside))
-    found = importlib.util.find_spec("tau2")
-    places = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
+    spec = importlib.util.find_spec("tau2")
+    places = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     genuine = [place for place in places if (place / MARK).is_file()]
     if genuine:
         return genuine[0]
-    if found:
+    if spec:
         raise MissingExtra(
-            f"the package `tau2` at {found.origin or places} is another program than tau2-bench, whose tools these tasks "
+            f"the package `tau2` at {spec.origin or places} is another program than tau2-bench, whose tools these tasks "
             f"need: uninstall it, and {INSTALL}"
         )
     raise MissingExtra(f"these tasks are listed, and are played with the tools of tau2-bench: {INSTALL}")

@@ -39,9 +39,9 @@ def _depth(arguments: Mapping[str, Any]) -> int:
     while level:
         depth += 1
         lists = [
-            cast("Iterable[object]", one.values() if isinstance(one, dict) else one)
-            for one in level
-            if isinstance(one, list | dict)
+            cast("Iterable[object]", child.values() if isinstance(child, dict) else child)
+            for child in level
+            if isinstance(child, list | dict)
         ]
         level = list(chain.from_iterable(lists))
     return depth

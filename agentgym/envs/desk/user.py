@@ -148,16 +148,16 @@ class User:
         said: list[str] = []
         for number, matter in enumerate(self.open_matters()):
             for kind in sorted({fact[0] for fact in facts_of(matter)}):
-                found = stated.get(matter["ref"], {}).get(kind, ())
+                told = stated.get(matter["ref"], {}).get(kind, ())
                 chosen = {*matter["choices"], *matter["details"].values()}
                 known = chosen - {value for _, value in facts_of(matter)}
-                found = [value for value in found if value not in known]  # what the customer chose is no news
-                if not found:
+                told = [value for value in told if value not in known]  # what the customer chose is no news
+                if not told:
                     continue
                 if not verified:
                     said.append("Do you not have to check who I am first?")
-                elif len(found) == 1:
-                    self.mood.told[number, kind] = found[0]
+                elif len(told) == 1:
+                    self.mood.told[number, kind] = told[0]
                 else:
                     self.mood.told.pop((number, kind), None)
                     said.append(f"You name several {PLURAL[kind]} for {called(matter)}. Which one is it?")

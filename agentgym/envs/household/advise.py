@@ -134,14 +134,14 @@ class _Expert:
     def fetch(self, exclude: int) -> str:
         """Take the nearest known wanted thing that does not count yet, else look for one."""
         counted = self.play.wanted()
-        found = [
+        candidates = [
             (r not in self.here, not counted >> o & 1, o, r)
             for o, r in self.known(self.game.goal_objects & self.game.pickupable)
             if r != exclude or not counted >> o & 1
         ]
-        if not found:
+        if not candidates:
             return self.explore()
-        _, _, o, r = min(found)
+        _, _, o, r = min(candidates)
         return self.access(r) or f"take {self.game.objects[o]} from {self.game.receptacles[r]}"
 
     def explore(self) -> str:

@@ -111,8 +111,8 @@ class ALFWorld(HouseEnv):
             return [self._lone_task()] if split == "train" else []
         folder = self.root / split
         if not folder.is_dir():
-            found = sorted(child.name for child in self.root.iterdir() if child.is_dir())[:8]
-            raise BadData(f"{self.root}: no folder {split!r}; expected train, valid_seen, valid_unseen, found {found}")
+            children = sorted(child.name for child in self.root.iterdir() if child.is_dir())[:8]
+            raise BadData(f"{self.root}: no folder {split!r}; expected train, valid_seen, valid_unseen, found {children}")
         tasks: list[Task] = []
         for entry in read_index(folder):
             if entry.solvable and entry.type in self.types:

@@ -26,9 +26,9 @@ def explain(play: Play, command: str) -> str:
     if command.lower() in play.admissible():
         return f"commands are in lower case: {command.lower()!r}."
     for kind, pattern in _PATTERNS:
-        found = pattern.fullmatch(command)
-        if found is not None:
-            return _explain_form(play, kind, command, found.groupdict())
+        match = pattern.fullmatch(command)
+        if match is not None:
+            return _explain_form(play, kind, command, match.groupdict())
     before, between = play.game.dialect.put
     forms = f"go to R, open R, close R, take O from R, {before}O{between}R, examine X, use O, heat|clean|cool O with R"
     return f"{_short(command)} is not a command. Commands: {forms}, slice O with K, look, inventory."

@@ -74,12 +74,12 @@ class Game:
 
 def members(mask: int) -> list[int]:
     """Return the numbers in a bit mask, ascending."""
-    found: list[int] = []
+    numbers: list[int] = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        numbers.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return numbers
 
 
 def build_game(problem: Problem, goal: Goal, sentence: str, dialect: Dialect = NEW, where: str = "game") -> Game:
@@ -140,11 +140,11 @@ class _Builder:
 
     def lists(self, predicate: str, keys: dict[str, int], values: dict[str, int], key: int = 0) -> Lists:
         """Return, for each key, the sorted values that a relation pairs it with."""
-        found: list[set[int]] = [set() for _ in keys]
+        members: list[set[int]] = [set() for _ in keys]
         for fact in self.facts(predicate):
             if len(fact) == 2 and fact[key] in keys and fact[1 - key] in values:
-                found[keys[fact[key]]].add(values[fact[1 - key]])
-        return tuple(tuple(sorted(one)) for one in found)
+                members[keys[fact[key]]].add(values[fact[1 - key]])
+        return tuple(tuple(sorted(numbers)) for numbers in members)
 
     def start(self) -> int:
         for _, place in self.facts("atlocation"):
@@ -203,8 +203,8 @@ class _Builder:
 
     def classes(self, predicate: str, index: dict[str, int]) -> tuple[str, ...]:
         """Return the class of each thing, without the suffix `type`; empty where no fact tells it."""
-        found = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
-        return tuple(found.get(id, "") for id in index)
+        kinds = {fact[0]: fact[1].removesuffix("type") for fact in self.facts(predicate) if len(fact) == 2}
+        return tuple(kinds.get(id, "") for id in index)
 
     def accepts(self, receptacle_sets: dict[str, int], object_class: tuple[str, ...]) -> tuple[int, ...]:
         """Return, for each object, the receptacles whose class can contain its class."""
@@ -217,11 +217,11 @@ class _Builder:
 
 def _by_class(classes: tuple[str, ...]) -> dict[str, int]:
     """Return the mask of the things of each class; things without a class are of none."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for number, kind in enumerate(classes):
-        found[kind] = found.get(kind, 0) | 1 << number
-    found.pop("", None)
-    return found
+        counts[kind] = counts.get(kind, 0) | 1 << number
+    counts.pop("", None)
+    return counts
 
 
 def _go_commands(names: tuple[str, ...], places: Lists, count: int) -> tuple[tuple[str, ...], ...]:

@@ -60,10 +60,10 @@ def goal_pddl(goal: Goal) -> str:
             f"(exists (?o - object ?a - agent) (and {of_type} (holds ?a ?o))))"
         )
     if goal.count == 2:
-        one, two = of_type.replace("?o", "?o1"), of_type.replace("?o", "?o2")
+        first, second = of_type.replace("?o", "?o1"), of_type.replace("?o", "?o2")
         return (
-            f"(and (exists (?r - receptacle) (exists (?o1 - object) (and {one} {into} (inReceptacle ?o1 ?r) "
-            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {two} {into} (inReceptacle ?o2 ?r)))))))"
+            f"(and (exists (?r - receptacle) (exists (?o1 - object) (and {first} {into} (inReceptacle ?o1 ?r) "
+            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) {second} {into} (inReceptacle ?o2 ?r)))))))"
         )
     extra = {"": ("", ""), "clean": ("(cleanable ?o) ", "(isClean ?o) "), "heat": ("(heatable ?o) ", "(isHot ?o) ")}
     before, after = extra.get(goal.treatment, ("(coolable ?o) ", "(isCool ?o) "))

@@ -126,10 +126,10 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, str]], dict[str, object]]:
         block = _BLOCK.match(text, position)
         if block is None:
             raise _unread("text", text[position : position + 60].strip())
-        found = {field[1]: field[2] or field[3] for field in _FIELD.finditer(block["body"] or "")}
+        fields = {field[1]: field[2] or field[3] for field in _FIELD.finditer(block["body"] or "")}
         if block["name"]:
-            actions[block["name"].lower()] = (found.get("template", ""), found.get("feedback", ""))
-        source = block["rules"] or found.get("grammar") or "{}"
+            actions[block["name"].lower()] = (fields.get("template", ""), fields.get("feedback", ""))
+        source = block["rules"] or fields.get("grammar") or "{}"
         if block["name"]:  # TextWorld takes such lines for comments, in the rules of an action alone
             source = "\n".join(line for line in source.split("\n") if not line.lstrip().startswith("#"))
         try:

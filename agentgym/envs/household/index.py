@@ -67,14 +67,14 @@ def _walk(base: str) -> tuple[dict[str, int], list[str]]:
     No times where one is of this moment: the folder may change again before the clock of the file system does.
     """
     folders: dict[str, int] = {}
-    found: list[str] = []
+    paths: list[str] = []
     now = time.time_ns()
     for path, _, files in os.walk(base):
         place = path[len(base) + 1 :].replace(os.sep, "/")
         folders[place] = _changed(path)
         if TRAJECTORY in files and FILE in files and "movable" not in place and "Sliced" not in place:
-            found.append(place)
-    return folders if max(folders.values()) < now - SETTLED else {}, sorted(found)
+            paths.append(place)
+    return folders if max(folders.values()) < now - SETTLED else {}, sorted(paths)
 
 
 def _changed(path: str) -> int:
@@ -103,8 +103,8 @@ def _recall(path: Path) -> tuple[dict[str, int], dict[str, Entry]]:
 def _entry(base: str, place: str, known: Mapping[str, Entry]) -> Entry:
     """Return the entry of a game: the known one while its files are as they were."""
     trajectory, game = f"{base}/{place}/{TRAJECTORY}", f"{base}/{place}/{FILE}"
-    one, two = os.stat(trajectory), os.stat(game)  # noqa: PTH116
-    stamp = [one.st_size, one.st_mtime_ns, two.st_size, two.st_mtime_ns]
+    trajectory_stat, game_stat = os.stat(trajectory), os.stat(game)  # noqa: PTH116
+    stamp = [trajectory_stat.st_size, trajectory_stat.st_mtime_ns, game_stat.st_size, game_stat.st_mtime_ns]
     entry = known.get(place)
     if entry is not None and entry.stamp == stamp:
         return entry

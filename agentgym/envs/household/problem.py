@@ -43,10 +43,10 @@ def read_problem(text: str, where: str = "problem") -> Problem:
 
 def _section(text: str, name: str, where: str) -> tuple[int, int]:
     """Return where `(:name …)` begins and where its content begins."""
-    found = re.search(rf"\(\s*:{name}(?![^\s()])", text)
-    if found is None:
+    start = re.search(rf"\(\s*:{name}(?![^\s()])", text)
+    if start is None:
         raise BadData(f"{where}: no (:{name} …) section; expected a PDDL problem with objects, init and goal")
-    return found.start(), found.end()
+    return start.start(), start.end()
 
 
 def _read_objects(text: str, section: tuple[int, int], where: str) -> dict[str, str]:
@@ -88,9 +88,9 @@ def _read_facts(text: str, start: int, end: int, where: str) -> dict[str, list[t
     return facts
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """Return as much white space as was found, so that positions stay true."""
-    return " " * len(found[0])
+    return " " * len(match[0])
 
 
 def parse_tree(text: str, position: int, where: str) -> Tree:

@@ -76,10 +76,10 @@ def _solve_system(text: str) -> str:
     names = sorted(set(re.findall(r"[xyz](?:_\d+)?", text.partition("system")[2])), key=lambda n: (len(n), n))
 
     def row(side: str) -> list[int]:
-        found = dict.fromkeys(names, 0)
+        coefficients = dict.fromkeys(names, 0)
         for sign, number, name in re.findall(r"([+-]?)(\d*)([xyz](?:_\d+)?)", side.replace(" ", "")):
-            found[name] += int(f"{sign}{number or 1}")
-        return list(found.values())
+            coefficients[name] += int(f"{sign}{number or 1}")
+        return list(coefficients.values())
 
     sides = [equation.split(" = ") for equation in system.split("; ")]
     rows = [[*row(left), int(right)] for left, right in sides]

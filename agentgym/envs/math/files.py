@@ -64,12 +64,12 @@ def _data_set(name: str) -> Library:
     folder = Path(name).expanduser().is_dir()
     path, config = (name, None) if folder or len(parts) < 3 else ("/".join(parts[:2]), "/".join(parts[2:]))
     try:
-        found = datasets.load_dataset(path, config)
+        data_set = datasets.load_dataset(path, config)
     except Exception as error:  # the library raises of every kind: no network, no such name, a config to choose
         raise BadData(f"the data set {name!r} cannot be loaded: {str(error)[:300]}") from error
     rows = (
         (f"{name}, {split} {number}", f"{split}/{number}", _NAMES.get(split, split), dict(row))
-        for split, rows in found.items()
+        for split, rows in data_set.items()
         for number, row in enumerate(rows)
     )
     return _collection(name, rows)
@@ -167,10 +167,10 @@ def _answer(raw: dict[str, Any], where: str) -> str:
             raise BadData(f"{where}: nothing stands after the last #### of the answer; expected `#### 42`")
         return last if "####" in answer else (boxed(answer) or answer)
     solution = _text(raw.get("solution"), f"{where}: answer, or solution")
-    found = boxed(solution)
-    if not found:
+    boxed_answer = boxed(solution)
+    if not boxed_answer:
         raise BadData(f"{where}: the solution has no \\boxed{{…}} with an answer in it")
-    return found
+    return boxed_answer
 
 
 def boxed(text: str) -> str | None:

@@ -52,7 +52,7 @@ def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
 
 def integers(text: str) -> list[int]:
     """Return the integers of a text in order; a minus sign counts where it stands at the number."""
-    return [int(found) for found in re.findall(r"(?<![\w.])-?\d+", text)]
+    return [int(digits) for digits in re.findall(r"(?<![\w.])-?\d+", text)]
 
 
 def polynomial(coefficients: Sequence[int]) -> str:

@@ -48,13 +48,13 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 
 
 def _numbers(seen: list[str]) -> list[int]:
-    return [int(found) for found in re.findall(r"-?\d+", statement_of(seen[0]))] or [0]
+    return [int(digits) for digits in re.findall(r"-?\d+", statement_of(seen[0]))] or [0]
 
 
 def _asked(seen: list[str]) -> str:
     """Return what the statement wants worked out, as it stands there."""
     text = statement_of(seen[0]).rstrip(".?")
-    found = re.search(
+    match = re.search(
         r"(?:Work out|f\(x\) =|when|integral of|expansion of) (.*?)(?: exactly| with respect| is divided| from x|$)", text
     )
-    return found[1] if found else text
+    return match[1] if match else text

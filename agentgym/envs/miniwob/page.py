@@ -46,17 +46,17 @@ class Page:
 
     def one(self, role: str | None = None, name: str | None = None, style: str | None = None) -> Element:
         """Return the first of them; LookupError where there is none."""
-        found = self.all(role, name, style)
-        if not found:
+        matching = self.all(role, name, style)
+        if not matching:
             raise LookupError(f"no {role} {name!r} {style}")
-        return found[0]
+        return matching[0]
 
     def known(self, id: str) -> Element:
         """Return the element with that `id` in the document; LookupError where there is none."""
-        found = [e for e in self.elements if e.fact("id") == id]
-        if not found:
+        matching = [e for e in self.elements if e.fact("id") == id]
+        if not matching:
             raise LookupError(f"no element with id {id!r}")
-        return found[0]
+        return matching[0]
 
     def has(self, id: str) -> bool:
         """Return whether an element with that `id` is shown."""
@@ -68,10 +68,10 @@ class Page:
 
     def match(self, pattern: str) -> re.Match[str]:
         """Return where the goal matches; LookupError where it does not."""
-        found = re.search(pattern, self.goal)
-        if found is None:
+        match = re.search(pattern, self.goal)
+        if match is None:
             raise LookupError(f"{self.goal!r} is not {pattern!r}")
-        return found
+        return match
 
 
 def click(element: Element) -> str:

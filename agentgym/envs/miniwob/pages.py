@@ -16,10 +16,10 @@ HOST = "miniwob.test"
 @cache
 def folder() -> Path:
     """Return the folder of the installed package's pages."""
-    found = importlib.util.find_spec("miniwob")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("miniwob")
+    if spec is None or spec.origin is None:
         raise MissingExtra(f"rlvr/MiniWoB-v0 needs the pages of the `miniwob` package: {how_to_install('web')}")
-    return (Path(found.origin).parent / "html").resolve()
+    return (Path(spec.origin).parent / "html").resolve()
 
 
 def url(name: str) -> str:
@@ -30,19 +30,19 @@ def url(name: str) -> str:
 
 @cache
 def _read(path: str) -> tuple[bytes, str] | None:
-    found = (folder() / path).resolve()
-    if not found.is_relative_to(folder()) or not found.is_file():
+    file = (folder() / path).resolve()
+    if not file.is_relative_to(folder()) or not file.is_file():
         return None
-    kind = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
-    return found.read_bytes(), kind + ("; charset=utf-8" if kind.startswith("text/") else "")
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return file.read_bytes(), kind + ("; charset=utf-8" if kind.startswith("text/") else "")
 
 
 def site(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer with a file."""
-    found = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
-    if found is None:
+    file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
+    if file is None:
         start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])
         return [b"not found"]
-    content, kind = found
+    content, kind = file
     start_response("200 OK", [("Content-Type", kind), ("Content-Length", str(len(content)))])
     return [content]

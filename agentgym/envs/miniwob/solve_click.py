@@ -130,7 +130,7 @@ def ascending_numbers(page: Page) -> str:
 
 
 def grid_coordinate(page: Page) -> str:
-    x, y = (int(one) for one in page.match(r"\((-?\d), ?(-?\d)\)").groups())
+    x, y = (int(number) for number in page.match(r"\((-?\d), ?(-?\d)\)").groups())
     center = str(75 + 30 * x), str(75 - 30 * y)
     return click(next(e for e in page.all("circle") if (e.fact("cx"), e.fact("cy")) == center))
 
@@ -211,9 +211,9 @@ def click_menu(page: Page) -> str:
 
 def navigate_tree(page: Page) -> str:
     wanted = page.quoted()[0]
-    found = [e for e in page.all("span") if e.name == wanted]
-    if found:
-        return click(found[0])
+    matching = [e for e in page.all("span") if e.name == wanted]
+    if matching:
+        return click(matching[0])
     return click(page.one("div", style="expandable-hitarea"))
 
 

@@ -12,14 +12,14 @@ def _styles(e: Element) -> set[str]:
 
 def _thread(page: Page, sender: str) -> list[Element]:
     """Return the elements of the mail by a sender in the list of mails."""
-    found: list[Element] = []
+    messages: list[Element] = []
     inside = False
     for e in page.elements:
         if "email-sender" in _styles(e):
             inside = e.name == sender
         if inside:
-            found.append(e)
-    return found
+            messages.append(e)
+    return messages
 
 
 def email_delete(page: Page) -> str:

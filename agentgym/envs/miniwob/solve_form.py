@@ -46,8 +46,8 @@ def _secret(page: Page, field: Element, text: str) -> str | None:
 
 
 def enter_password(page: Page) -> str:
-    text, (one, two) = page.quoted()[0], page.all("textbox")[:2]
-    return _secret(page, one, text) or _secret(page, two, text) or submit(page)
+    text, (first, second) = page.quoted()[0], page.all("textbox")[:2]
+    return _secret(page, first, text) or _secret(page, second, text) or submit(page)
 
 
 def login_user(page: Page) -> str:
@@ -127,7 +127,7 @@ def enter_time(page: Page) -> str:
 
 
 def choose_date(page: Page) -> str:
-    month, day, year = (int(one) for one in page.match(r"(\d+)/(\d+)/(\d+)").groups())
+    month, day, year = (int(part) for part in page.match(r"(\d+)/(\d+)/(\d+)").groups())
     field = page.one("textbox")
     if field.fact("value") == f"{month:02}/{day:02}/{year}":
         return submit(page)
@@ -197,8 +197,8 @@ def multi(page: Page) -> str:
     words = {"genre": genre, "director": director, "year": year, "date": year}
 
     def meant(text: str) -> str | None:
-        found = [value for word, value in words.items() if word in text.lower()]
-        return found[0] if len(found) == 1 else None
+        values = [value for word, value in words.items() if word in text.lower()]
+        return values[0] if len(values) == 1 else None
 
     order: list[tuple[str, str | Element]] = []
     for e in page.parts:

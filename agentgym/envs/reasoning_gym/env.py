@@ -72,9 +72,9 @@ class ReasoningGym(Attempts):
     def generate(self, rng: np.random.Generator, difficulty: int) -> Task:
         """Draw a question of one of the tasks."""
         name, seed = self.names[int(rng.integers(len(self.names)))], int(rng.integers(2**31))
-        made: dict[str, Any] = _trusted("generate", name, difficulty, self._options, seed)
-        data = {**made, "dataset": name, "level": difficulty, "options": self._options, "seed": seed}
-        return Task(made["question"], data)
+        drawn: dict[str, Any] = _trusted("generate", name, difficulty, self._options, seed)
+        data = {**drawn, "dataset": name, "level": difficulty, "options": self._options, "seed": seed}
+        return Task(drawn["question"], data)
 
     def split_key(self, task: Task) -> object:
         """Return the question."""
@@ -139,7 +139,7 @@ def _always(text: str) -> Callable[[list[str]], str]:
 
 
 def _uses(text: str, numbers: list[int]) -> bool:
-    return Counter(found.lstrip("0") or "0" for found in re.findall(r"\d+", text)) == Counter(map(str, numbers))
+    return Counter(digits.lstrip("0") or "0" for digits in re.findall(r"\d+", text)) == Counter(map(str, numbers))
 
 
 def _trusted(name: str, *arguments: Any) -> Any:

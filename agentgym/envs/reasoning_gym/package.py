@@ -37,9 +37,9 @@ def _refusal(name: str, kind: type) -> str:
     if name in NEVER:
         return NEVER[name]
     called = {word for base in kind.__mro__ for word in _called(base.__module__)}
-    found = sorted(called & EVALUATORS)
-    if found and name not in GATES and name not in BY_THAT_NAME:
-        return f"its code calls {found[0]}, and nobody has looked whether an answer can get there"
+    forbidden = sorted(called & EVALUATORS)
+    if forbidden and name not in GATES and name not in BY_THAT_NAME:
+        return f"its code calls {forbidden[0]}, and nobody has looked whether an answer can get there"
     return ""
 
 
@@ -115,7 +115,7 @@ def _way_out(metadata: dict[str, Any]) -> str:
     board: str = metadata["board_config"]
     labels = sorted(set(board) - {"o", "x"})
     cells = {label: [i for i, c in enumerate(board) if c == label] for label in labels}
-    shape = {label: (len(found), found[1] - found[0]) for label, found in cells.items()}
+    shape = {label: (len(cell), cell[1] - cell[0]) for label, cell in cells.items()}
     walls = {i for i, c in enumerate(board) if c == "x"}
     start = tuple(cells[label][0] for label in labels)
     before: dict[tuple[int, ...], tuple[tuple[int, ...], str] | None] = {start: None}

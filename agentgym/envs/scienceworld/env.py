@@ -181,7 +181,7 @@ class ScienceWorld(TextEnv):
 @functools.lru_cache(maxsize=1)
 def _titles() -> dict[str, str]:
     listed: list[dict[str, Any]] = importlib.import_module("scienceworld.constants").TASKS
-    return {one["task_name"]: f"{one['topic']}: {one['task']}" for one in listed}
+    return {task["task_name"]: f"{task['topic']}: {task['task']}" for task in listed}
 
 
 def _task(name: str, variation: int) -> Task:

@@ -54,9 +54,9 @@ def plan(key: Key, log: list[str]) -> tuple[str, ...]:
     nobody = Task()
     with lent(nobody) as machine:
         machine.played = (None, [])
-        found = next((way for start in _starts(gold, log) if (way := _tried(machine, key, log, gold, rooms, start))), ())
+        way_found = next((way for start in _starts(gold, log) if (way := _tried(machine, key, log, gold, rooms, start))), ())
     give_back(nobody)
-    return found
+    return way_found
 
 
 def _starts(gold: tuple[str, ...], log: list[str]) -> list[int]:
@@ -96,8 +96,8 @@ def _tried(
 
 
 def _room(machine: Simulator) -> str:
-    found = re.search(r"called the (.+?)\.", str(machine.ask(STEP, "freeActionLook")))
-    return found[1] if found else ""
+    room = re.search(r"called the (.+?)\.", str(machine.ask(STEP, "freeActionLook")))
+    return room[1] if room else ""
 
 
 def way_between(here: str, there: str) -> list[str]:

@@ -220,16 +220,16 @@ class Search(TextEnv):
     def open(self, document: str) -> str | Outcome:
         """Open a document by its title, or by its id if several share the title. Returns its full text."""
         name = document[:LONGEST_QUERY]
-        found = self._documents.titled(name) if title_key(name) else []
-        one = found[0] if found else self._shown.get(name.strip()) or self._documents.find(name.strip())
-        if one is None:
+        titled = self._documents.titled(name) if title_key(name) else []
+        opened = titled[0] if titled else self._shown.get(name.strip()) or self._documents.find(name.strip())
+        if opened is None:
             return self.invalid(self._unknown_document(document))
-        self._opened.add(one.id)
-        self._shown[one.id] = one
-        text = self._read(one)
-        if len(found) > 1:
-            others = ", ".join(other.id for other in found[1:6]) + (", …" if len(found) > 6 else "")
-            text += f"\n{len(found)} documents have this title; open the others by id: {others}."
+        self._opened.add(opened.id)
+        self._shown[opened.id] = opened
+        text = self._read(opened)
+        if len(titled) > 1:
+            others = ", ".join(other.id for other in titled[1:6]) + (", …" if len(titled) > 6 else "")
+            text += f"\n{len(titled)} documents have this title; open the others by id: {others}."
         return text
 
     @tool

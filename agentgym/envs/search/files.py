@@ -91,13 +91,13 @@ def _paragraphs(raw: dict[str, Any], where: str) -> dict[str, str]:
     expected = 'a list of [title, [sentences]], {"title": [...], "sentences": [...]}, or either as a Python literal'
     value = read_literal(raw.get("context"), f"{where}: context", expected)
     pairs = as_list(value, ("title", "sentences"), f"{where}: context", expected)
-    found: dict[str, str] = {}
+    paragraphs: dict[str, str] = {}
     for title, sentences in pairs:
         whole = cast("list[object]", sentences) if isinstance(sentences, list) else None
         if not isinstance(title, str) or whole is None or not all(isinstance(s, str) for s in whole):
             raise BadData(f"{where}: context holds {str(title)[:60]!r}; expected {expected}")
-        found[_line(title)] = plain_text("".join(cast("list[str]", whole)).strip())
-    return found
+        paragraphs[_line(title)] = plain_text("".join(cast("list[str]", whole)).strip())
+    return paragraphs
 
 
 def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:

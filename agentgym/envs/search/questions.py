@@ -92,9 +92,9 @@ def parse_question(text: str) -> tuple[str, tuple[str, ...]] | None:
     for opening in _OPENINGS:
         for closing in _CLOSINGS:
             if text.startswith(opening) and text.endswith(closing):
-                found = _parse_phrase(text[len(opening) : len(text) - len(closing)])
-                if found is not None:
-                    return found
+                phrase = _parse_phrase(text[len(opening) : len(text) - len(closing)])
+                if phrase is not None:
+                    return phrase
     return None
 
 

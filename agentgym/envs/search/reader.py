@@ -54,7 +54,7 @@ def next_action(
     parsed = parse_question(question)
     if parsed is None:
         return spell("search", question)
-    facts = {(relation, subject): found for title, text in shown for relation, subject, found in read(title, text)}
+    facts = {(relation, subject): value for title, text in shown for relation, subject, value in read(title, text)}
     here, relations = parsed
     for name in relations:
         if (name, here) not in facts:

@@ -68,7 +68,9 @@ class SearchR1(Search):
     def _found(self, query: str) -> str:
         """Return the documents as Search-R1 writes them: the first line of their contents as it stands, then the rest."""
         documents = self._find(query)
-        return "".join(f"Doc {rank}(Title: {found.heading}) {found.text}\n" for rank, found in enumerate(documents, 1))
+        return "".join(
+            f"Doc {rank}(Title: {document.heading}) {document.text}\n" for rank, document in enumerate(documents, 1)
+        )
 
     # Who plays
 
@@ -92,11 +94,11 @@ class SearchR1(Search):
 
 def _blocks(reply: str, tag: str) -> list[tuple[int, str]]:
     """Return place and text of each block of a tag, from its opener to the next closer, in one pass over the reply."""
-    found, at = list[tuple[int, str]](), 0
+    blocks, at = list[tuple[int, str]](), 0
     while (start := reply.find(f"<{tag}>", at)) >= 0 and (end := reply.find(f"</{tag}>", start)) >= 0:
-        found.append((start, reply[start + len(tag) + 2 : end]))
+        blocks.append((start, reply[start + len(tag) + 2 : end]))
         at = end + len(tag) + 3
-    return found
+    return blocks
 
 
 def _information(documents: str) -> str:

@@ -31,19 +31,19 @@ def question_files(questions: str) -> tuple[QuestionFile, ...]:
 
     BadData where there is no such file, and for a folder without a set.
     """
-    found: list[tuple[str, str]] = []
+    files: list[tuple[str, str]] = []
     for name in questions.split(","):
         path = find_path(name.strip(), Path.exists, "no file or folder", COPY)
-        found += _in_folder(path) if path.is_dir() else [(str(path), "")]
-    return tuple(QuestionFile(*stamp(path), _kind(path, len(found)), split) for path, split in found)
+        files += _in_folder(path) if path.is_dir() else [(str(path), "")]
+    return tuple(QuestionFile(*stamp(path), _kind(path, len(files)), split) for path, split in files)
 
 
 def _in_folder(folder: Path) -> list[tuple[str, str]]:
     """Return the files of the splits of a set, or of the sets in a folder, each with its split."""
     for folders in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
-        found = [(str(file), split) for one in folders for split in SPLITS if (file := _file(one, split))]
-        if found:
-            return found
+        files = [(str(file), split) for subfolder in folders for split in SPLITS if (file := _file(subfolder, split))]
+        if files:
+            return files
     raise BadData(
         f"{folder} holds no set of questions; expected {', '.join(f'{split}.jsonl' for split in SPLITS)}, here or in folders"
     )

@@ -22,11 +22,11 @@ def oracle(shop: "Shop") -> Iterator[str]:
     wanted = shop.shop.by_asin[shop.goal.asin.lower()]
     if shop.product is not wanted:
         asin, title, number = wanted.asin.lower(), plain(wanted.title), shop.number
-        found = shop.shop.search(shop.keywords) if shop.page == "results" else ()
-        if asin not in found:
+        products = shop.shop.search(shop.keywords) if shop.page == "results" else ()
+        if asin not in products:
             yield f"search[{title}]"
-            found, number = shop.shop.search(title.lower()), 1
-        page = found.index(asin) // shop.per_page + 1
+            products, number = shop.shop.search(title.lower()), 1
+        page = products.index(asin) // shop.per_page + 1
         yield from ["click[next >]"] * (page - number) or ["click[< prev]"] * (number - page)
         yield f"click[{asin}]"
     elif shop.page == "sub":
@@ -72,16 +72,16 @@ def next_action(shop: "Shop") -> str:
 
 def _choose(shop: "Shop", what: str, cap: float) -> str:
     """Open what was not opened and is cheap enough, the title with most of the wish first; else turn the page."""
-    found = [shop.shop.by_asin[asin] for asin in shop.results()]
-    left = [product for product in found if product.asin not in shop.seen and _price(product) <= cap]
+    products = [shop.shop.by_asin[asin] for asin in shop.results()]
+    left = [product for product in products if product.asin not in shop.seen and _price(product) <= cap]
     if left:
         *attributes, last = what.split(", ")
         words = [*attributes, *last.split()]
         best = max(left, key=lambda product: sum(word in product.title.lower() for word in words))
         return f"click[{best.asin}]"
-    if shop.number < PAGES and found:
+    if shop.number < PAGES and products:
         return "click[next >]"
-    return f"click[{found[0].asin}]" if found else "click[back to search]"
+    return f"click[{products[0].asin}]" if products else "click[back to search]"
 
 
 def _price(product: Product) -> float:
@@ -92,13 +92,13 @@ def _price(product: Product) -> float:
 
 def read_wish(text: str) -> tuple[str, dict[str, str], float]:
     """Return what a wish asks for: words (attributes before the last comma run into the product), options, highest price."""
-    found = _CAP.search(text)
-    rest = _OPENING.sub("", text[: found.start()] if found else text)
+    cap = _CAP.search(text)
+    rest = _OPENING.sub("", text[: cap.start()] if cap else text)
     what, _, wished = rest.partition(" with ")
     pairs = [pair.partition(": ") for pair in re.split(r",? and |, ", wished) if ": " in pair]
     attributes, _, last = what.rpartition(", ")
     words = [*attributes.split(", "), last] if attributes else [last]
-    return ", ".join(words), {name: value for name, _, value in pairs}, float(found[1]) if found else float("inf")
+    return ", ".join(words), {name: value for name, _, value in pairs}, float(cap[1]) if cap else float("inf")
 
 
 def first_result(seen: list[str]) -> str:

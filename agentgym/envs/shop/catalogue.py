@@ -67,12 +67,12 @@ class Catalogue:
         """Return the asins of the best products, lower-case, best first, ties in the catalogue's order."""
         if len(keywords) > LONG:
             return self._search(keywords)
-        found = self._found.get(keywords)
-        if found is None:
+        hits = self._found.get(keywords)
+        if hits is None:
             if len(self._found) > 20_000:
                 self._found.clear()
-            found = self._found[keywords] = self._search(keywords)
-        return found
+            hits = self._found[keywords] = self._search(keywords)
+        return hits
 
     def _search(self, keywords: str) -> tuple[str, ...]:
         index, vocabulary = self._index

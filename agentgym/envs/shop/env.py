@@ -103,7 +103,7 @@ class Shop(TextEnv):
         data = task.data
         self.shop = self.catalogue(task.difficulty)
         given: list[Any] = list(data["options"])
-        options = tuple(one if isinstance(one, str) else (str(one[0]), str(one[1])) for one in given)
+        options = tuple(option if isinstance(option, str) else (str(option[0]), str(option[1])) for option in given)
         self.goal = Goal(data["asin"], task.instruction, tuple(data["attributes"]), options, data["cap"])
         self.page, self.keywords, self.number, self.sub = "search", "", 1, ""
         self.product: Product | None = None
@@ -132,7 +132,7 @@ class Shop(TextEnv):
 
     def _refused(self, action: str, name: str) -> Outcome:
         if name == "click":
-            choices = ", ".join(f"click[{one}]" for one in self.clickable()) or "search[…] alone"
+            choices = ", ".join(f"click[{target}]" for target in self.clickable()) or "search[…] alone"
             problem = f"{action.strip()[:80]!r} is not on this page. Possible: {choices}."
         else:
             problem = f"{action.strip()[:80]!r} is not an action. Write search[words] or click[something on the page]."
@@ -173,8 +173,8 @@ class Shop(TextEnv):
 
     def results(self) -> tuple[str, ...]:
         """Return the products of the page of results, by their names in lower case."""
-        found = self.shop.search(self.keywords)
-        return found[self.per_page * (self.number - 1) : self.per_page * self.number]
+        hits = self.shop.search(self.keywords)
+        return hits[self.per_page * (self.number - 1) : self.per_page * self.number]
 
     def clickable(self) -> list[str]:
         """Return what can be clicked, in WebShop's order."""

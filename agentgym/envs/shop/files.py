@@ -38,20 +38,20 @@ class Goods:
 
     def task(self, split: str, number: int) -> Task:
         """Return a goal of a split, counted round and round; BadData where the split has none."""
-        found = self.goals[slice(*BOUNDS[split])]
-        if not found:
+        goals = self.goals[slice(*BOUNDS[split])]
+        if not goals:
             raise BadData(f"{self.folder} has {len(self.goals)} goals, and split {split} begins at goal {BOUNDS[split][0]}")
-        return found[number % len(found)]
+        return goals[number % len(goals)]
 
     def find(self, task_id: str) -> Task:
         """Return the goal of that id."""
         split, _, number = task_id.partition("/")
         if split not in BOUNDS or not (number.isascii() and number.isdigit()) or int(number) >= len(self.goals):
             raise BadConfig(f"task id {task_id!r} of WebShop: expected SPLIT/NUMBER, for example test/17")
-        found = self.goals[int(number)]
-        if found.split != split:
-            raise BadConfig(f"task id {task_id!r} of WebShop: goal {number} is of split {found.split}, {found.id}")
-        return found
+        goal = self.goals[int(number)]
+        if goal.split != split:
+            raise BadConfig(f"task id {task_id!r} of WebShop: goal {number} is of split {goal.split}, {goal.id}")
+        return goal
 
     def size(self, split: str) -> int:
         """Return how many goals a split has."""
@@ -97,13 +97,13 @@ def _load(folder: str, goals: str, count: int) -> Goods:
 
 def _json(path: Path) -> Any:
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+        content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BadData(f"{path}: {error}; expected a JSON file of WebShop's") from error
     wanted = list if path.name.startswith("items_shuffle") else dict
-    if not isinstance(found, wanted):
-        raise BadData(f"{path}: holds a {type(found).__name__}; expected a {wanted.__name__}")
-    return cast("Any", found)
+    if not isinstance(content, wanted):
+        raise BadData(f"{path}: holds a {type(content).__name__}; expected a {wanted.__name__}")
+    return cast("Any", content)
 
 
 def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Product | None:
@@ -112,7 +112,7 @@ def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Pro
     if asin == "nan" or len(asin) > 10:
         return None
     try:
-        prices = [float(found.replace(",", "")) for found in re.findall(r"\$([\d,]+(?:\.\d+)?)", raw.get("pricing") or "")][
+        prices = [float(price.replace(",", "")) for price in re.findall(r"\$([\d,]+(?:\.\d+)?)", raw.get("pricing") or "")][
             :2
         ]
         choices: dict[str, list[dict[str, str]]] = raw.get("customization_options") or {}

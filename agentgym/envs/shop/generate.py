@@ -50,7 +50,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
     price = round(math.exp(rng.uniform(math.log(6), math.log(240))), 2)
     choices = {name: _pick(rng, values, int(rng.integers(2, len(values) + 1))) for name, values in table.options.items()}
     kept = _pick(rng, list(choices), int(rng.integers(1, len(choices) + 1))) if rng.random() < 0.9 else []
-    made: list[Product] = []
+    products: list[Product] = []
     for twin in range(5):
         own = list(attributes)
         if twin:
@@ -63,7 +63,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
             name: tuple(_pick(rng, choices[name], max(2, len(choices[name]) - int(rng.integers(2))))) for name in kept
         }
         first = ", ".join(word.title() for word in own[:2])
-        made.append(
+        products.append(
             Product(
                 asin=_asin(number + twin),
                 title=f"{brand} {product.title()}, {first}, for {group}",
@@ -78,7 +78,7 @@ def _family(rng: np.random.Generator, kind: str, product: str, number: int) -> l
                 attributes=tuple(own),
             )
         )
-    return made
+    return products
 
 
 def asked(rng: np.random.Generator, shop: Catalogue, difficulty: int) -> dict[str, object]:
@@ -110,9 +110,9 @@ def _misleads(shop: Catalogue, wish: dict[str, Any]) -> bool:
     """Return whether the first result of a search for the wish is wrong, and few of the next right; titles tell which."""
     wanted = shop.by_asin[wish["asin"].lower()]
     goal = Goal(wish["asin"], wish["text"], tuple(wish["attributes"]), tuple(wish["options"]), wish["cap"])
-    found = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
+    top = [shop.by_asin[asin] for asin in shop.search(plain(wish["text"]).lower())[:5]]
     right: list[bool] = []
-    for product in found:
+    for product in top:
         chosen = {name: value for name, value in wish["options"] if value in product.options.get(name, ())}
         right.append(score(product, wanted, goal, chosen)["score"] == 1)
     told = any(attribute in wanted.title.lower() for attribute in wish["attributes"])

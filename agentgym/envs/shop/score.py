@@ -79,11 +79,11 @@ def _has(product: Product, attribute: str) -> bool:
 def _matched(chosen: Sequence[str], wanted: Sequence[tuple[str, str] | str]) -> int:
     """Return how many wanted options are among those chosen."""
     colours = [plain_colour(value) for value in chosen]
-    found = 0
+    matches = 0
     for option in wanted:
         text = plain_colour(option) if isinstance(option, str) else _pair(option)
-        found += any(alike(value, text) for value in colours)
-    return found
+        matches += any(alike(value, text) for value in colours)
+    return matches
 
 
 def _pair(option: tuple[str, str]) -> str:
@@ -98,6 +98,6 @@ def plain_colour(text: str) -> str:
 
 
 @lru_cache(maxsize=200_000)
-def alike(one: str, other: str) -> bool:
+def alike(text: str, other: str) -> bool:
     """Return whether two texts are taken for the same (thefuzz's `token_set_ratio`, rounded)."""
-    return round(fuzz.token_set_ratio(one, other, processor=utils.default_process)) > ALIKE
+    return round(fuzz.token_set_ratio(text, other, processor=utils.default_process)) > ALIKE

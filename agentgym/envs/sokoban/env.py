@@ -79,8 +79,8 @@ class Sokoban(TextEnv):
 
     def _plan(self) -> tuple[Push, ...]:
         """Return the pushes that solve the room from its start: the fewest, else those it was made with."""
-        found = fewest_pushes(self.room, self.targets, *self.start)
-        return found if found is not None else pushes_of(self.room, *self.start, self.plan)
+        pushes = fewest_pushes(self.room, self.targets, *self.start)
+        return pushes if pushes is not None else pushes_of(self.room, *self.start, self.plan)
 
     def _rest_of_plan(self) -> tuple[str, ...] | None:
         """Return the moves that carry out what is left of the plan; None where the boxes stand otherwise."""
@@ -100,9 +100,9 @@ class Sokoban(TextEnv):
         side, count = 6 + difficulty, min(2 + difficulty, MOST_BOXES)
         while True:
             room = carved(rng, side)
-            made = drawn(rng, room, count) if room else None
-            if made is not None:
-                return Task(instruction="Push every box onto a target.", data={"room": made[0], "plan": made[1]})
+            room_drawn = drawn(rng, room, count) if room else None
+            if room_drawn is not None:
+                return Task(instruction="Push every box onto a target.", data={"room": room_drawn[0], "plan": room_drawn[1]})
 
     def split_key(self, task: Task) -> object:
         return task.data["room"]

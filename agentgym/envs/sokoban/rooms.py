@@ -29,16 +29,16 @@ def pushed(room: Room, place: Cell, boxes: Boxes, word: str) -> tuple[Cell, Boxe
 
 def walks(room: Room, place: Cell, boxes: Boxes) -> dict[Cell, tuple[str, ...]]:
     """Return the shortest way to every square that can be reached without a push."""
-    found: dict[Cell, tuple[str, ...]] = {place: ()}
+    paths: dict[Cell, tuple[str, ...]] = {place: ()}
     queue = deque([place])
     while queue:
         cell = queue.popleft()
         for word in MOVES:
             moved = pushed(room, cell, boxes, word)
-            if moved is not None and moved[1] == boxes and moved[0] not in found:
-                found[moved[0]] = (*found[cell], word)
+            if moved is not None and moved[1] == boxes and moved[0] not in paths:
+                paths[moved[0]] = (*paths[cell], word)
                 queue.append(moved[0])
-    return found
+    return paths
 
 
 def carved(rng: np.random.Generator, side: int) -> Room | None:
@@ -86,13 +86,13 @@ def drawn(rng: np.random.Generator, room: Room, count: int) -> tuple[Room, tuple
 
 def _pulls(room: Room, place: Cell, boxes: Boxes) -> list[Push]:
     """Return the pulls there are: where the player stands beside the box, and the way it would be pushed back."""
-    found: list[Push] = []
+    pulls: list[Push] = []
     for cell in sorted(walks(room, place, boxes)):
         for word, (rows, columns) in MOVES.items():
             behind = (cell[0] - rows, cell[1] - columns)
             if (cell[0] + rows, cell[1] + columns) in boxes and behind not in boxes and room[behind[0]][behind[1]] != "#":
-                found.append((cell, word))
-    return found
+                pulls.append((cell, word))
+    return pulls
 
 
 def walked(room: Room, place: Cell, boxes: Boxes, pushes: Sequence[Push]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def fewest_pushes(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tupl
     # The longest way first among those that promise as few pushes, then the fewest moves, then the order of finding.
     queue: list[tuple[int, int, int, int, Cell, Boxes, _Way]] = [(0, 0, 0, 0, *start, None)]
     closed: set[tuple[Cell, Boxes]] = set()
-    found = 0
+    discovered = 0
     while queue and len(closed) < POSITIONS:
         _, done, moves, _, place, boxes, way = heapq.heappop(queue)
         if boxes == targets:
@@ -50,8 +50,8 @@ def fewest_pushes(room: Room, targets: Boxes, place: Cell, boxes: Boxes) -> tupl
                 least[after] = None if _frozen(room, after) - targets else _least_pushes(tables, after)
             rest = least[after]
             if rest is not None:
-                found += 1
-                order = (1 - done + rest, done - 1, moves + away[push[0]] + 1, found)
+                discovered += 1
+                order = (1 - done + rest, done - 1, moves + away[push[0]] + 1, discovered)
                 heapq.heappush(queue, (*order, there, after, (push, way)))
     return None
 
@@ -71,7 +71,7 @@ def _unrolled(way: _Way) -> list[Push]:
 def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], list[tuple[Push, tuple[Cell, Boxes]]]]:
     """Return how many moves each square is away that needs no push, and the pushes from there with what they lead to."""
     away, queue = {place: 0}, deque([place])
-    found: list[tuple[Push, tuple[Cell, Boxes]]] = []
+    pushes: list[tuple[Push, tuple[Cell, Boxes]]] = []
     while queue:
         row, column = cell = queue.popleft()
         for word, (rows, columns) in MOVES.items():
@@ -79,11 +79,11 @@ def _pushes(room: Room, place: Cell, boxes: Boxes) -> tuple[dict[Cell, int], lis
             if there in boxes:
                 after = pushed(room, cell, boxes, word)
                 if after is not None:
-                    found.append(((cell, word), after))
+                    pushes.append(((cell, word), after))
             elif there not in away and room[there[0]][there[1]] != "#":
                 away[there] = away[cell] + 1
                 queue.append(there)
-    return away, found
+    return away, pushes
 
 
 def _least_pushes(tables: Sequence[Mapping[Cell, int]], boxes: Boxes) -> int | None:
@@ -118,13 +118,13 @@ def _blocked(room: Room, frozen: Boxes, *sides: Cell) -> bool:
 @lru_cache(maxsize=4096)
 def _pushes_to(room: Room, target: Cell) -> dict[Cell, int]:
     """Return the fewest pushes from each square to a target in an empty room; squares without a way are left out."""
-    found, queue = {target: 0}, deque([target])
+    steps, queue = {target: 0}, deque([target])
     while queue:
         row, column = queue.popleft()
         for rows, columns in MOVES.values():
             box, player = (row - rows, column - columns), (row - 2 * rows, column - 2 * columns)
             inside = 0 <= player[0] < len(room) and 0 <= player[1] < len(room[0])
-            if inside and box not in found and room[box[0]][box[1]] != "#" and room[player[0]][player[1]] != "#":
-                found[box] = found[row, column] + 1
+            if inside and box not in steps and room[box[0]][box[1]] != "#" and room[player[0]][player[1]] != "#":
+                steps[box] = steps[row, column] + 1
                 queue.append(box)
-    return found
+    return steps

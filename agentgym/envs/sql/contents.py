@@ -48,9 +48,9 @@ def content(schema: str, seed: int, rows: int, style: str, only: str = "") -> by
         places = ", ".join("?" * (1 + len(values)))
         connection.executemany(f"INSERT INTO {table.name} VALUES ({places})", zip(keys[table.name], *values, strict=True))
     connection.execute("COMMIT")
-    made = connection.serialize()
+    content_bytes = connection.serialize()
     connection.close()
-    return made
+    return content_bytes
 
 
 def tables_of(schema: str, only: str = "") -> list[Table]:
@@ -89,12 +89,12 @@ def _drawn(rng: np.random.Generator, column: Column, count: int, keys: dict[str,
 def _names(rng: np.random.Generator, kind: str, count: int) -> list[str]:
     parts = {"person": (FIRST, " ", LAST), "title": (ADJECTIVES, " ", NOUNS), "place": (HILLS, "", ENDS)}
     heads, between, tails = parts[kind]
-    found: list[str] = []
+    names: list[str] = []
     for _ in range(count):
-        if found and rng.random() < ALIKE:
-            name = found[int(rng.integers(len(found)))]
+        if names and rng.random() < ALIKE:
+            name = names[int(rng.integers(len(names)))]
             name = name if rng.random() < 0.5 else name + "s"
         else:
             name = heads[int(rng.integers(len(heads)))] + between + tails[int(rng.integers(len(tails)))]
-        found.append(name)
-    return found
+        names.append(name)
+    return names

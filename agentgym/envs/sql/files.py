@@ -67,9 +67,9 @@ class Questions(Library):
         shown = Path(task.data["path"])
         yield from _beside(shown)
         for number in self.numbers(task) or ():
-            made = variant(shown, number, task.data["gold"])
-            if made is not None:
-                yield made
+            hidden_variant = variant(shown, number, task.data["gold"])
+            if hidden_variant is not None:
+                yield hidden_variant
 
     def numbers(self, task: Task) -> list[int] | None:
         """Return the variants of a question's database that change its answer; None where an answer cannot be told.
@@ -91,17 +91,17 @@ class Questions(Library):
         shown = Database(path).run(gold).rows
         if any(not same_result(Database(other).run(gold).rows, shown, ordered=ordered) for other in _beside(path)):
             return []
-        found: list[int] = []
+        telling: list[int] = []
         for number in range(TRIES):
             content = variant(path, number, gold)
             if content is None:
                 break
             with closing(Database(content)) as database, suppress(QueryError):
                 if not same_result(database.run(gold).rows, shown, ordered=ordered):
-                    found.append(number)
-            if len(found) == self.variants:
+                    telling.append(number)
+            if len(telling) == self.variants:
                 break
-        return found or None
+        return telling or None
 
 
 def _beside(shown: Path) -> list[Path]:
@@ -150,9 +150,9 @@ def _objects(path: Path) -> list[dict[str, object]]:
         raise BadData(f"{path}: {error}; expected a JSON list of questions in UTF-8") from error
     if not isinstance(value, list):
         raise BadData(f"{path}: a JSON {type(value).__name__}; expected a list of questions")
-    for number, one in enumerate(cast("list[object]", value)):
-        if not isinstance(one, dict):
-            raise BadData(f"{path}, question {number}: {str(one)[:60]!r}; expected an object")
+    for number, item in enumerate(cast("list[object]", value)):
+        if not isinstance(item, dict):
+            raise BadData(f"{path}, question {number}: {str(item)[:60]!r}; expected an object")
     return cast("list[dict[str, object]]", value)
 
 

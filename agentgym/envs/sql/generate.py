@@ -26,11 +26,11 @@ Data = dict[str, Any]
 def families(difficulty: int, family: str) -> list[Family]:
     """Return the families of a difficulty: its own level and the two below; or the named one; or those of one table."""
     if family == "one_table":
-        return [one for one in FAMILIES.values() if one.level == 0]
+        return [family for family in FAMILIES.values() if family.level == 0]
     if family:
         return [FAMILIES[family]]
     highest = min(difficulty, 4)
-    return [one for one in FAMILIES.values() if highest - 2 <= one.level <= highest]
+    return [family for family in FAMILIES.values() if highest - 2 <= family.level <= highest]
 
 
 def draw(rng: np.random.Generator, difficulty: int, family: str) -> Data | None:
@@ -81,8 +81,8 @@ def telling(data: Data) -> bool:
     """
     golds: list[list[Any]] = []
     left = list(data["wrong"])
-    for number, made in enumerate(instances(data)):
-        with closing(_connect(made)) as connection:
+    for number, instance in enumerate(instances(data)):
+        with closing(_connect(instance)) as connection:
             gold = connection.execute(data["gold"]).fetchall()
             if number == 0 and (not 0 < len(gold) <= MOST_ROWS or gold in ([(0,)], [(0.0,)], [(None,)])):
                 return False
@@ -95,9 +95,9 @@ def telling(data: Data) -> bool:
     return not left and not constant and len(data["wrong"]) >= 2
 
 
-def _connect(made: bytes) -> sqlite3.Connection:
+def _connect(content: bytes) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.deserialize(made)
+    connection.deserialize(content)
     return connection
 
 
@@ -123,12 +123,12 @@ class Drawing:
         """Return a frame of the family about the table; None where the table has no fitting column."""
         parts: dict[str, Any] = {}
         for need in family.needs:
-            found = _DRAWN[need](self)
-            if found is None:
+            frame = _DRAWN[need](self)
+            if frame is None:
                 return None
-            parts |= found
+            parts |= frame
         where: tuple[Condition, ...] = parts.get("where", ())
-        fixed = {one.path for one in where if one.operator == "="}
+        fixed = {condition.path for condition in where if condition.operator == "="}
         if parts.get("column") in {*fixed, parts.get("group"), parts.get("number")} - {None} or parts.get("group") in fixed:
             return None  # it would be known beforehand
         either = len(where) == 2 and self.difficulty > 0 and family.name in _EITHER and self.rng.random() < 0.3
@@ -137,8 +137,8 @@ class Drawing:
 
     def path(self, fits: Callable[[Column], bool], depth: int) -> Path | None:
         """Return a path to a fitting column that is always known, through references that are always known."""
-        found = [path for path, column in self._paths(self.table, depth) if fits(column) and not column.nullable]
-        return found[int(self.rng.integers(len(found)))] if found else None
+        paths = [path for path, column in self._paths(self.table, depth) if fits(column) and not column.nullable]
+        return paths[int(self.rng.integers(len(paths)))] if paths else None
 
     def _paths(self, table: Table, depth: int) -> Iterator[tuple[Path, Column]]:
         for column in table.columns:
@@ -152,14 +152,14 @@ class Drawing:
         """Return from `least` to two or more conditions, on columns that differ."""
         most = 2 + self.difficulty // 3
         wanted = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
-        found: dict[Path, Condition] = {}
+        conditions: dict[Path, Condition] = {}
         for _ in range(4 * wanted):
-            if len(found) == wanted:
+            if len(conditions) == wanted:
                 break
             condition = self._condition()
             if condition is not None:
-                found.setdefault(condition.path, condition)
-        return {"where": tuple(found.values())} if len(found) == wanted else None
+                conditions.setdefault(condition.path, condition)
+        return {"where": tuple(conditions.values())} if len(conditions) == wanted else None
 
     def _condition(self) -> Condition | None:
         paths = list(self._paths(self.table, self.depth))
@@ -189,17 +189,17 @@ class Drawing:
 
     def parent(self) -> dict[str, Any] | None:
         """Return a reference of the table and the name of what it refers to."""
-        found = [column for column in self.table.columns if column.kind == "reference"]
-        if not found:
+        references = [column for column in self.table.columns if column.kind == "reference"]
+        if not references:
             return None
-        column = found[int(self.rng.integers(len(found)))]
-        names = [one.name for one in self.schema.by_name[column.target].columns if one.names and not one.nullable]
+        column = references[int(self.rng.integers(len(references)))]
+        names = [named.name for named in self.schema.by_name[column.target].columns if named.names and not named.nullable]
         return {"parent": column.name, "column": (names[0],)} if names else None
 
     def parent_of(self) -> dict[str, Any] | None:
         """Return a reference of the table that is always known."""
-        found = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
-        return {"parent": _pick(self.rng, found)} if found else None
+        references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
+        return {"parent": _pick(self.rng, references)} if references else None
 
     def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, Any] | None:
         """Return a path as a part of a frame."""
@@ -208,8 +208,8 @@ class Drawing:
 
     def unknown(self) -> dict[str, Any] | None:
         """Return a number of the table that is sometimes not known."""
-        found = [column.name for column in self.table.columns if column.counts and column.nullable]
-        return {"number": (_pick(self.rng, found),)} if found else None
+        candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
+        return {"number": (_pick(self.rng, candidates),)} if candidates else None
 
 
 _DRAWN: dict[str, Callable[[Drawing], dict[str, Any] | None]] = {

@@ -177,19 +177,23 @@ class Guarded:
             self._over = "time"
         return bool(self._over)
 
-    def _allow(self, action: int, one: str | None, two: str | None, _database: str | None, _inner: str | None) -> int:
+    def _allow(self, action: int, first: str | None, second: str | None, _database: str | None, _inner: str | None) -> int:
         """Say whether a part of a statement may be compiled: reading tables, and functions of their arguments."""
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_READ and not _machinery(one or ""):
+        if action == sqlite3.SQLITE_READ and not _machinery(first or ""):
             return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and self._light and (two or "").lower() in HEAVY:
+        if action == sqlite3.SQLITE_FUNCTION and self._light and (second or "").lower() in HEAVY:
             self._heavy = True
             return sqlite3.SQLITE_DENY
-        if action == sqlite3.SQLITE_FUNCTION and (two or "").lower() in FUNCTIONS:
+        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FUNCTIONS:
             return sqlite3.SQLITE_OK
         named = (
-            two if action == sqlite3.SQLITE_FUNCTION else one if action == sqlite3.SQLITE_READ else "all but reading tables"
+            second
+            if action == sqlite3.SQLITE_FUNCTION
+            else first
+            if action == sqlite3.SQLITE_READ
+            else "all but reading tables"
         )
         self._denied = f"{named} is not allowed here"
         return sqlite3.SQLITE_DENY
@@ -238,14 +242,17 @@ def _dated(name: str) -> Callable[..., Any]:
     at = 1 if name == "strftime" else 0
 
     def call(*arguments: Any) -> Any:
-        given = [_read(one) for one in arguments]
+        given = [_read(argument) for argument in arguments]
         if len(given) <= at:
             given.append("now")
         if isinstance(given[at], str) and given[at].strip().lower() == "now":
             given[at] = CLOCK
-        if any(isinstance(one, str) and one.strip().lower() in ("localtime", "utc", "now") for one in given[at + 1 :]):
+        if any(
+            isinstance(argument, str) and argument.strip().lower() in ("localtime", "utc", "now")
+            for argument in given[at + 1 :]
+        ):
             return None  # they depend on the machine
-        short = sum(len(one) for one in given if isinstance(one, str)) <= KEPT
+        short = sum(len(argument) for argument in given if isinstance(argument, str)) <= KEPT
         return _calendar(name, tuple(given)) if short else _calendar.__wrapped__(name, tuple(given))
 
     return call
@@ -310,8 +317,8 @@ def _answer(
         if key not in kept:
             kept[key] = Guarded(Path(content) if isinstance(content, str) else content, steps=steps, seconds=seconds)
         kept.move_to_end(key)
-        found = kept[key].run(sql, first=first)
-        return "rows", found.columns, found.rows, found.more
+        answer = kept[key].run(sql, first=first)
+        return "rows", answer.columns, answer.rows, answer.more
     except QueryError as error:
         return "error", str(error).encode("utf-8", "replace").decode()
     except Damaged as error:

@@ -49,10 +49,10 @@ class Comparison:
             return False
         if not self.any_columns or not wanted.rows:
             return same_result(given.rows, wanted.rows, ordered=self.ordered)
-        found = {
+        verdicts = {
             order
             for order in column_orders(given.rows, wanted.rows)
             if same_result(given.rows, wanted.rows, ordered=self.ordered, permutation=order)
         }
-        self._orders = found if self._orders is None else self._orders & found
+        self._orders = verdicts if self._orders is None else self._orders & verdicts
         return bool(self._orders)

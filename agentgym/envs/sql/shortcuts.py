@@ -24,8 +24,8 @@ def shortcuts() -> Mapping[str, Callable[[list[str]], str]]:
 def literals(observations: list[str]) -> str:
     """Answer with what the question holds in quotes, or its numbers."""
     question = _question(observations)
-    found = re.findall(r"'[^']*'|\b\d+\b", question)
-    return spell("answer", f"SELECT {found[0] if found else 1}")
+    literals = re.findall(r"'[^']*'|\b\d+\b", question)
+    return spell("answer", f"SELECT {literals[0] if literals else 1}")
 
 
 def select_star(observations: list[str]) -> str:
@@ -66,9 +66,9 @@ def _named(observations: list[str]) -> tuple[str, str]:
     """Return the first table of the schema that the question names, and its first column that it names."""
     question = set(re.findall(r"\w+", _question(observations)))
     tables = _TABLE.findall(observations[1]) or [("sqlite_master", "name TEXT")]
-    name, body = next((one for one in tables if one[0] in question), tables[0])
+    name, body = next((table for table in tables if table[0] in question), tables[0])
     columns = re.findall(r"^\s*(\w+)", body, re.MULTILINE)
-    return name, next((one for one in columns if one in question), columns[-1])
+    return name, next((column for column in columns if column in question), columns[-1])
 
 
 def _question(observations: list[str]) -> str:

@@ -16,11 +16,11 @@ COUNTED = 1000
 def statements(database: Database) -> str:
     """Return the statements that made the tables; only names where these would be too long."""
     rows = database.run("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid").rows
-    made = [(str(name), str(sql)) for name, sql in rows if not str(name).startswith("sqlite_")]
-    text = "\n".join(f"{sql.strip()};" for _, sql in made)
+    created = [(str(name), str(sql)) for name, sql in rows if not str(name).startswith("sqlite_")]
+    text = "\n".join(f"{sql.strip()};" for _, sql in created)
     if len(text) <= PAGE:
         return text
-    names = "\n".join(f"{name}({', '.join(columns(database, name))})" for name, _ in made)
+    names = "\n".join(f"{name}({', '.join(columns(database, name))})" for name, _ in created)
     return cut(f"{names}\nFor the whole of one: SELECT sql FROM sqlite_master WHERE name = '…'")
 
 
@@ -31,9 +31,12 @@ def overview(database: Database) -> str:
         fields = columns(database, name)
         if not fields:
             continue
-        counts = ", ".join(f"COUNT(DISTINCT {quoted(one)})" for one in fields)
+        counts = ", ".join(f"COUNT(DISTINCT {quoted(name_of_field)})" for name_of_field in fields)
         rows, *different = database.run(f"SELECT COUNT(*), {counts} FROM {quoted(name)}").rows[0]
-        lines.append(f"{name} {rows}: " + ", ".join(f"{one} {n}" for one, n in zip(fields, different, strict=True)))
+        lines.append(
+            f"{name} {rows}: "
+            + ", ".join(f"{name_of_field} {n}" for name_of_field, n in zip(fields, different, strict=True))
+        )
     return cut("\n".join(lines))
 
 
@@ -76,7 +79,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bytes):
         return f"x'{value[: CELL // 2].hex()}'"
     text = str(value)[: CELL + 1]
-    text = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+    text = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
     return text if len(text) <= CELL else f"{text[:CELL]}…"
 
 

@@ -62,11 +62,11 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
 
 def compared(gold: str) -> dict[str, list[object]]:
     """Return the values that a query compares columns with, by the lower-case name of the column."""
-    found: dict[str, list[Any]] = {}
+    answers: dict[str, list[Any]] = {}
     for match in _LITERAL.finditer(gold):
         for text in filter(None, (match["value"], match["second"])):
-            found.setdefault(match["column"].lower(), []).extend(_values(text))
-    return found
+            answers.setdefault(match["column"].lower(), []).extend(_values(text))
+    return answers
 
 
 def _values(text: str) -> list[object]:
@@ -119,16 +119,16 @@ def _move_column(
 
 def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:
     """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referred to."""
-    found: set[tuple[str, Any]] = set()
+    keys: set[tuple[str, Any]] = set()
     for table in tables:
         for _, name, _, _, _, key in copy.execute(f"PRAGMA table_info({_quoted(table)})").fetchall():
-            found |= {(table, name)} if key else set()
+            keys |= {(table, name)} if key else set()
         for _, _, target, own, theirs, *_ in copy.execute(f"PRAGMA foreign_key_list({_quoted(table)})").fetchall():
-            found |= {(table, own), (target, theirs)}
+            keys |= {(table, own), (target, theirs)}
         for _, index, unique, *_ in copy.execute(f"PRAGMA index_list({_quoted(table)})").fetchall():
             columns = copy.execute(f"PRAGMA index_info({_quoted(index)})").fetchall() if unique else []
-            found |= {(table, name) for _, _, name in columns}
-    return {(str(table).lower(), str(name).lower()) for table, name in found}
+            keys |= {(table, name) for _, _, name in columns}
+    return {(str(table).lower(), str(name).lower()) for table, name in keys}
 
 
 def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
@@ -148,10 +148,10 @@ def _thin(copy: sqlite3.Connection, tables: list[str], number: int) -> None:
 def _dangling(copy: sqlite3.Connection) -> list[tuple[str, int]] | None:
     """Return the rows whose references lead nowhere; None where the schema's references cannot be followed."""
     try:
-        found = copy.execute("PRAGMA foreign_key_check").fetchall()
+        dangling = copy.execute("PRAGMA foreign_key_check").fetchall()
     except sqlite3.OperationalError:
         return None
-    return [(table, row) for table, row, *_ in found if row is not None]
+    return [(table, row) for table, row, *_ in dangling if row is not None]
 
 
 def _quoted(name: str) -> str:

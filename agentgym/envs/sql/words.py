@@ -49,10 +49,10 @@ def _possessive(path: Path) -> str:
 
 def _where(frame: Frame, rng: np.random.Generator) -> str:
     said = [
-        f"whose {_possessive(one.path)} {_SAID[one.operator][int(rng.integers(len(_SAID[one.operator])))]}".format(
-            f"'{one.value}'" if isinstance(one.value, str) and one.operator != "year" else one.value
+        f"whose {_possessive(each.path)} {_SAID[each.operator][int(rng.integers(len(_SAID[each.operator])))]}".format(
+            f"'{each.value}'" if isinstance(each.value, str) and each.operator != "year" else each.value
         )
-        for one in frame.where
+        for each in frame.where
     ]
     return " " + (" or " if frame.either else " and ").join(said) if said else ""
 
@@ -73,11 +73,11 @@ _SLOTS = {
 
 @lru_cache(maxsize=1)
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
-    found: list[tuple[str, re.Pattern[str]]] = []
+    patterns: list[tuple[str, re.Pattern[str]]] = []
     for family in FAMILIES.values():
         for form in family.forms:
-            found.append((family.name, re.compile(_pattern(form))))
-    return found
+            patterns.append((family.name, re.compile(_pattern(form))))
+    return patterns
 
 
 def _pattern(form: str) -> str:
@@ -153,7 +153,7 @@ def _exists(frame: Frame, schema: Schema) -> bool:
     """Return whether all tables and columns of a frame are in the schema."""
     if frame.table not in schema.by_name:
         return False
-    paths = [frame.number, frame.group, *(one.path for one in frame.where)]
+    paths = [frame.number, frame.group, *(condition.path for condition in frame.where)]
     if frame.parent:
         column = schema.by_name[frame.table].by_name.get(frame.parent)
         if column is None or column.target not in schema.by_name:

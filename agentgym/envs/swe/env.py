@@ -167,7 +167,7 @@ class SWE(RepositoryEnv):
                 continue
             look = f"import importlib.util as u; print(u.find_spec({name!r}) is not None)"
             pythons = {self._python(), "/usr/bin/python3"}
-            asked = "; ".join(f"{shlex.quote(one)} -c {shlex.quote(look)} 2>/dev/null" for one in sorted(pythons))
+            asked = "; ".join(f"{shlex.quote(python)} -c {shlex.quote(look)} 2>/dev/null" for python in sorted(pythons))
             if "True" in self.elsewhere(lambda sandbox, asked=asked: sandbox.run(asked)).text:
                 raise BadConfig(
                     f"{name} can be imported in the sandbox without the repository: an agent could copy the repair from "
@@ -252,12 +252,12 @@ git -c init.defaultBranch=main init -q --template= && git add -A &&
 @cache
 def _pytest_itself() -> dict[str, bytes]:
     """Return the two small modules that pytest is imported by; they are not loaded before someone asks for them."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for name in ("pytest", "py"):
         path = package_paths(name)[0]
         files = sorted(path.glob("*.py")) if path.is_dir() else [path]
-        found |= {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
-    return found
+        contents |= {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
+    return contents
 
 
 def first_change(now: bytes, wanted: bytes) -> tuple[str, str] | None:
@@ -301,7 +301,7 @@ def _rewriting(path: str, content: bytes) -> str:
 
 def _digests(archive: bytes) -> dict[str, str]:
     """Return a digest of whatever is in an archive of a folder; times are no part of it."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         for member in members:
             if f"/{FOLDER}/.git/logs" in f"/{member.name}":
@@ -311,8 +311,8 @@ def _digests(archive: bytes) -> dict[str, str]:
             if member.name == f"{FOLDER}/.git/index":
                 content = _without_times(content)
             told = hashlib.blake2b(content, digest_size=8).hexdigest()
-            found[member.name] = f"{member.type.decode()}{member.mode:o} {told}"
-    return found
+            digests[member.name] = f"{member.type.decode()}{member.mode:o} {told}"
+    return digests
 
 
 def _without_times(index: bytes) -> bytes:

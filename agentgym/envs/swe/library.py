@@ -52,11 +52,11 @@ class Library(Generic[I]):
         """Return a split's tasks up to a difficulty, in an order that mixes repositories; BadConfig where none is left."""
         if split not in self.splits:
             raise unknown(f"split of {self.path}", split, self.splits)
-        found = [item for item in self.items if item.split == split and item.difficulty <= difficulty]
-        if not found:
+        matching = [item for item in self.items if item.split == split and item.difficulty <= difficulty]
+        if not matching:
             least = min(item.difficulty for item in self.items if item.split == split)
             raise BadConfig(f"difficulty is {difficulty}; the easiest task of split {split!r} of {self.path} has {least}")
-        return sorted(found, key=lambda item: derive("swe", item.id))
+        return sorted(matching, key=lambda item: derive("swe", item.id))
 
     def find(self, id: str) -> I:
         """Return the task with that id."""

@@ -37,7 +37,7 @@ def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> lis
 
     BadData where a patch was too long for its episode.
     """
-    found: dict[str, dict[str, str]] = {}
+    patches: dict[str, dict[str, str]] = {}
     for episode in episodes:
         if episode.attempt != attempt or episode.fault:
             continue
@@ -46,8 +46,8 @@ def predictions(episodes: Iterable[Episode], name: str, attempt: int = 0) -> lis
             raise BadData(
                 f"task {episode.task_id}: the patch has more than {LONGEST} characters, and its episode left it out"
             )
-        found[episode.task_id] = {"instance_id": episode.task_id, "model_name_or_path": name, "model_patch": patch}
-    return list(found.values())
+        patches[episode.task_id] = {"instance_id": episode.task_id, "model_name_or_path": name, "model_patch": patch}
+    return list(patches.values())
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
@@ -64,14 +64,14 @@ def read_predictions(path: str | Path) -> dict[str, str]:
         raw = list(cast("dict[str, Any]", raw).values())
     if not isinstance(raw, list):
         raise BadData(f"{path}: expected predictions, found {text[:80]!r}")
-    found: dict[str, str] = {}
-    for number, one in enumerate(cast("list[object]", raw), 1):
-        entry = cast("dict[str, Any]", one if isinstance(one, dict) else {})
+    patches: dict[str, str] = {}
+    for number, item in enumerate(cast("list[object]", raw), 1):
+        entry = cast("dict[str, Any]", item if isinstance(item, dict) else {})
         id, patch = entry.get("instance_id"), entry.get("model_patch") or ""
         if not isinstance(id, str) or not isinstance(patch, str):
             raise BadData(f"{path}, prediction {number}: expected instance_id and model_patch")
-        found[id] = patch
-    return found
+        patches[id] = patch
+    return patches
 
 
 def _is_lines(path: str | Path) -> bool:

@@ -183,16 +183,16 @@ class RepositoryEnv(SandboxEnv):
             return self.invalid(f"{_short(path)} is there already: say in old which text to replace.")
         if old == new:
             return self.invalid("old and new are the same: nothing would change.")
-        found = shown.places(text, old)
-        if not found:
+        matches = shown.places(text, old)
+        if not matches:
             return self.invalid(shown.no_match(_short(path), text, old))
-        if len(found) > 1:
-            at = ", ".join(map(str, found[:10])) + (", …" if len(found) > 10 else "")
+        if len(matches) > 1:
+            at = ", ".join(map(str, matches[:10])) + (", …" if len(matches) > 10 else "")
             return self.invalid(
-                f"No replacement was made: old is in {_short(path)} {len(found)} times, at lines {at}. "
+                f"No replacement was made: old is in {_short(path)} {len(matches)} times, at lines {at}. "
                 "Give more of the text around the one that is meant."
             )
-        return self._written(path, text.replace(old, new), found[0])
+        return self._written(path, text.replace(old, new), matches[0])
 
     @tool
     def submit(self) -> Outcome:
@@ -203,10 +203,10 @@ class RepositoryEnv(SandboxEnv):
 
     def measures(self) -> dict[str, float]:
         """Return the shares of hidden tests that passed; 0 until they were run."""
-        found = self.verdict
+        verdict = self.verdict
         return {
-            "fail_to_pass": found.fail_to_pass if found else 0.0,
-            "pass_to_pass": found.pass_to_pass if found else 0.0,
+            "fail_to_pass": verdict.fail_to_pass if verdict else 0.0,
+            "pass_to_pass": verdict.pass_to_pass if verdict else 0.0,
         }
 
     def malformed(self, error: str) -> Outcome:
@@ -250,9 +250,9 @@ class RepositoryEnv(SandboxEnv):
     def _folder(self, path: str) -> str | Outcome:
         look = "find . -maxdepth 2 -mindepth 1 -not -path '*/.*' | LC_ALL=C sort"
         result = self._twice(lambda: self.sandbox.run(f"cd -- {shlex.quote(self._at(path))} && {look}"))
-        found = [line.removeprefix("./") for line in result.text.splitlines()]
-        more = [f"({len(found) - 200} more)"] if len(found) > 200 else []
-        return "\n".join([f"[Folder: {_short(path)}, two levels deep]", *found[:200], *more])
+        paths = [line.removeprefix("./") for line in result.text.splitlines()]
+        more = [f"({len(paths) - 200} more)"] if len(paths) > 200 else []
+        return "\n".join([f"[Folder: {_short(path)}, two levels deep]", *paths[:200], *more])
 
     def _written(self, path: str, text: str, line: int) -> str | Outcome:
         try:

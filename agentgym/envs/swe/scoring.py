@@ -41,25 +41,25 @@ def score(
     strange = next((id for id in patches if id not in env.library.by_id), None)
     if strange is not None:
         raise BadData(str(unknown("task", strange, ids)))
-    found: dict[str, list[str]] = {name: [] for name in ("resolved", "unresolved", "empty_patch")}
+    outcomes: dict[str, list[str]] = {name: [] for name in ("resolved", "unresolved", "empty_patch")}
     for id, patch in patches.items():
         verdict = Verdict(False, 0.0, 0.0, "The patch is empty.")
         if patch.strip():
             patch = patch.encode("utf-8", "replace").decode()  # JSON may hold half a character
             verdict = _bench(env, id, patch) if isinstance(env, SWEBench) else _own(env, id, patch)
-        found["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
+        outcomes["empty_patch" if not patch.strip() else "resolved" if verdict.resolved else "unresolved"].append(id)
         if progress:
             progress(id, verdict)
     missing = [id for id in ids if id not in patches]
     return {
         "total_instances": len(ids),
         "submitted_instances": len(patches),
-        "completed_instances": len(found["resolved"]) + len(found["unresolved"]),
-        **{f"{name}_instances": len(listed) for name, listed in found.items()},
+        "completed_instances": len(outcomes["resolved"]) + len(outcomes["unresolved"]),
+        **{f"{name}_instances": len(listed) for name, listed in outcomes.items()},
         "submitted_ids": sorted(patches),
-        "completed_ids": sorted([*found["resolved"], *found["unresolved"]]),
+        "completed_ids": sorted([*outcomes["resolved"], *outcomes["unresolved"]]),
         "incomplete_ids": sorted(missing),
-        **{f"{name}_ids": sorted(listed) for name, listed in found.items()},
+        **{f"{name}_ids": sorted(listed) for name, listed in outcomes.items()},
         "schema_version": SCHEMA,
     }
 

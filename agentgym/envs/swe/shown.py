@@ -70,13 +70,13 @@ def _cut(line: str) -> str:
 
 def places(text: str, old: str) -> list[int]:
     """Return the lines at which occurrences of a text begin."""
-    found: list[int] = []
+    starts_found: list[int] = []
     line, counted, at = 1, 0, text.find(old)
     while at >= 0:
         line, counted = line + text.count("\n", counted, at), at
-        found.append(line)
+        starts_found.append(line)
         at = text.find(old, at + 1)
-    return found
+    return starts_found
 
 
 def no_match(path: str, text: str, old: str) -> str:

@@ -210,12 +210,12 @@ class Terminal(SandboxEnv):
             scene, folder, home = self._scene(self.task), self.folder, self._new_shell().folder
             tree = below(unpack(folder), FOLDER)
             try:
-                found = grade(scene, Final(tree, _no_sandbox, home))
+                problem = grade(scene, Final(tree, _no_sandbox, home))
             except _SandboxNeeded:
-                found = self.elsewhere(
+                problem = self.elsewhere(
                     lambda sandbox: grade(scene, Final(tree, _runner(sandbox, folder, self.seconds), home))
                 )
-            self._graded[at] = found
+            self._graded[at] = problem
         return self._graded[at]
 
     # Who plays

@@ -130,15 +130,15 @@ def binary(text: str) -> str:
 
 def blocks(text: str) -> str:
     """Return how many lines each block has."""
-    found: list[str] = []
+    blocks_found: list[str] = []
     held: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.strip():
             held.append(line)
         elif held:
-            found.append(f"{len(held)} {held[0].strip()}\n")
+            blocks_found.append(f"{len(held)} {held[0].strip()}\n")
             held = []
-    return "".join(found)
+    return "".join(blocks_found)
 
 
 def _words(rng: Rng, size: int) -> str:

@@ -204,12 +204,12 @@ class Harbor(SandboxEnv):
             return 0.0, f"they were ended ({result.reason})"
         for name in REWARDS:
             try:
-                found = _reward(_only_file(sandbox.copy_out(f"/logs/verifier/{name}")), name)
+                reward = _reward(_only_file(sandbox.copy_out(f"/logs/verifier/{name}")), name)
             except FileNotFoundError:
                 continue
             except (OSError, tarfile.TarError):
-                found = None
-            return (0.0, f"{name} holds no reward") if found is None else (found, f"their reward is {found:g}")
+                reward = None
+            return (0.0, f"{name} holds no reward") if reward is None else (reward, f"their reward is {reward:g}")
         return 0.0, "they wrote no reward"
 
     # Who plays

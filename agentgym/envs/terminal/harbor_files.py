@@ -53,8 +53,8 @@ class HarborTask:
 
     def packed(self, part: str) -> bytes:
         """Return a tar archive of a folder of the task (`tests`, `solution`); links stay links."""
-        made = io.BytesIO()
-        with tarfile.open(fileobj=made, mode="w") as archive:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
             for path in sorted((self.folder / part).rglob("*")):
                 member = archive.gettarinfo(path, str(path.relative_to(self.folder / part)))
                 member.uid = member.gid = member.mtime = 0
@@ -65,7 +65,7 @@ class HarborTask:
                     archive.addfile(member, io.BytesIO(path.read_bytes()))
                 elif member.isdir() or member.issym():
                     archive.addfile(member)
-        return made.getvalue()
+        return buffer.getvalue()
 
 
 def load(path: Path) -> dict[str, HarborTask]:
@@ -74,10 +74,10 @@ def load(path: Path) -> dict[str, HarborTask]:
         raise BadData(f"no folder {str(path)!r}: expected a Harbor task folder, or a folder of them")
     if (path / "task.toml").exists():
         return {path.name: _task(path)}
-    found = {entry.name: _task(entry) for entry in sorted(path.iterdir()) if (entry / "task.toml").exists()}
-    if not found:
+    tasks = {entry.name: _task(entry) for entry in sorted(path.iterdir()) if (entry / "task.toml").exists()}
+    if not tasks:
         raise BadData(f"{path} holds no task: expected task.toml in it or in a folder directly below it")
-    return found
+    return tasks
 
 
 def _task(folder: Path) -> HarborTask:

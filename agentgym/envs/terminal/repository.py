@@ -27,10 +27,10 @@ class Repository:
         before = parents or ([self.refs[f"refs/heads/{branch}"]] if f"refs/heads/{branch}" in self.refs else [])
         name, mail = AUTHORS[len(self.held) % len(AUTHORS)]
         who = f"{name} <{mail}> {LONG_AGO - 86_400 * 200 + 40_000 * len(self.held)} +0000"
-        head = [f"tree {self._tree(files)}", *(f"parent {one}" for one in before), f"author {who}", f"committer {who}"]
-        made = self._store("commit", "\n".join([*head, "", message, ""]).encode())
-        self.refs[f"refs/heads/{branch}"], self.held[made] = made, dict(files)
-        return made
+        head = [f"tree {self._tree(files)}", *(f"parent {parent}" for parent in before), f"author {who}", f"committer {who}"]
+        commit_id = self._store("commit", "\n".join([*head, "", message, ""]).encode())
+        self.refs[f"refs/heads/{branch}"], self.held[commit_id] = commit_id, dict(files)
+        return commit_id
 
     def tag(self, name: str, commit: str) -> None:
         """Name a commit."""
@@ -64,16 +64,18 @@ class Repository:
     def entries(self) -> dict[str, Entry]:
         """Return the working folder with its `.git`, clean and on the present branch."""
         files = self.held[self.refs[f"refs/heads/{self.branch}"]]
-        found = {path: file(content) for path, content in files.items()}
-        found[".git/HEAD"] = file(f"ref: refs/heads/{self.branch}\n")
-        found[".git/config"] = file("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
-        found |= {f".git/{name}": folder() for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info")}
+        entries_found = {path: file(content) for path, content in files.items()}
+        entries_found[".git/HEAD"] = file(f"ref: refs/heads/{self.branch}\n")
+        entries_found[".git/config"] = file("[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
+        entries_found |= {
+            f".git/{name}": folder() for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info")
+        }
         for name, commit in self.refs.items():
-            found[f".git/{name}"] = file(f"{commit}\n")
+            entries_found[f".git/{name}"] = file(f"{commit}\n")
         for id, whole in self.objects.items():
-            found[f".git/objects/{id[:2]}/{id[2:]}"] = file(zlibbed(whole), 0o444)
-        found[".git/index"] = file(_index(files))
-        return found
+            entries_found[f".git/objects/{id[:2]}/{id[2:]}"] = file(zlibbed(whole), 0o444)
+        entries_found[".git/index"] = file(_index(files))
+        return entries_found
 
 
 def _index(files: Files) -> bytes:

@@ -52,8 +52,8 @@ class Final:
     def files(self, below: str) -> dict[str, bytes]:
         """Return the files below a folder by path; a link counts as what it points to."""
         prefix = f"{below}/"
-        found = {path: self.content(path) for path in self.tree if path.startswith(prefix)}
-        return {path: content for path, content in found.items() if content is not None}
+        contents = {path: self.content(path) for path in self.tree if path.startswith(prefix)}
+        return {path: content for path, content in contents.items() if content is not None}
 
     def run(self, command: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None) -> Result:
         """Run a command in a fresh sandbox that holds this state."""

@@ -53,13 +53,13 @@ class ShellState:
         before, _, entries = rest.partition(b"\0")
         if not mark or not folder.endswith(b"\n") or len(entries) > _ROOM:
             return self
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for entry in entries.split(b"\0"):
             name, sign, value = entry.decode("utf-8", "replace").partition("=")
             if sign and name not in _OURS and _NAME.fullmatch(name) and extra.get(name) != value:
-                found[name] = value
+                variables[name] = value
         folder_text, before_text = (part.decode("utf-8", "replace") for part in (folder[:-1], before))
-        return ShellState(folder_text, before_text, tuple(sorted(found.items())))
+        return ShellState(folder_text, before_text, tuple(sorted(variables.items())))
 
 
 def started(result: Result, folder: str) -> ShellState:

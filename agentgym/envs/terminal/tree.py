@@ -50,8 +50,8 @@ def pack(tree: Tree, below: str) -> bytes:
     for path in list(whole):
         while path := posixpath.dirname(path):
             whole.setdefault(path, folder())
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path, entry in sorted(whole.items()):
             member = tarfile.TarInfo(path)
             member.mode, member.mtime = entry.mode, entry.time
@@ -61,41 +61,41 @@ def pack(tree: Tree, below: str) -> bytes:
                 member.type = tarfile.DIRTYPE if entry.kind == "folder" else tarfile.SYMTYPE
                 member.linkname = entry.content.decode("utf-8", "surrogateescape")
             archive.addfile(member, io.BytesIO(entry.content) if entry.kind == "file" else None)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def unpack(archive: bytes) -> dict[str, Entry]:
     """Return what an archive of a sandbox's folder holds, by path."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
             mode, time = stat.S_IMODE(member.mode), int(member.mtime)
             if member.isdir():
-                found[member.name] = Entry("folder", mode=mode, time=time)
+                entries[member.name] = Entry("folder", mode=mode, time=time)
             elif member.issym():
-                found[member.name] = Entry("link", member.linkname.encode("utf-8", "surrogateescape"), mode, time)
-            elif member.islnk() and member.linkname in found:  # a second name of one file
-                found[member.name] = found[member.linkname]
+                entries[member.name] = Entry("link", member.linkname.encode("utf-8", "surrogateescape"), mode, time)
+            elif member.islnk() and member.linkname in entries:  # a second name of one file
+                entries[member.name] = entries[member.linkname]
             elif member.isreg():
                 content = opened.extractfile(member)
-                found[member.name] = Entry("file", content.read() if content else b"", mode, time)
-    return found
+                entries[member.name] = Entry("file", content.read() if content else b"", mode, time)
+    return entries
 
 
 def staged(index: bytes) -> bytes:
     """Return what an index says of names and contents, without the times and numbers of files that it also notes."""
     if index[:4] != b"DIRC" or index[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         return index
-    found, place = [index[8:12]], 12
+    sections, place = [index[8:12]], 12
     for _ in range(int.from_bytes(index[8:12], "big")):
         flags = int.from_bytes(index[place + 60 : place + 62], "big")
         start = place + (64 if flags & 0x4000 else 62)
         end = index.find(b"\0", start)
         if end < 0:
             return index
-        found.append(index[place + 24 : place + 28] + index[place + 40 : end])
+        sections.append(index[place + 24 : place + 28] + index[place + 40 : end])
         place += (end - place) // 8 * 8 + 8
-    return b"\0".join(found)
+    return b"\0".join(sections)
 
 
 def below(tree: Tree, name: str) -> dict[str, Entry]:

@@ -28,12 +28,12 @@ def numbered(rng: Rng, word: str | None = None) -> str:
 
 def names(rng: Rng, count: int, taken: tuple[str, ...] = ()) -> list[str]:
     """Return so many different words with numbers."""
-    found: dict[str, None] = {}
-    while len(found) < count:
+    distinct: dict[str, None] = {}
+    while len(distinct) < count:
         name = numbered(rng)
         if name not in taken:
-            found[name] = None
-    return list(found)
+            distinct[name] = None
+    return list(distinct)
 
 
 def sentence(rng: Rng, words: int = 6) -> str:

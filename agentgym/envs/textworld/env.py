@@ -253,10 +253,10 @@ def things_of(memory: bytes) -> bytes:
     The mark 31 is left out: it says that the last text mentioned the thing, and decides nothing.
     """
     start = int.from_bytes(memory[10:12], "big") + 126
-    end, found = len(memory), bytearray()
+    end, things = len(memory), bytearray()
     place = start
     while place + 14 <= end:
-        found += memory[place : place + 3] + bytes([memory[place + 3] & 0xFE]) + memory[place + 4 : place + 12]
+        things += memory[place : place + 3] + bytes([memory[place + 3] & 0xFE]) + memory[place + 4 : place + 12]
         end = min(end, int.from_bytes(memory[place + 12 : place + 14], "big"))  # the first thing's properties follow it
         place += 14
-    return bytes(found)
+    return bytes(things)

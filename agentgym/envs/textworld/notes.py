@@ -70,10 +70,10 @@ class Notes:
         asked = {name for verb, name, _ in steps_of(self.objective) if verb in ("take", "find")}
         names = {"knife", "cookbook", "meal", *asked}
         for text in [text for _, text in told if REFUSED not in text]:  # which quotes the player
-            found = _RECIPE.search(text)
-            if found:
-                self.recipe = {name.strip().lower(): [] for name in found[1].splitlines() if name.strip()}
-                for line in found[2].lower().splitlines():
+            match = _RECIPE.search(text)
+            if match:
+                self.recipe = {name.strip().lower(): [] for name in match[1].splitlines() if name.strip()}
+                for line in match[2].lower().splitlines():
                     verb, _, name = line.strip().partition(" the ")
                     self.recipe.get(name, []).append(verb)
             names |= set(_KEY.findall(text.lower()))
@@ -152,8 +152,8 @@ class Notes:
 
     def _mentioned(self, name: str, text: str) -> bool:
         """Return whether a text names a thing, and note how it was prepared."""
-        found = re.compile(rf"(.*)(?<![\w-]){re.escape(name)}(?![\w-])", re.DOTALL)
-        parts = [match[1] for part in _LIST.split(text) if (match := found.match(part))]
+        mention = re.compile(rf"(.*)(?<![\w-]){re.escape(name)}(?![\w-])", re.DOTALL)
+        parts = [match[1] for part in _LIST.split(text) if (match := mention.match(part))]
         for before in parts:
             self.marks.setdefault(name, set()).update({*COOKED, *CUT} & set(before.split()))
         return bool(parts)

@@ -16,22 +16,22 @@ _BRIEF = re.compile(r"only missing an? grilled (.+)$")
 
 def steps_of(objective: str) -> list[tuple[str, str, str]]:
     """Return what an objective asks for: `go`, `take`, `find`, `open`, `unlock` (with), `put` (on), `insert` (into)."""
-    found = list[tuple[str, str, str]]()
+    steps = list[tuple[str, str, str]]()
     for sentence in re.split(r"[.!?]\s*", objective):
         before, _, told = sentence.rpartition(", ")
         if match := _GO.search(told):
-            found.append(("go", match[1] or match[2], ""))
+            steps.append(("go", match[1] or match[2], ""))
         elif match := _INTO_LOCK.search(told):
-            found.append(("unlock", match[2], match[1]))
+            steps.append(("unlock", match[2], match[1]))
         elif "unlock" in told and (match := _UNLOCK.search(told)):
             key = match[2] or before.partition("with the ")[2]
-            found.append(("unlock", match[1], key))
+            steps.append(("unlock", match[1], key))
         elif match := _AJAR.search(told) or _OPEN.search(told):
-            found.append(("open", match[1], ""))
+            steps.append(("open", match[1], ""))
         elif match := _PUT.search(told):
-            found.append(("put" if match[2] == "on" else "insert", match[1], match[3]))
+            steps.append(("put" if match[2] == "on" else "insert", match[1], match[3]))
         elif match := _TAKE.search(told):
-            found.append(("take", match[1], ""))
+            steps.append(("take", match[1], ""))
         elif match := _BRIEF.search(told):
-            found += [("find", match[1], ""), ("put", match[1], "stove")]
-    return found
+            steps += [("find", match[1], ""), ("put", match[1], "stove")]
+    return steps

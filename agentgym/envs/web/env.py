@@ -51,7 +51,11 @@ class Web(BrowserEnv):
         for name in (name.strip() for name in names if name.strip()):
             if name not in self._table and name not in SITES:
                 raise unknown("family or site of Web", name, [*SITES, *self._table])
-            chosen += [name] if name in self._table else [one for one in self._table if one.startswith(f"{name}-")]
+            chosen += (
+                [name]
+                if name in self._table
+                else [family_name for family_name in self._table if family_name.startswith(f"{name}-")]
+            )
         self._families = list(dict.fromkeys(chosen)) or list(self._table)
 
     def setup(self) -> None:

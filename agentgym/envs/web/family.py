@@ -147,8 +147,8 @@ def _counted(text: str) -> str:
     spoken = _DOLLARS_AND_CENTS.fullmatch(text)
     if spoken:
         return f"{spoken[1]}.{spoken[2]:0>2}".removesuffix(".00")
-    found = _AMOUNT.fullmatch(text)
-    return f"{found[1]}.{found[2] or '':0<2}".removesuffix(".00") if found else text
+    amount = _AMOUNT.fullmatch(text)
+    return f"{amount[1]}.{amount[2] or '':0<2}".removesuffix(".00") if amount else text
 
 
 def _dated(text: str) -> str:
@@ -164,15 +164,15 @@ def _dated(text: str) -> str:
 def fitting(draw: Callable[[], _Item], fits: Callable[[_Item], bool]) -> _Item:
     """Return the first of what `draw` makes up that fits; Unfit where nothing does in many draws."""
     for _ in range(MOST_DRAWS):
-        found = draw()
-        if fits(found):
-            return found
+        drawn = draw()
+        if fits(drawn):
+            return drawn
     raise Unfit
 
 
 def absent(known: Collection[str], draw: Callable[[], str]) -> str:
     """Return what `draw` makes up that is none of the known ones; Unfit where they seem to be all there is."""
-    return fitting(draw, lambda found: found not in known)
+    return fitting(draw, lambda value: value not in known)
 
 
 def contested(rng: np.random.Generator, counts: Collection[int], most: int) -> int:

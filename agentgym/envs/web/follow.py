@@ -42,22 +42,22 @@ def next_action(plan: Callable[[], Plan], trail: Sequence[Seen], now: Seen) -> D
     A plan can begin wherever nothing can have changed the sites since they were as at the start: nothing but buttons
     and keys can. Elsewhere the sites are restored first.
     """
-    pages = [one.page() for one in (*trail, now)]
+    pages = [step.page() for step in (*trail, now)]
     begins: list[int] = []
     clean = True
-    for place, one in enumerate(trail):
+    for place, step in enumerate(trail):
         if clean:
             begins.append(place)
-        if _changes(one.done, pages[place]):
-            clean = _restores(one.done, pages[place])
+        if _changes(step.done, pages[place]):
+            clean = _restores(step.done, pages[place])
     for begin in begins:
-        found = _next_from(plan, trail, pages, begin)
-        if found is not None:
-            return found
+        action = _next_from(plan, trail, pages, begin)
+        if action is not None:
+            return action
     if clean:
-        found = _next_from(plan, trail, pages, len(trail))
-        assert found is not None
-        return found
+        action = _next_from(plan, trail, pages, len(trail))
+        assert action is not None
+        return action
     button = pages[-1].find("button", RESTORE_BUTTON)
     return ("click", int(button.id)) if button else ("navigate", RESTORE)
 
@@ -77,8 +77,8 @@ def _next_from(plan: Callable[[], Plan], trail: Sequence[Seen], pages: Sequence[
 
 
 def _named(done: Done, page: Page) -> tuple[str, str]:
-    found = next((node for node in page.root.walk() if node.id and node.id == str(done[1])), None)
-    return (found.role, found.name) if found else ("", "")
+    target = next((node for node in page.root.walk() if node.id and node.id == str(done[1])), None)
+    return (target.role, target.name) if target else ("", "")
 
 
 def _changes(done: Done, page: Page) -> bool:

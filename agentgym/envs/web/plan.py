@@ -58,12 +58,12 @@ class Page:
 
     def records(self, column: str) -> list[dict[str, str]]:
         """Return the rows of the tables that have such a column, each as the texts of its cells by column header."""
-        found: list[dict[str, str]] = []
+        records_found: list[dict[str, str]] = []
         for table in self.root.all("table"):
             rows = [[cell.text for cell in row.children] for row in table.all("row")]
             if rows and column in rows[0]:
-                found += [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if len(row) == len(rows[0])]
-        return found
+                records_found += [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if len(row) == len(rows[0])]
+        return records_found
 
     def fact(self, name: str) -> str:
         """Return what a table says beside a name; "" where there is no such row."""
@@ -82,14 +82,14 @@ def page_of(url: str, lines: Sequence[tuple[int, str]]) -> Page:
     """Return the page that an observation shows by its lines (depth, text)."""
 
     def nodes(start: int, end: int) -> tuple[Node, ...]:
-        found: list[Node] = []
+        nodes_found: list[Node] = []
         while start < end:
             depth, after = lines[start][0], start + 1
             while after < end and lines[after][0] > depth:
                 after += 1
-            found.append(_node(lines[start][1], nodes(start + 1, after)))
+            nodes_found.append(_node(lines[start][1], nodes(start + 1, after)))
             start = after
-        return tuple(found)
+        return tuple(nodes_found)
 
     return Page(url, Node("page", children=nodes(0, len(lines))))
 

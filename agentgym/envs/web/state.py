@@ -82,9 +82,9 @@ def _filled(site: str, seed: int, size: int) -> bytes:
         db.execute("INSERT INTO session VALUES (?)", (shared.me.username,))
         data.fill(db, generator("web site", site, seed), size, shared)
         db.commit()
-        found = db.serialize()
+        content = db.serialize()
     db.close()
-    return found
+    return content
 
 
 class EpisodeState:

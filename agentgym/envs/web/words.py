@@ -37,8 +37,8 @@ def sentence(rng: np.random.Generator) -> str:
         drawn, at = divmod(drawn, len(items))
         return items[at]
 
-    pattern, found = some(_PATTERNS), {"a": some(ADJECTIVES), "a2": some(ADJECTIVES), "n": some(NOUNS), "n2": some(NOUNS)}
-    return with_articles(pattern.format(v=some(VERBS), v2=some(VERBS), **found))
+    pattern, fillings = some(_PATTERNS), {"a": some(ADJECTIVES), "a2": some(ADJECTIVES), "n": some(NOUNS), "n2": some(NOUNS)}
+    return with_articles(pattern.format(v=some(VERBS), v2=some(VERBS), **fillings))
 
 
 def with_articles(text: str) -> str:

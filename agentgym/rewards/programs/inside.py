@@ -63,9 +63,9 @@ def silence() -> int:
 
 def module() -> dict[str, object]:
     """Return the names of a new module for a solution to live in."""
-    made = types.ModuleType(SOLUTION)
-    sys.modules[SOLUTION] = made
-    return made.__dict__
+    module_made = types.ModuleType(SOLUTION)
+    sys.modules[SOLUTION] = module_made
+    return module_made.__dict__
 
 
 def compiled(code: str) -> types.CodeType:

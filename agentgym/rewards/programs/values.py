@@ -56,9 +56,9 @@ def _packed(value: object, depth: int, room: list[int]) -> object:
         return {"b": cast("bytes", value).hex()}
     if kind in DICTIONARIES:
         items = cast("dict[object, object]", value).items()
-        return {"d": [[_packed(key, depth + 1, room), _packed(one, depth + 1, room)] for key, one in items]}
+        return {"d": [[_packed(key, depth + 1, room), _packed(item, depth + 1, room)] for key, item in items]}
     if kind is list or kind is tuple or kind is set or kind is frozenset:
-        inner = [_packed(one, depth + 1, room) for one in cast("list[object]", value)]
+        inner = [_packed(item, depth + 1, room) for item in cast("list[object]", value)]
         if kind is list:
             return inner
         return {"t": inner} if kind is tuple else {"s" if kind is set else "z": sorted(inner, key=json.dumps)}
@@ -81,7 +81,7 @@ def by_key(pairs: list[Any]) -> list[Any]:
 def sorted_through(packed: object) -> object:
     """Return a packed value with all its dictionaries in the order of their keys: the same on every machine."""
     if type(packed) is list:
-        return [sorted_through(one) for one in cast("list[object]", packed)]
+        return [sorted_through(item) for item in cast("list[object]", packed)]
     if type(packed) is not dict:
         return packed
     ((tag, content),) = cast("dict[str, Any]", packed).items()
@@ -120,7 +120,7 @@ def _unpacked(packed: Any, depth: int) -> object:
     if packed is None or type(packed) in (bool, int, str):
         return packed
     if type(packed) is list:
-        return [_unpacked(one, depth + 1) for one in cast("list[object]", packed)]
+        return [_unpacked(item, depth + 1) for item in cast("list[object]", packed)]
     if type(packed) is not dict or len(cast("dict[str, object]", packed)) != 1:
         raise NotData("something else where a value should be")
     ((tag, content),) = cast("dict[str, Any]", packed).items()
@@ -130,10 +130,10 @@ def _unpacked(packed: Any, depth: int) -> object:
         raise NotData("an unknown kind of value")
     inner = cast("list[Any]", content)
     if tag == "d":
-        pairs = [(_unpacked(key, depth + 1), _unpacked(one, depth + 1)) for key, one in inner]
+        pairs = [(_unpacked(key, depth + 1), _unpacked(item, depth + 1)) for key, item in inner]
         _spread([key for key, _ in pairs])
         return dict(pairs)
-    values = [_unpacked(one, depth + 1) for one in inner]
+    values = [_unpacked(item, depth + 1) for item in inner]
     if tag != "t":
         _spread(values)
     return _CONTAINERS[tag](values)
@@ -148,17 +148,17 @@ def _spread(keys: list[object]) -> None:
 def shown(packed: Any) -> str:
     """Return a packed value as one writes it in Python."""
     if isinstance(packed, list):
-        return "[" + ", ".join(shown(one) for one in cast("list[object]", packed)) + "]"
+        return "[" + ", ".join(shown(item) for item in cast("list[object]", packed)) + "]"
     if not isinstance(packed, dict):
         return repr(packed)
     ((tag, content),) = cast("dict[str, Any]", packed).items()
     if tag == "d":
-        return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in content) + "}"
+        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in content) + "}"
     if tag in ("y", "h"):
         return content if tag == "y" else "an object"
     if tag not in _CONTAINERS:
         return repr(unpack(cast("dict[str, object]", packed)))
-    inner = ", ".join(shown(one) for one in content)
+    inner = ", ".join(shown(item) for item in content)
     if tag == "t":
         return f"({inner},)" if len(content) == 1 else f"({inner})"
     whole = f"{{{inner}}}" if content else "set()"
@@ -172,5 +172,5 @@ def respond(kind: str, thing: Any, given: Any) -> object:
     """
     if kind == "function":
         return thing(*given)
-    made = thing(*given[0])
-    return [getattr(made, method)(*arguments) for method, arguments in given[1]]
+    instance = thing(*given[0])
+    return [getattr(instance, method)(*arguments) for method, arguments in given[1]]

@@ -52,9 +52,9 @@ class Bubblewrap(ForkServerSandbox):
         root, mounts = os.geteuid() == 0, ""
         stage.chmod(0o755)
         for number, (inner, outer) in enumerate(shown.items() if root else ()):
-            made = shown[inner] = stage / str(number)
-            made.mkdir() if outer.is_dir() else made.touch()
-            mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(made))} && "
+            place = shown[inner] = stage / str(number)
+            place.mkdir() if outer.is_dir() else place.touch()
+            mounts += f"mount --bind {shlex.quote(str(outer.resolve()))} {shlex.quote(str(place))} && "
         shown |= _copied(stage)
         binds = [word for inner, outer in shown.items() for word in ("--ro-bind", str(outer), inner)]
         fork_server = [_python(), "-s", "-S", "-P", str(FORK_SERVER)]
@@ -100,23 +100,23 @@ def _inside() -> dict[str, bytes]:
     memory."""
     here = Path(__file__).parent
     code_inside = here.parent / "inside"
-    found = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
+    files = {f"/etc/{path.stem}": path.read_bytes() for path in (here / "etc").iterdir()}
     for name in ("fork_server", "system", "processes", "kernel"):
         place = f"{FORK_SERVER.parent}/{name}.pyc"
         code = compile((code_inside / f"{name}.py").read_bytes(), place, "exec", dont_inherit=True, optimize=2)
         flags_and_hash = (1).to_bytes(4, "little") + bytes(8)  # PEP 552: it need not be checked
-        found[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
-    return found
+        files[place] = importlib.util.MAGIC_NUMBER + flags_and_hash + marshal.dumps(code)
+    return files
 
 
 def package_paths(name: str) -> list[Path]:
     """Return what of an installed library goes into the sandbox: its folder or file, and the shared objects it brought."""
     if name in sys.stdlib_module_names:  # which is there already, and wanted loaded
         return []
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
         raise BadConfig(f"package {name!r} for the sandbox is not installed here: pip install {name}")
-    origin = Path(found.origin)
+    origin = Path(spec.origin)
     path = origin.parent if origin.name == "__init__.py" else origin
     libraries = path.with_name(f"{name}.libs")
     return [path, *([libraries] if libraries.is_dir() else [])]

@@ -57,17 +57,17 @@ def put(daemon: Daemon, container: str, archive: bytes, path: str) -> None:
     folder = PurePosixPath(_absolute(path).lstrip("/"))
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as given,
-        tarfile.open(fileobj=moved, mode="w", format=tarfile.PAX_FORMAT) as made,
+        tarfile.open(fileobj=moved, mode="w", format=tarfile.PAX_FORMAT) as packed,
     ):
         for parent in [*reversed(folder.parents), folder][1:]:
             entry = tarfile.TarInfo(str(parent))
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            made.addfile(entry)
+            packed.addfile(entry)
         for member in given:
             member.name = str(folder / member.name.lstrip("/"))
             if member.islnk():
                 member.linkname = str(folder / member.linkname.lstrip("/"))
-            made.addfile(member, given.extractfile(member) if member.isreg() else None)
+            packed.addfile(member, given.extractfile(member) if member.isreg() else None)
     with faults():
         if not daemon.client.api.put_archive(container, "/", moved.getvalue()):
             raise SandboxFault(f"the container daemon could not unpack an archive in {path}")

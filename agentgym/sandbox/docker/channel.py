@@ -127,7 +127,7 @@ class Channel:
         """Return the events that happened within so many seconds."""
         poll = select.poll()  # not select: a process with many sandboxes has files beyond its reach
         poll.register(self._stream, events)
-        return next((found for _, found in poll.poll(1000 * min(wait, 3600.0))), 0)
+        return next((event for _, event in poll.poll(1000 * min(wait, 3600.0))), 0)
 
     def _unwrap(self) -> None:
         """Take the daemon's own headers off."""

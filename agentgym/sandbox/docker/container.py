@@ -166,7 +166,7 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[st
         auto_remove=True,
     )
     with faults():
-        made = api.create_container(
+        container = api.create_container(
             image,
             entrypoint=["/bin/sh", "-c", START, BOOT],
             user=asked.user,
@@ -179,20 +179,20 @@ def create(daemon: Daemon, image: str, asked: Asked, limits: Limits) -> tuple[st
             labels={LABEL: owner()},
             host_config=host,
         )
-        facts = api.inspect_container(made["Id"])["HostConfig"]
+        facts = api.inspect_container(container["Id"])["HostConfig"]
     loose = [] if facts.get("Memory") == memory else ["memory"]
     loose += [] if (facts.get("PidsLimit") or 0) > 0 else ["processes"]
     loose += ["files"] if daemon.podman else []
-    return made["Id"], loose
+    return container["Id"], loose
 
 
 def _resources(daemon: Daemon, limits: Limits) -> dict[str, int]:
     """Return limits that every process of the container has."""
-    found = {"nofile": limits.open_files, "core": 0}
+    limits_set = {"nofile": limits.open_files, "core": 0}
     if daemon.podman and daemon.local:  # it would ask for more processes than a daemon without privileges may give
         most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-        found["nproc"] = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
-    return found
+        limits_set["nproc"] = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
+    return limits_set
 
 
 def _in_memory(daemon: Daemon, asked: Asked, limits: Limits) -> dict[str, str]:
@@ -200,15 +200,15 @@ def _in_memory(daemon: Daemon, asked: Asked, limits: Limits) -> dict[str, str]:
     common = f"rw,nosuid,nodev,exec,size={limits.disk}"
     if not daemon.podman:
         common += f",nr_inodes={limits.files}"  # Podman takes none: process 1 looks instead
-    found = {"/dev/shm": f"{common},mode=1777"}
+    mounts = {"/dev/shm": f"{common},mode=1777"}
     if asked.writable:
-        return found
+        return mounts
     user, _, group = asked.user.replace("root", "0").partition(":")
     owned = f"uid={user},gid={group or user},mode=755" if user.isdigit() else "mode=1777"
     if daemon.podman:
         owned = "U,notmpcopyup,mode=755"
     more = ("/var/tmp", "/run") if daemon.podman else ()  # which Podman would mount without caps
-    return {**found, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
+    return {**mounts, **dict.fromkeys(("/tmp", *more), f"{common},mode=1777"), asked.work: f"{common},{owned}"}
 
 
 def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
@@ -220,10 +220,10 @@ def attach(daemon: Daemon, container: str) -> tuple[Any, socket.socket]:
 
 def _security(daemon: Daemon) -> list[str]:
     """Return what programs may not do, by Docker's own filter of system calls; Podman's lets them make user namespaces."""
-    found = ["no-new-privileges"]
+    options = ["no-new-privileges"]
     if daemon.podman and daemon.local:
-        found.append(f"seccomp={_narrowed(os.getpid())}")  # Podman takes the path of a file
-    return found
+        options.append(f"seccomp={_narrowed(os.getpid())}")  # Podman takes the path of a file
+    return options
 
 
 @cache

@@ -54,10 +54,10 @@ class Daemon:
             return
         self._swept = True
         with faults():
-            for found in self.client.api.containers(all=True, filters={"label": LABEL}):
-                labels: dict[str, str] = found["Labels"]
+            for container in self.client.api.containers(all=True, filters={"label": LABEL}):
+                labels: dict[str, str] = container["Labels"]
                 if abandoned(labels[LABEL]):
-                    self.remove(found["Id"])
+                    self.remove(container["Id"])
 
     def remove(self, container: str) -> None:
         """Kill a container and remove it; no error where it is gone."""

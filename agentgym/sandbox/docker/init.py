@@ -64,21 +64,21 @@ class Init:
     def _wanted(self) -> dict[int, tuple[int, Callable[[], object]]]:
         """Return what is waited for: the events of each file, and what to do then."""
         backlog = max((len(program.pending) for program in self.programs.values()), default=0)
-        found: dict[int, tuple[int, Callable[[], Any]]] = {self.woken: (select.POLLIN, self._reap)}
+        waiting: dict[int, tuple[int, Callable[[], Any]]] = {self.woken: (select.POLLIN, self._reap)}
         if backlog < BACKLOG:
-            found[self.hear] = (select.POLLIN, self._hear)
+            waiting[self.hear] = (select.POLLIN, self._hear)
         if self.outgoing:
-            found[self.tell] = (select.POLLOUT, self._tell)
+            waiting[self.tell] = (select.POLLOUT, self._tell)
         for program in self.programs.values():
             for kind in (frames.OUT, frames.ERR):
                 if kind in program.streams and program.listening and len(self.outgoing) < BACKLOG:
-                    found[program.streams[kind]] = (select.POLLIN, partial(self._take, program, kind))
+                    waiting[program.streams[kind]] = (select.POLLIN, partial(self._take, program, kind))
             if program.control >= 0:
                 events = select.POLLIN | (select.POLLOUT if program.pending else 0)
-                found[program.control] = (events, partial(self._talk, program))
+                waiting[program.control] = (events, partial(self._talk, program))
             elif program.feed >= 0 and (program.pending or program.last):
-                found[program.feed] = (select.POLLOUT, partial(self._feed, program))
-        return found
+                waiting[program.feed] = (select.POLLOUT, partial(self._feed, program))
+        return waiting
 
     def _wait(self) -> float:
         """Return for how many milliseconds nothing is due."""

@@ -12,14 +12,14 @@ PATIENCE = 5.0
 
 def ended() -> list[tuple[int, int]]:
     """Reap who has ended and return each with its exit code, -N for signal N."""
-    found: list[tuple[int, int]] = []
+    endings: list[tuple[int, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
-            found.append((pid, code_of(status)))
-    return found
+            endings.append((pid, code_of(status)))
+    return endings
 
 
 def wait_for(pid: int) -> int:
@@ -40,7 +40,7 @@ def end_all() -> None:
 
 def end_strays(living: set[int]) -> list[tuple[int, int]]:
     """Kill every process that is not below a living one, until none is left; returns who was reaped, as `ended`."""
-    found: list[tuple[int, int]] = []
+    endings: list[tuple[int, int]] = []
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         left = strays(living)
@@ -48,11 +48,11 @@ def end_strays(living: set[int]) -> list[tuple[int, int]]:
             end_all()
         elif left:
             _stop_and_kill(living, left)
-        found += ended()
+        endings += ended()
         if not left:
             break
         time.sleep(0.0005)
-    return found
+    return endings
 
 
 def _stop_and_kill(living: set[int], left: set[int]) -> None:
@@ -72,24 +72,24 @@ def _stop_and_kill(living: set[int], left: set[int]) -> None:
 def strays(living: set[int]) -> set[int]:
     """Return the processes that descend from process 1, but from none that lives on."""
     parents = dict(table())
-    found: set[int] = set()
+    pids: set[int] = set()
     for pid in parents:
         above = pid
         while above > 1 and above not in living:
             above = parents.get(above, 0)
         if above == 1 and pid != 1:
-            found.add(pid)
-    return found
+            pids.add(pid)
+    return pids
 
 
 def table() -> list[tuple[int, int]]:
     """Return every process with its parent (0 for what the daemon itself started here)."""
-    found: list[tuple[int, int]] = []
+    processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
-                found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
-    return found
+                processes.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+    return processes
 
 
 def files_in(folders: list[str]) -> int:

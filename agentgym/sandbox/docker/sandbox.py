@@ -113,19 +113,19 @@ class Docker(BaseSandbox):
         return str(facts["python"])
 
     def _resources(self, loose: list[str]) -> dict[str, int]:
-        found = {"CORE": 0, "NOFILE": self.limits.open_files, "MEMLOCK": 0, "STACK": 8 << 20}
+        limits_set = {"CORE": 0, "NOFILE": self.limits.open_files, "MEMLOCK": 0, "STACK": 8 << 20}
         if not self.asked.writable:
-            found["FSIZE"] = self.limits.disk
-        return {**found, "NPROC": self.limits.processes} if "processes" in loose else found
+            limits_set["FSIZE"] = self.limits.disk
+        return {**limits_set, "NPROC": self.limits.processes} if "processes" in loose else limits_set
 
     def _prepare(self) -> None:
         """Have a working folder in which programs can write."""
         command = ["/bin/sh", "-c", 'mkdir -p "$1" && test -w "$1"', "sh", self.work]
-        made = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
-        if not made.ok:
+        answer = self._execute({"kind": "command", "command": command, "cwd": "/"}, b"", GRACE)
+        if not answer.ok:
             raise BadConfig(
                 f"work is {self.work!r}, where user {self.asked.user!r} cannot write in image {self._image!r} "
-                f"({made.text.strip() or made.reason}): choose another folder, or user='root' with writable=True"
+                f"({answer.text.strip() or answer.reason}): choose another folder, or user='root' with writable=True"
             )
 
     # What the protocol asks for

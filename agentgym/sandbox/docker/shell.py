@@ -61,11 +61,11 @@ class Shell:
     def _start(self, command: list[str], environment: dict[str, str]) -> tuple[str, Any, socket.socket]:
         api = self._daemon.client.api
         with faults():
-            made = api.exec_create(self._container, command, stdin=True, user=self._user, environment=environment)
-            kept = api.exec_start(made["Id"], socket=True)
+            execution = api.exec_create(self._container, command, stdin=True, user=self._user, environment=environment)
+            kept = api.exec_start(execution["Id"], socket=True)
         stream: socket.socket = getattr(kept, "_sock", kept)
         stream.setblocking(False)
-        return made["Id"], kept, stream
+        return execution["Id"], kept, stream
 
     def _code(self, execution: str) -> int | None:
         """Return the exit code of a program that ends, or has."""
@@ -84,9 +84,9 @@ class Shell:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with contextlib.suppress(SandboxFault), faults():
-                made = api.exec_create(self._container, ["/bin/sh", "-c", f"{KILL}; exit {DONE}"], user=self._user)
-                api.exec_start(made["Id"])
-                if api.exec_inspect(made["Id"])["ExitCode"] == DONE:
+                execution = api.exec_create(self._container, ["/bin/sh", "-c", f"{KILL}; exit {DONE}"], user=self._user)
+                api.exec_start(execution["Id"])
+                if api.exec_inspect(execution["Id"])["ExitCode"] == DONE:
                     return
             time.sleep(0.1)
         raise SandboxFault("the container lets nothing end its programs")

@@ -79,8 +79,8 @@ def clear(folder: str) -> None:
     left, number, mark = [folder], 0, os.urandom(8).hex()
     while left:
         place = left.pop()
-        with os.scandir(place) as found:
-            entries = list(found)
+        with os.scandir(place) as listing:
+            entries = list(listing)
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.path)

@@ -204,15 +204,15 @@ def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: d
 
 def _reap(program: int) -> int | None:
     """Bury all that have ended, and return how the program did, once it has."""
-    found = None
+    code = None
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
             if pid == program:
-                found = os.waitstatus_to_exitcode(status)
-    return found
+                code = os.waitstatus_to_exitcode(status)
+    return code
 
 
 def _end_all(settings: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def everyone() -> list[tuple[int, int]]:
     """Return every process that is to be seen, with its parent."""
-    found: list[tuple[int, int]] = []
+    processes: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
-                found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
-    return found
+                processes.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+    return processes
 
 
 def held_by(root: int, limit: int) -> int:
@@ -39,10 +39,10 @@ def _tree(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in everyone():
         children.setdefault(parent, []).append(pid)
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
+    tree = [root]
+    for pid in tree:
+        tree += children.get(pid, [])
+    return tree
 
 
 def _resident(pid: int) -> int:
@@ -61,11 +61,11 @@ def _proportional(pid: int) -> int:
 
 def _rows(path: str) -> dict[str, int]:
     """Return the lines of a file of the kernel that give an amount in kB, in bytes."""
-    found: dict[str, int] = {}
+    memory: dict[str, int] = {}
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             name, _, rest = line.partition(":")
             words = rest.split()
             if len(words) == 2 and words[1] == "kB":
-                found[name] = int(words[0]) << 10
-    return found
+                memory[name] = int(words[0]) << 10
+    return memory

@@ -65,9 +65,9 @@ def filter_calls(program: bytes) -> None:
 
 def raise_loopback() -> None:
     """Bring the loopback device of a new network namespace up, which programs that talk to themselves expect."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         up_and_running = 0x1 | 0x40
-        ioctl(made.fileno(), 0x8914, struct.pack("16sh14x", b"lo", up_and_running))
+        ioctl(endpoint.fileno(), 0x8914, struct.pack("16sh14x", b"lo", up_and_running))
 
 
 def limit(limits: Mapping[str, int]) -> None:

@@ -37,21 +37,21 @@ class ControlGroup:
     @classmethod
     def make(cls, memory: int, processes: int) -> "ControlGroup":
         """Make groups with limits, as far as this machine allows it."""
-        made: dict[str, Path] = {}
+        folders: dict[str, Path] = {}
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         for kind, place in places().items():
             path = place / name
             try:
                 path.mkdir(exist_ok=True)  # version 2 bounds both in one group
-                made[kind] = path
+                folders[kind] = path
                 if kind == "memory":
                     _limit_memory(path, memory)
                 else:
                     (path / "pids.max").write_text(str(processes + OURS))
             except OSError:
-                if made.pop(kind, None) is not None and path not in made.values():
+                if folders.pop(kind, None) is not None and path not in folders.values():
                     _remove(path)
-        return cls(made)
+        return cls(folders)
 
     def add(self, pid: int) -> None:
         """Put a process into the groups, and so all that it starts from now on."""
@@ -123,21 +123,21 @@ def places() -> dict[str, Path]:
 
 def find_places(root: Path, membership: Path) -> dict[str, Path]:
     """Return them below a root, for a process that a file like `/proc/self/cgroup` places there."""
-    found: dict[str, Path] = {}
+    places: dict[str, Path] = {}
     try:
         lines = membership.read_text().splitlines()
     except OSError:
-        return found
+        return places
     for line in lines:
         _, controllers, own = line.split(":", 2)
         for kind in FILES:
             if kind in controllers.split(","):
-                _try(found, kind, [root / kind / own.strip("/"), root / kind])
+                _try(places, kind, [root / kind / own.strip("/"), root / kind])
             elif not controllers:  # version 2: one tree for all; a group beside our own, or further up, as root ever allows
-                _try(found, kind, _with_parents(root, own))
-    for place in set(found.values()):
+                _try(places, kind, _with_parents(root, own))
+    for place in set(places.values()):
         _sweep(place)
-    return found
+    return places
 
 
 def _with_parents(root: Path, own: str) -> list[Path]:
@@ -146,9 +146,9 @@ def _with_parents(root: Path, own: str) -> list[Path]:
     return [place, *(parent for parent in place.parents if parent.is_relative_to(tree))]
 
 
-def _try(found: dict[str, Path], kind: str, candidates: list[Path]) -> None:
+def _try(places: dict[str, Path], kind: str, candidates: list[Path]) -> None:
     for place in candidates:
-        if kind in found:
+        if kind in places:
             return
         with contextlib.suppress(OSError):  # of version 2 alone; a group with processes of its own refuses
             (place / "cgroup.subtree_control").write_text(f"+{kind}")
@@ -159,7 +159,7 @@ def _try(found: dict[str, Path], kind: str, candidates: list[Path]) -> None:
             continue
         writable = any(os.access(trial / name, os.W_OK) for name in FILES[kind])
         if writable and os.access(trial / "cgroup.procs", os.W_OK) and os.access(place / "cgroup.procs", os.W_OK):
-            found[kind] = place
+            places[kind] = place
         _remove(trial)
 
 

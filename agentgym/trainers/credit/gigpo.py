@@ -83,22 +83,22 @@ def gigpo(
 
 def step_returns(group: Group, *, gamma: float, penalty: float, punish: str, penalty_order: str) -> list[Floats]:
     """Return the discounted return-to-go of each turn, with penalties before or after discounting, or not at all."""
-    found: list[Floats] = []
+    returns_found: list[Floats] = []
     for episode in group:
         cost = penalty * punished(episode.turns, punish)
         rewards = turn_rewards(episode)
         if penalty_order == "before":
-            found.append(discounted(rewards - cost, gamma))
+            returns_found.append(discounted(rewards - cost, gamma))
         else:
-            found.append(discounted(rewards, gamma) - (cost if penalty_order == "after" else 0.0))
-    return found
+            returns_found.append(discounted(rewards, gamma) - (cost if penalty_order == "after" else 0.0))
+    return returns_found
 
 
 def anchor_groups(
     group: Group, anchor: str, *, revisits: bool = True, keep_errors: bool = False, keep_invalid: bool = True
 ) -> dict[Hashable, list[tuple[int, int]]]:
     """Return, by anchor, the (episode, turn) pairs that are compared there; see `gigpo` for the switches."""
-    found: dict[Hashable, list[tuple[int, int]]] = {}
+    groups: dict[Hashable, list[tuple[int, int]]] = {}
     for i, episode in enumerate(group):
         answered = False  # whether the observation is the environment's answer to an invalid action
         seen: set[Hashable] = set()
@@ -110,8 +110,8 @@ def anchor_groups(
             if not (turn.valid or keep_invalid) or (key in seen and not revisits):
                 continue
             seen.add(key)
-            found.setdefault(key, []).append((i, k))
-    return found
+            groups.setdefault(key, []).append((i, k))
+    return groups
 
 
 def anchor_statistics(
@@ -132,8 +132,8 @@ def anchor_statistics(
     turns = 0
     for group in groups:
         turns += sum(len(episode.turns) for episode in group)
-        found = anchor_groups(group, anchor, revisits=revisits, keep_errors=keep_errors, keep_invalid=keep_invalid)
-        sizes += [len(members) for members in found.values()]
+        by_anchor = anchor_groups(group, anchor, revisits=revisits, keep_errors=keep_errors, keep_invalid=keep_invalid)
+        sizes += [len(members) for members in by_anchor.values()]
     anchored = sum(sizes)
     return {
         "anchor_size": anchored / max(len(sizes), 1),

@@ -42,9 +42,9 @@ def gigpo_reference(
     returns = step_returns(group, gamma=gamma, penalty=penalty, punish=punish, penalty_order="after")
     rows = [scores[pair] for pair in [*pairs, *copies]]
     mean, scale = (0.0, 1.0 + eps) if len(rows) == 1 else _statistics(rows, eps)
-    found = [np.zeros(len(episode.turns)) for episode in group]
+    advantages = [np.zeros(len(episode.turns)) for episode in group]
     for i, k in pairs:
-        found[i][k] = (scores[i, k] - mean) / (scale if norm == "std" else 1.0)
+        advantages[i][k] = (scores[i, k] - mean) / (scale if norm == "std" else 1.0)
     for members in anchor_groups(group, "observation", keep_errors=True).values():
         again = [pair for pair in copies if pair in members]
         values = [returns[i][k] for i, k in [*members, *again]]
@@ -52,8 +52,8 @@ def gigpo_reference(
             continue
         mean, scale = _statistics(values, eps)
         for i, k in members:
-            found[i][k] += step_weight * (returns[i][k] - mean) / (scale if norm == "std" else 1.0)
-    return found
+            advantages[i][k] += step_weight * (returns[i][k] - mean) / (scale if norm == "std" else 1.0)
+    return advantages
 
 
 def _statistics(values: Sequence[float], eps: float) -> tuple[float, float]:

@@ -63,7 +63,7 @@ def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> 
     device, width = ids.device, ids.shape[1]
     real = torch.cat([torch.arange(n) + row * width for row, n in enumerate(lengths)]).to(device)
     spare = -len(real) % BLOCK if method == "flex" else 0  # a row of its own, behind all others
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "input_ids": F.pad(ids.flatten()[real], (0, spare))[None],
         "position_ids": torch.cat([real % width, torch.arange(spare, device=device)])[None],
         "use_cache": False,
@@ -72,8 +72,8 @@ def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> 
         where = "cpu" if method == "split" else device  # `split` reads the lengths on the host
         ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=where)
         longest = max(lengths)
-        found |= {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": longest, "max_length_k": longest}
-    return found, torch.searchsorted(real, places)
+        arguments |= {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": longest, "max_length_k": longest}
+    return arguments, torch.searchsorted(real, places)
 
 
 def call(module: Any, arguments: Mapping[str, Any], **options: Any) -> Any:

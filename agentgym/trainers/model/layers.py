@@ -22,13 +22,13 @@ def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tupl
             layer.compile(dynamic=True)
     if not gradient_checkpointing:
         return ()
-    found = tuple(module for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
-    if not found or not model.supports_gradient_checkpointing:
+    checkpointed = tuple(module for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
+    if not checkpointed or not model.supports_gradient_checkpointing:
         raise BadConfig(
             f"gradient_checkpointing: {type(model).__name__} has no layers that can be computed again; leave it off"
         )
     model.gradient_checkpointing_enable({"use_reentrant": False})
-    return found
+    return checkpointed
 
 
 @contextmanager

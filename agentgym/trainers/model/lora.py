@@ -93,12 +93,12 @@ def _check_folder(folder: Path, targets: Sequence[str]) -> None:
     names = _matrices(folder)
     layers = {name.split(".")[-2] for name in names if not _NOT_LINEAR.search(name.split(".")[-2])}
     for target in targets if names else ():
-        found = [name for name in names if name.split(".")[-2] == target]
-        if not found:
+        missing = [name for name in names if name.split(".")[-2] == target]
+        if not missing:
             raise BadConfig(
                 f"lora_targets holds {target!r}, but {folder} has no such layer; it has {' '.join(sorted(layers))}"
             )
-        if any(".experts." in name for name in found):
+        if any(".experts." in name for name in missing):
             plain = {name.split(".")[-2] for name in names if ".experts." not in name} & layers
             raise BadConfig(
                 f"lora_targets holds {target!r}, which are experts of a mixture in {folder}: they are stacked, and no "

@@ -67,8 +67,8 @@ def named(words: str) -> Memory:
 
     A card is sold by GiB; the driver keeps a 64th of them, and its context takes half a GiB of each process.
     """
-    found = _GPUS.fullmatch(words.strip())
-    number, size = (int(found[1] or 1), float(found[2])) if found else (0, 0.0)
+    match = _GPUS.fullmatch(words.strip())
+    number, size = (int(match[1] or 1), float(match[2])) if match else (0, 0.0)
     if not (1 <= number <= 1024 and 1 <= size <= 10_000):
         raise BadConfig(f"on is {words!r}; expected the size of a GPU, such as 80GB or 24GB, or of several: 2x80GB")
     total = int(size * 2**30 * (1 - 1 / 64))

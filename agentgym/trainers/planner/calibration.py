@@ -35,20 +35,20 @@ WORK = {"cpu": 1e11, "cuda": 2e13}
 """Multiplications of a measured pass, about: seconds on a slow CPU, less on a GPU."""
 
 
-def calibrate(config: TrainConfig, workload: Workload, made: Plan) -> Rates | None:
+def calibrate(config: TrainConfig, workload: Workload, plan: Plan) -> Rates | None:
     """Return the rates of a run; None where that takes too long or too much memory."""
-    config = resolved(config, made.memory)
+    config = resolved(config, plan.memory)
     depth = int(workload.architecture.num_hidden_layers)
-    if config.threads or config.processes > 1 or made.parameters < SMALL_MODEL:
+    if config.threads or config.processes > 1 or plan.parameters < SMALL_MODEL:
         torch.set_num_threads(config.threads or 1)  # as the run itself does
-    if made.parameters > LARGE and made.memory.device == "cpu":
+    if plan.parameters > LARGE and plan.memory.device == "cpu":
         return None
-    if made.parameters <= SMALL or depth <= 2:
-        return _rates(config, workload, made, depth)
-    if 16 * _share(workload.architecture, made.parameters, 2) * made.parameters + 2**30 > made.memory.free / 2:
+    if plan.parameters <= SMALL or depth <= 2:
+        return _rates(config, workload, plan, depth)
+    if 16 * _share(workload.architecture, plan.parameters, 2) * plan.parameters + 2**30 > plan.memory.free / 2:
         return None
-    one, two = (_rates(config, workload, made, layers) for layers in (1, 2))
-    line = {f.name: (getattr(one, f.name), getattr(two, f.name)) for f in fields(Rates) if f.name != "layers"}
+    one_layer, two_layers = (_rates(config, workload, plan, layers) for layers in (1, 2))
+    line = {f.name: (getattr(one_layer, f.name), getattr(two_layers, f.name)) for f in fields(Rates) if f.name != "layers"}
     return Rates(**{name: max(a + (b - a) * (depth - 1), b) for name, (a, b) in line.items()}, layers=2)
 
 
@@ -58,48 +58,48 @@ def _share(architecture: Any, parameters: int, layers: int) -> float:
     return (outside + (parameters - outside) * layers / architecture.num_hidden_layers) / parameters
 
 
-def _rates(config: TrainConfig, workload: Workload, made: Plan, layers: int) -> Rates:
+def _rates(config: TrainConfig, workload: Workload, plan: Plan, layers: int) -> Rates:
     from transformers import AutoModelForCausalLM
 
-    device = torch.device(made.memory.device)
+    device = torch.device(plan.memory.device)
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_config(cut(workload.architecture, layers), dtype=DTYPES[config.precision])
     if config.lora_rank:
         lora.add_adapters(model, config)
     model = model.to(device).eval()
-    prefill, decode, sync = _sampling(config, workload, made, model) if config.engine_kind.in_process else (0.0, 0.0, 0.0)
-    train, optimizer = _training(config, made, model)
+    prefill, decode, sync = _sampling(config, workload, plan, model) if config.engine_kind.in_process else (0.0, 0.0, 0.0)
+    train, optimizer = _training(config, plan, model)
     return Rates(prefill, decode, train, optimizer, sync, layers)
 
 
-def _sampling(config: TrainConfig, workload: Workload, made: Plan, model: Any) -> tuple[float, float, float]:
+def _sampling(config: TrainConfig, workload: Workload, plan: Plan, model: Any) -> tuple[float, float, float]:
     """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
     play, slow = workload.play, unsupported(model) is not None
     flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
     count = min(flying, 2) if slow else flying
-    backend = (LibraryModel if slow else SlotModel)(model, count, made.row)
-    fresh = max(min(round(play.fresh), made.row // 2), 1)
-    few = _tokens(made, model)
+    backend = (LibraryModel if slow else SlotModel)(model, count, plan.row)
+    fresh = max(min(round(play.fresh), plan.row // 2), 1)
+    few = _tokens(plan, model)
     fresh = min(fresh, few)
     rows = [Row(slot, 0, [1] * fresh) for slot in range(min(count, max(few // fresh, 1)))]
     prefill = _timed(lambda: backend.forward(rows)) / (len(rows) * fresh)
     draws = [Draw(Sampling(temperature=config.temperature), 0.5, ())] * count
-    held = 0 if slow else made.row // 2  # half of the longest row: the mean over an episode that fills it
+    held = 0 if slow else plan.row // 2  # half of the longest row: the mean over an episode that fills it
     step = [Row(slot, held, [1]) for slot in range(count)]
     decode = _timed(lambda: sample(backend.forward(step), draws)) * flying / count
     return prefill, decode, _timed(backend.refresh)
 
 
-def _training(config: TrainConfig, made: Plan, model: Any) -> tuple[float, float]:
+def _training(config: TrainConfig, plan: Plan, model: Any) -> tuple[float, float]:
     """Return seconds of a token forward and backward, and of an optimizer's step."""
-    device = torch.device(made.memory.device)
+    device = torch.device(plan.memory.device)
     scorer = Scorer(model, config.temperature, config.attention, gradient_checkpointing=config.gradient_checkpointing)
     behind = masters(model, config.precision, 1)
     updated = optimizers(model if behind is None else behind, config.lr, muon=config.muon, kind=config.optimizer)
-    few = _tokens(made, model)
-    tokens = min(made.batch.tokens, few)
-    rows = min(made.batch.rows, max(few // tokens, 1))
-    batch = micro_batch(Rows(rows, tokens, max(made.batch.trained * tokens // made.batch.tokens, 1))).to(device)
+    few = _tokens(plan, model)
+    tokens = min(plan.batch.tokens, few)
+    rows = min(plan.batch.rows, max(few // tokens, 1))
+    batch = micro_batch(Rows(rows, tokens, max(plan.batch.trained * tokens // plan.batch.tokens, 1))).to(device)
 
     def passes() -> None:
         scorer(batch).logprobs.sum().backward()
@@ -115,9 +115,9 @@ def _training(config: TrainConfig, made: Plan, model: Any) -> tuple[float, float
     return _timed(passes) / (rows * tokens), _timed(step)
 
 
-def _tokens(made: Plan, model: Any) -> int:
+def _tokens(plan: Plan, model: Any) -> int:
     """Return how many tokens a measured pass has."""
-    return int(min(TOKENS, max(WORK[made.memory.device] / (3 * model.num_parameters()), 32)))
+    return int(min(TOKENS, max(WORK[plan.memory.device] / (3 * model.num_parameters()), 32)))
 
 
 def _timed(work: Callable[[], Any]) -> float:

@@ -158,7 +158,7 @@ def _update(architecture: Any, config: TrainConfig, batch: Rows, gpu: bool) -> U
         behind = masters(model, config.precision, 1)
         held = live.restart()
         updated = list(model.parameters() if behind is None else behind.parameters())
-        made = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
+        optimizers_made = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
         if batch.batches > 1:
             for parameter in updated:
                 parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
@@ -170,10 +170,12 @@ def _update(architecture: Any, config: TrainConfig, batch: Rows, gpu: bool) -> U
         gradients = _size(parameter.grad for parameter in updated)
         before = live.restart()
         torch.nn.utils.clip_grad_norm_(updated, config.grad_clip)
-        for optimizer in made:
+        for optimizer in optimizers_made:
             optimizer.step()
         state, stepping = live.bytes - before, live.peak - live.bytes
-        state, stepping = _eight_bits(made, state, stepping) if config.optimizer == "adamw8bit" else (state, stepping)
+        state, stepping = (
+            _eight_bits(optimizers_made, state, stepping) if config.optimizer == "adamw8bit" else (state, stepping)
+        )
         parameters = list(model.parameters())
     return Update(
         weights=weights,
@@ -229,12 +231,12 @@ def _model(architecture: Any, config: TrainConfig) -> Any:
         model: Any = AutoModelForCausalLM.from_config(architecture, dtype=DTYPES[config.precision])
         if config.lora_rank:
             lora.add_adapters(model, config)
-    made: dict[int, Tensor] = {}  # tied weights stay one
+    tensors: dict[int, Tensor] = {}  # tied weights stay one
     for module in model.modules():
         for name, own in module._parameters.items():
-            if own is not None and id(own) not in made:
-                made[id(own)] = torch.nn.Parameter(torch.empty(own.shape, dtype=own.dtype), own.requires_grad)
-            module._parameters[name] = None if own is None else made[id(own)]
+            if own is not None and id(own) not in tensors:
+                tensors[id(own)] = torch.nn.Parameter(torch.empty(own.shape, dtype=own.dtype), own.requires_grad)
+            module._parameters[name] = None if own is None else tensors[id(own)]
         for name, own in module._buffers.items():
             module._buffers[name] = None if own is None else torch.empty(own.shape, dtype=own.dtype)
         if isinstance(getattr(module, "gate_up_proj", None), Tensor):
@@ -249,8 +251,8 @@ class _Experts:
         self.module = module
 
     def __call__(self, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        one = states.repeat_interleave(chosen.shape[-1], 0)  # [tokens * experts of a token, width]
-        gate, up = F.linear(one, self.module.gate_up_proj[0]).chunk(2, dim=-1)
+        repeated = states.repeat_interleave(chosen.shape[-1], 0)  # [tokens * experts of a token, width]
+        gate, up = F.linear(repeated, self.module.gate_up_proj[0]).chunk(2, dim=-1)
         out = F.linear(self.module.act_fn(gate) * up, self.module.down_proj[0]) * weights.reshape(-1, 1)
         return out.view(*chosen.shape, -1).sum(-2)
 
@@ -273,12 +275,12 @@ def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -
     return reached[0] - before
 
 
-def _eight_bits(made: Sequence[Any], state: int, stepping: int) -> tuple[int, int]:
+def _eight_bits(updates: Sequence[Any], state: int, stepping: int) -> tuple[int, int]:
     """Return state and stepping as they are with 8 bits where AdamW's has 32; only large tensors in whole blocks have."""
-    parameters = [p for o in made if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
+    parameters = [p for o in updates if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
     numbers = sum(p.numel() for p in parameters if p.numel() >= 4096 and not p.numel() % 256)
     fewer = bytes_per_parameter("fp32").state - bytes_per_parameter("fp32", "adamw8bit").state
-    return state - int(fewer * numbers), stepping if len(made) > 1 else 0
+    return state - int(fewer * numbers), stepping if len(updates) > 1 else 0
 
 
 def micro_batch(shape: Rows) -> Batch:

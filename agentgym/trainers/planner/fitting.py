@@ -30,29 +30,29 @@ def smallest_change(config: TrainConfig, workload: Workload, memory: Memory) -> 
     Where nothing helps, the last one is returned, which has all of them and does not fit.
     """
     for changed in _alone(config, workload):
-        found = Change(flags(config, changed), changed, plan(changed, workload, memory))
-        if found.fits:
-            return found
+        change = Change(flags(config, changed), changed, plan(changed, workload, memory))
+        if change.fits:
+            return change
     together = Change("", config, plan(config, workload, memory))
     for kind in _KINDS:
         for changed in kind(together.config, workload):
-            found = Change(flags(config, changed), changed, plan(changed, workload, memory))
-            if found.fits:
-                return _pruned(config, found, workload, memory)
-            if found.plan.need < together.plan.need:
-                together = found
+            change = Change(flags(config, changed), changed, plan(changed, workload, memory))
+            if change.fits:
+                return _pruned(config, change, workload, memory)
+            if change.plan.need < together.plan.need:
+                together = change
     return together
 
 
-def _pruned(config: TrainConfig, found: Change, workload: Workload, memory: Memory) -> Change:
+def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Memory) -> Change:
     """Take back what is not needed, beginning with what costs most."""
     for name in UNDONE:
         kept = getattr(config, name)
-        if getattr(found.config, name) != kept and not (name == "context_tokens" and not kept):
-            fewer = replace(found.config, **{name: kept})
-            made = Change(flags(config, fewer), fewer, plan(fewer, workload, memory))
-            found = made if made.fits else found
-    return found
+        if getattr(change.config, name) != kept and not (name == "context_tokens" and not kept):
+            fewer = replace(change.config, **{name: kept})
+            pruned = Change(flags(config, fewer), fewer, plan(fewer, workload, memory))
+            change = pruned if pruned.fits else change
+    return change
 
 
 def refused(config: TrainConfig, memory: Memory) -> str:
@@ -60,28 +60,28 @@ def refused(config: TrainConfig, memory: Memory) -> str:
     workload = read_workload(config)
     if not workload.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
         workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
-    made = plan(config, workload, memory)
-    return refusal(config, made, smallest_change(config, workload, memory)) if made.hopeless else ""
+    plan_made = plan(config, workload, memory)
+    return refusal(config, plan_made, smallest_change(config, workload, memory)) if plan_made.hopeless else ""
 
 
-def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
+def refusal(config: TrainConfig, plan: Plan, change: Change) -> str:
     """Return why a run cannot be started, and what to do."""
-    memory = made.memory
-    several = f" in {made.sharing} processes" if made.sharing > 1 else ""
+    memory = plan.memory
+    several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
     what = (
-        f"this run needs about {gib(made.need)}{several}, and {memory.name} has {gib(memory.limit)}: it would stop for want "
+        f"this run needs about {gib(plan.need)}{several}, and {memory.name} has {gib(memory.limit)}: it would stop for want "
         f"of memory. (Runs are refused from {MARGIN:.2f} times what there is.)"
     )
-    return f"{what} {advice(made, change)} `agentgym train … --plan` shows what takes it"
+    return f"{what} {advice(plan, change)} `agentgym train … --plan` shows what takes it"
 
 
-def advice(made: Plan, change: Change) -> str:
+def advice(plan: Plan, change: Change) -> str:
     """Return in one sentence what makes a run fit, or what it would take."""
     if change.fits:
         return f"Smallest change that fits: {change.flags} (then {gib(change.plan.need)})."
-    missing = change.plan.need - made.memory.free
+    missing = change.plan.need - plan.memory.free
     asked = f"Even {change.flags} leaves" if change.flags else "No smaller setting is left: there are"
-    device = "a GPU" if made.memory.device == "cuda" else "a machine"
+    device = "a GPU" if plan.memory.device == "cuda" else "a machine"
     return f"{asked} {gib(missing)} missing; it takes {device} with {gib(change.plan.need)} free."
 
 

@@ -283,11 +283,11 @@ def _precision(update: Update) -> str:
 def _traced(config: TrainConfig, workload: Workload, batch: Rows, gpu: bool) -> Update:
     """Return the bytes of an update: of a run with an SFT warm start, the most of both of its phases."""
     spelled = workload.architecture.to_json_string(use_diff=False)
-    found = _update(spelled, _chosen(config, UPDATE_FIELDS), batch, gpu)
+    traced = _update(spelled, _chosen(config, UPDATE_FIELDS), batch, gpu)
     if not config.sft_episodes or config.sft_muon == config.muon:
-        return found
+        return traced
     sft = _update(spelled, _chosen(replace(config, muon=config.sft_muon), UPDATE_FIELDS), batch, gpu)
-    return replace(found, **{name: max(getattr(found, name), getattr(sft, name)) for name in ("optimizer", "stepping")})
+    return replace(traced, **{name: max(getattr(traced, name), getattr(sft, name)) for name in ("optimizer", "stepping")})
 
 
 def _chosen(config: TrainConfig, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:

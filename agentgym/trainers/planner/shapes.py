@@ -30,19 +30,19 @@ _LLAMA = {
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    shapes: dict[str, dict[str, Any]] = {}
     for size, sizes in _QWEN25.items():
         shape = {**_shape(*sizes), "model_type": "qwen2", "max_position_embeddings": 32_768}
-        found[f"Qwen/Qwen2.5-{size}"] = found[f"Qwen/Qwen2.5-Coder-{size}"] = shape
+        shapes[f"Qwen/Qwen2.5-{size}"] = shapes[f"Qwen/Qwen2.5-Coder-{size}"] = shape
         if size in ("1.5B", "7B"):
-            found[f"Qwen/Qwen2.5-Math-{size}"] = {**shape, "max_position_embeddings": 4096}
+            shapes[f"Qwen/Qwen2.5-Math-{size}"] = {**shape, "max_position_embeddings": 4096}
     for size, sizes in _QWEN3.items():
         shape = {**_shape(*sizes), "model_type": "qwen3", "head_dim": 128, "max_position_embeddings": 40_960}
-        found[f"Qwen/Qwen3-{size}"] = shape
+        shapes[f"Qwen/Qwen3-{size}"] = shape
     for name, sizes in _LLAMA.items():
         width = {"head_dim": sizes[1] // sizes[2], "max_position_embeddings": 131_072}
-        found[f"meta-llama/{name}"] = {**_shape(*sizes), "model_type": "llama", **width}
-    return found
+        shapes[f"meta-llama/{name}"] = {**_shape(*sizes), "model_type": "llama", **width}
+    return shapes
 
 
 def _shape(

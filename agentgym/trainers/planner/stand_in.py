@@ -62,11 +62,11 @@ def stand_in(envs: Sequence[tuple[str, dict[str, Any]]], seed: int) -> PreTraine
 
 def printed(env: str, options: dict[str, Any], seed: int) -> Iterable[str]:
     """Yield what an environment prints at the start of some episodes, and in each as far as its oracle or expert goes."""
-    made = registry.make(env, **options)
+    env_made = registry.make(env, **options)
     for number in range(EPISODES):
-        text = said(made, lambda _, __: next(iter(made.expert()), None), made.reset(seed=seed + number))
+        text = said(env_made, lambda _, __: next(iter(env_made.expert()), None), env_made.reset(seed=seed + number))
         yield next(text)
-        yield from _prompts(made.task)
+        yield from _prompts(env_made.task)
         try:
             yield from text
         except NotImplementedError:

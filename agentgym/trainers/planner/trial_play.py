@@ -69,8 +69,8 @@ class Play:
 def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
     plays = [(_trial(settings_in(config, env), env, tokenizer), env.weight) for env in config.mix]
-    found = [(play, weight) for play, weight in plays if play is not None]
-    return _joined(found) if len(found) == len(plays) else None
+    weighted = [(play, weight) for play, weight in plays if play is not None]
+    return _joined(weighted) if len(weighted) == len(plays) else None
 
 
 def _trial(config: TrainConfig, env: EnvSpec, tokenizer: Any) -> Play | None:
@@ -97,9 +97,9 @@ def _trial(config: TrainConfig, env: EnvSpec, tokenizer: Any) -> Play | None:
         return None
     turns = sum(len(e.turns) for e in (*expert, *chance))
     environment = pool.seconds
-    found = _measured(expert, chance, horizon, config.turn_tokens)
+    plays_measured = _measured(expert, chance, horizon, config.turn_tokens)
     seconds = {"env_seconds": environment / turns, "agent_seconds": max(played - environment, 0.0) / turns}
-    return replace(found, **seconds, episodes=len(expert) + len(chance))
+    return replace(plays_measured, **seconds, episodes=len(expert) + len(chance))
 
 
 def _joined(plays: Sequence[tuple[Play, float]]) -> Play:

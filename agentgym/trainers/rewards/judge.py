@@ -123,8 +123,8 @@ async def judge(
                 asked = {prompt: group.create_task(graded(prompt, mark)) for prompt, mark in dict(prompts).items()}
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    found = [asked[prompt].result() for prompt, _ in prompts]
-    return [grade if isinstance(grade, Fault) else {"judge": weight * grade} for grade in found]
+    verdicts = [asked[prompt].result() for prompt, _ in prompts]
+    return [grade if isinstance(grade, Fault) else {"judge": weight * grade} for grade in verdicts]
 
 
 def verdict(reply: str, mark: str) -> float | None:

@@ -62,12 +62,12 @@ class Checkpoint:
     def _own(self) -> dict[str, Tensor]:
         """Return the parameters and persistent buffers by the model's names, a tied one under its first."""
         seen: set[int] = set()
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name, value in self._model.state_dict(keep_vars=True).items():
             if id(value) not in seen:
                 seen.add(id(value))
-                found[name] = value.detach()
-        return found
+                tensors[name] = value.detach()
+        return tensors
 
     def _empty(self, names: list[str]) -> dict[str, Tensor]:
         own = self._own()

@@ -18,9 +18,9 @@ def _target(rng: Rng, difficulty: int, _: Plan) -> list[object]:
 
 def _pair(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     most = 6 + difficulty
-    one = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
+    first = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
     two = word(rng, 0 if rng.random() < 0.1 else 2, most, "aabbcd")
-    return [one, one[:3] + two[:4] if rng.random() < 0.4 else two]
+    return [first, first[:3] + two[:4] if rng.random() < 0.4 else two]
 
 
 def _grid(rng: Rng, difficulty: int, _: Plan) -> list[object]:

@@ -140,15 +140,15 @@ class Plan:
 
     def mistakes(self) -> list[str]:
         """Return solutions that someone might write and that are wrong, unless by chance they are not."""
-        found = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
+        wrong = [self.solution({number: slip}) for number, part in enumerate(self.parts) for slip in part.slips]
         if self.start.kind == "function" and not self.start.indent:
             kept = [isinstance(step.of, Rule) and step.of.gives is None for step in self.steps]
             for i in (i for i, same in enumerate(kept) if same):
-                found.append(replace(self, steps=self.steps[:i] + self.steps[i + 1 :]).solution())
+                wrong.append(replace(self, steps=self.steps[:i] + self.steps[i + 1 :]).solution())
             for i in (i for i, both in enumerate(pairwise(kept)) if all(both)):
-                one, two = self.steps[i : i + 2]
-                found.append(replace(self, steps=(*self.steps[:i], two, one, *self.steps[i + 2 :])).solution())
-        return list(dict.fromkeys(found))
+                this_step, next_step = self.steps[i : i + 2]
+                wrong.append(replace(self, steps=(*self.steps[:i], next_step, this_step, *self.steps[i + 2 :])).solution())
+        return list(dict.fromkeys(wrong))
 
 
 @dataclass(frozen=True)
@@ -253,10 +253,10 @@ class Family:
         for rule in rules:
             if rule.says not in self._patterns:
                 self._patterns[rule.says] = _pattern(rule.says)
-            found = self._patterns[rule.says].fullmatch(sentence)
-            if found:
+            match = self._patterns[rule.says].fullmatch(sentence)
+            if match:
                 try:
-                    part = Part(rule, {name: ast.literal_eval(text) for name, text in found.groupdict().items()})
+                    part = Part(rule, {name: ast.literal_eval(text) for name, text in match.groupdict().items()})
                 except (ValueError, SyntaxError):
                     continue
                 if part.says == sentence:
@@ -315,10 +315,10 @@ def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float)
     return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
 
 
-def _alike(one: Any, two: Any, tolerance: float) -> bool:
+def _alike(left: Any, right: Any, tolerance: float) -> bool:
     from agentgym.envs.code.grading.compare import same
 
-    return same(one, two, tolerance)
+    return same(left, right, tolerance)
 
 
 def _part(rule: Rule | Frame, rng: Rng, difficulty: int) -> Part:

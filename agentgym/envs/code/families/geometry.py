@@ -22,11 +22,11 @@ def _points(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
 
 
 def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[object]:
-    found: list[tuple[int, int, int, int]] = []
+    rectangles: list[tuple[int, int, int, int]] = []
     for _number in range(length(rng, difficulty, 4)):
         x, y = _point(rng)
-        found.append((x, y, x + int(rng.integers(1, 8)), y + int(rng.integers(1, 8))))
-    return [found]
+        rectangles.append((x, y, x + int(rng.integers(1, 8)), y + int(rng.integers(1, 8))))
+    return [rectangles]
 
 
 FRAMES = (

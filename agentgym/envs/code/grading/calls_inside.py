@@ -51,8 +51,10 @@ def call(request: str) -> None:
         if type(value) is Handle:
             return kept[value.number]
         if type(value) in (list, tuple, set, frozenset):
-            return type(value)(own(one) for one in value)
-        return {key: own(one) for key, one in cast("dict[object, object]", value).items()} if type(value) is dict else value
+            return type(value)(own(item) for item in value)
+        return (
+            {key: own(item) for key, item in cast("dict[object, object]", value).items()} if type(value) is dict else value
+        )
 
     def work() -> Any:
         arguments = own(unpack(given))
@@ -171,8 +173,8 @@ def _sent(value: Any) -> object:
     if type(value) is Distant:
         return object.__getattribute__(value, "_handle")
     if type(value) in (list, tuple, set, frozenset):
-        return type(value)(_sent(one) for one in value)
-    return {key: _sent(one) for key, one in cast("dict[object, object]", value).items()} if type(value) is dict else value
+        return type(value)(_sent(item) for item in value)
+    return {key: _sent(item) for key, item in cast("dict[object, object]", value).items()} if type(value) is dict else value
 
 
 sys.setrecursionlimit(5000)  # checks compare what solutions give, as deep as it may be

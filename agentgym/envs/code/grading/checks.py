@@ -40,12 +40,12 @@ class Checks:
 
 def run_checks(theirs: Sandbox, ours: Sandbox, code: str, checks: Checks) -> list[Tried]:
     """Return what becomes of each check; `theirs` is the sandbox of the solution, `ours` that of the checks."""
-    one, two = theirs.kernel(), ours.kernel()
+    expected, got = theirs.kernel(), ours.kernel()
     try:
-        return _Conversation(one, two, checks, theirs.limits.output // 4).results(code)
+        return _Conversation(expected, got, checks, theirs.limits.output // 4).results(code)
     finally:
-        one.close()
-        two.close()
+        expected.close()
+        got.close()
 
 
 class _Conversation:
@@ -75,8 +75,8 @@ class _Conversation:
                 break
             answer = self._call(message["call"])
             message = self._ours(_step(f"go_on({json.dumps(answer)!r})"))
-        found: list[str | None] = message.get("results", [])
-        tried = [Tried(error is None, self._told(error)) for error in found]
+        outcomes: list[str | None] = message.get("results", [])
+        tried = [Tried(error is None, self._told(error)) for error in outcomes]
         return tried + [Tried(False, f"not checked: {message.get('error', 'too many calls')}")] * (count - len(tried))
 
     def _call(self, asked: list[Any]) -> list[Any]:
@@ -87,7 +87,7 @@ class _Conversation:
         name, given, named = asked
         answer = self._theirs(_step(f"call({json.dumps(asked)!r})"), self.checks.seconds)
         self.slow += answer[1] is not None and answer[1].startswith("Slow")
-        arguments = [shown(one) for one in given] + [f"{key}={shown(one)}" for key, one in named["d"]]
+        arguments = [shown(argument) for argument in given] + [f"{key}={shown(argument)}" for key, argument in named["d"]]
         self.last = f"{name}({', '.join(arguments)}) {'gave ' + shown(answer[0]) if answer[1] is None else 'failed'}"
         return answer
 

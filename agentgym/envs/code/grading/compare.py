@@ -31,35 +31,37 @@ def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
 
 def equal(expected: object, got: Any, tolerance: float = 0.0) -> bool:
     """Return whether two packed values are equal to Python's `==`, tuples taken as lists: files in JSON know no others."""
-    one, two = _listed(unpack(expected)), _listed(unpack(got))
-    return _equal(one, two, tolerance) if tolerance else bool(one == two)
+    left, right = _listed(unpack(expected)), _listed(unpack(got))
+    return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
 
-def _equal(one: Any, two: object, tolerance: float) -> bool:
+def _equal(left: Any, right: object, tolerance: float) -> bool:
     """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
-    if isinstance(one, list) and isinstance(two, list):
-        pairs = zip(cast("list[Any]", one), cast("list[Any]", two), strict=False)
-        return len(cast("list[object]", one)) == len(cast("list[object]", two)) and all(
+    if isinstance(left, list) and isinstance(right, list):
+        pairs = zip(cast("list[Any]", left), cast("list[Any]", right), strict=False)
+        return len(cast("list[object]", left)) == len(cast("list[object]", right)) and all(
             _equal(a, b, tolerance) for a, b in pairs
         )
-    if isinstance(one, dict) and isinstance(two, dict):
-        first, second = cast("dict[object, object]", one), cast("dict[object, object]", two)
+    if isinstance(left, dict) and isinstance(right, dict):
+        first, second = cast("dict[object, object]", left), cast("dict[object, object]", right)
         return first.keys() == second.keys() and all(_equal(first[key], second[key], tolerance) for key in first)
-    if isinstance(one, float) and isinstance(two, int | float):
-        return one == two or _close(one, two, tolerance)
-    return bool(one == two)
+    if isinstance(left, float) and isinstance(right, int | float):
+        return left == right or _close(left, right, tolerance)
+    return bool(left == right)
 
 
-def _close(one: float, two: float, tolerance: float) -> bool:
+def _close(left: float, right: float, tolerance: float) -> bool:
     """Return whether a number is near to the expected one; to an infinite one, which is as far from all, none is."""
-    return math.isfinite(one) and abs(one - two) <= tolerance * max(1.0, abs(one))
+    return math.isfinite(left) and abs(left - right) <= tolerance * max(1.0, abs(left))
 
 
 def _listed(value: Any) -> object:
     if isinstance(value, list | tuple):
-        return [_listed(one) for one in cast("list[object]", value)]
+        return [_listed(item) for item in cast("list[object]", value)]
     return (
-        {key: _listed(one) for key, one in cast("dict[object, object]", value).items()} if isinstance(value, dict) else value
+        {key: _listed(item) for key, item in cast("dict[object, object]", value).items()}
+        if isinstance(value, dict)
+        else value
     )
 
 
@@ -68,13 +70,13 @@ def same_lines(expected: str, got: str, tolerance: float = 0.0) -> bool:
 
     As LiveCodeBench compares the output of a program (`lcb_runner/evaluation/testing_util.py`).
     """
-    one, two = ([line.strip() for line in text.strip().split("\n")] for text in (expected, got))
-    return len(one) == len(two) and all(a == b or _same_numbers(a, b) for a, b in zip(one, two, strict=True))
+    left, right = ([line.strip() for line in text.strip().split("\n")] for text in (expected, got))
+    return len(left) == len(right) and all(a == b or _same_numbers(a, b) for a, b in zip(left, right, strict=True))
 
 
-def _same_numbers(one: str, two: str) -> bool:
+def _same_numbers(left: str, right: str) -> bool:
     try:
-        return [Decimal(word) for word in one.split()] == [Decimal(word) for word in two.split()]
+        return [Decimal(word) for word in left.split()] == [Decimal(word) for word in right.split()]
     except InvalidOperation:
         return False
 
@@ -84,15 +86,15 @@ def same_words(expected: str, got: str, tolerance: float = 1e-5) -> bool:
 
     As CodeContests compares the output of a program.
     """
-    one, two = expected.split(), got.split()
-    return len(one) == len(two) and all(a == b or _near(a, b, tolerance) for a, b in zip(one, two, strict=True))
+    left, right = expected.split(), got.split()
+    return len(left) == len(right) and all(a == b or _near(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
 
-def _near(one: str, two: str, tolerance: float) -> bool:
-    if one.lstrip("-").isdigit():  # whole numbers are exact
+def _near(left: str, right: str, tolerance: float) -> bool:
+    if left.lstrip("-").isdigit():  # whole numbers are exact
         return False
     try:
-        a, b = float(one), float(two)
+        a, b = float(left), float(right)
     except ValueError:
         return False
     return _close(a, b, tolerance)

@@ -63,13 +63,13 @@ def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     answers = read_answers(result.stdout, len(inputs))
     if isinstance(answers, str):
         return [Tried(False, answers)] * len(inputs)
-    found: list[Tried] = []
+    tried: list[Tried] = []
     for number, (_, expected) in enumerate(tests.cases):
         if number < len(answers):
-            found.append(_judged(answers[number], expected, tests))
+            tried.append(_judged(answers[number], expected, tests))
         else:
-            found.append(Tried(False, ended(result)))
-    return found
+            tried.append(Tried(False, ended(result)))
+    return tried
 
 
 def _judged(answer: list[Any], expected: object, tests: CodeTests) -> Tried:
@@ -87,18 +87,18 @@ def read_answers(said: bytes, most: int) -> list[list[object]] | str:
 
     Whatever stands here may have been written by the solution: a value is checked and packed anew.
     """
-    found: list[list[Any]] = []
+    answers: list[list[Any]] = []
     for line in said.split(b"\n")[: most + 1]:
         try:
             number, value, error = json.loads(line)
-            if number == -1 and not found:
+            if number == -1 and not answers:
                 return str(error)[: code_inside.LONGEST_MESSAGE + 20]
-            if type(number) is not int or number != len(found) or not (error is None or isinstance(error, str)):
+            if type(number) is not int or number != len(answers) or not (error is None or isinstance(error, str)):
                 break
-            found.append([pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]])
+            answers.append([pack(unpack(value)), error and error[: code_inside.LONGEST_MESSAGE + 20]])
         except (ValueError, TypeError, RecursionError):
             break
-    return found[:most]
+    return answers[:most]
 
 
 def ended(result: Result) -> str:
@@ -119,14 +119,14 @@ def budget(seconds: float) -> float:
 
 def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     """Run a program once for each case, from an empty folder each time."""
-    found: list[Tried] = []
+    tried: list[Tried] = []
     slow, left, empty = 0, budget(tests.seconds), sandbox.snapshot()
     for number, (given, expected) in enumerate(tests.cases):
         if slow >= PATIENCE:
-            found.append(Tried(False, "not run: too many cases before it ran out of time"))
+            tried.append(Tried(False, "not run: too many cases before it ran out of time"))
             continue
         if left <= 0:
-            found.append(Tried(False, "not run: the time for all cases ran out"))
+            tried.append(Tried(False, "not run: the time for all cases ran out"))
             continue
         if number:
             sandbox.restore(empty)
@@ -135,8 +135,8 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
         slow += result.reason == "timeout"
         said = result.stdout.decode("utf-8", "backslashreplace")
         right = result.ok and COMPARISONS[tests.compare](expected, said, tests.tolerance)
-        found.append(Tried(right, said if result.ok else _failure(result, tests.seconds)))
-    return found
+        tried.append(Tried(right, said if result.ok else _failure(result, tests.seconds)))
+    return tried
 
 
 def _failure(result: Result, seconds: float) -> str:

@@ -187,8 +187,8 @@ customer's booking has {r["gold_bags"]} more in all. Tell the customer the numbe
         if late is not None:
             return late
         day = ask("date")
-        found = self.db.where("flights", origin=booking["origin"], destination=booking["destination"], date=day)
-        free = [(row["price"], key) for key, row in found.items() if row["seats"] >= booking["passengers"]]
+        flights = self.db.where("flights", origin=booking["origin"], destination=booking["destination"], date=day)
+        free = [(row["price"], key) for key, row in flights.items() if row["seats"] >= booking["passengers"]]
         price, flight = min(free)
         charge = 0 if booking["cabin"] == "business" else self.r["fee"]
         charge += max(0, price - booking["fare"]) * booking["passengers"]

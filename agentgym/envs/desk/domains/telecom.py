@@ -133,7 +133,10 @@ that are left, rounded up to whole periods; after that, $0.00. Tell the customer
     def add_roaming(self, line_id: str, country: str, days: int, charge: float) -> str:
         """Let a line be used in a country for some days, for a charge in dollars in all."""
         self._active(line_id)
-        named = next((one for zone in ZONES for one in zone if one.lower() == country.strip().lower()), None)
+        named = next(
+            (country_name for zone in ZONES for country_name in zone if country_name.lower() == country.strip().lower()),
+            None,
+        )
         if named is None or not 1 <= days <= 365:
             raise Refused(f"There is no roaming in {country[:40]!r} for {days} days.")
         self.db.change("lines", line_id, roaming=f"{named}, {days} days", charge=to_cents(charge))

@@ -36,8 +36,8 @@ class Advisor:
     """
 
     def __init__(self, name: str) -> None:
-        found = [way for beginning, way in WAYS.items() if name.startswith(beginning)]
-        self._way = found[0] if found else None
+        ways = [way for beginning, way in WAYS.items() if name.startswith(beginning)]
+        self._way = ways[0] if ways else None
         self._shown: list[tuple[str, str]] = []
 
     def after(self, shown: Sequence[tuple[str, str]]) -> str | None:

@@ -32,19 +32,19 @@ def power(memory: Memory) -> Play:
     for name in [name for name in memory.held if name in (thing, source) or name.endswith(" wire")]:
         yield from do(f"drop {name}")
     yield from look()
-    one, two = (*wires(memory.view), "wire", "wire")[:2]
-    yield from join(source, thing, one, two)
+    first, second = (*wires(memory.view), "wire", "wire")[:2]
+    yield from join(source, thing, first, second)
     if "generator" in source:
         yield from do(f"activate {source}")
     return (yield from do("wait1"))
 
 
-def join(source: str, thing: str, one: str, two: str) -> Play:
+def join(source: str, thing: str, first: str, second: str) -> Play:
     """Connect both ends of a source to a component, by a wire each."""
-    yield from do(f"connect {source} anode to {one} terminal 1")
-    yield from do(f"connect {source} cathode to {two} terminal 1")
-    yield from do(f"connect {one} terminal 2 to cathode in {thing}")
-    return (yield from do(f"connect {two} terminal 2 to anode in {thing}"))
+    yield from do(f"connect {source} anode to {first} terminal 1")
+    yield from do(f"connect {source} cathode to {second} terminal 1")
+    yield from do(f"connect {first} terminal 2 to cathode in {thing}")
+    return (yield from do(f"connect {second} terminal 2 to anode in {thing}"))
 
 
 def conduct(memory: Memory) -> Play:
@@ -64,14 +64,14 @@ def conduct(memory: Memory) -> Play:
         yield from do(f"drop {carried}")
     yield from look()
     lamp = (re.findall(r"\b(\w+ light bulb), which is o", memory.view) or ["light bulb"])[0]
-    one, two, three = (*wires(memory.view), "wire", "wire", "wire")[:3]
+    first, second, third = (*wires(memory.view), "wire", "wire", "wire")[:3]
     if f"{thing} terminal 2" not in " ".join(action for action, _ in memory.told):
-        yield from do(f"connect battery anode to {one} terminal 1")
-        yield from do(f"connect battery cathode to {three} terminal 1")
-        yield from do(f"connect {one} terminal 2 to cathode in {lamp}")
-        yield from do(f"connect {two} terminal 2 to anode in {lamp}")
-        yield from do(f"connect {thing} terminal 1 to {three} terminal 2")
-        yield from do(f"connect {thing} terminal 2 to {two} terminal 1")
+        yield from do(f"connect battery anode to {first} terminal 1")
+        yield from do(f"connect battery cathode to {third} terminal 1")
+        yield from do(f"connect {first} terminal 2 to cathode in {lamp}")
+        yield from do(f"connect {second} terminal 2 to anode in {lamp}")
+        yield from do(f"connect {thing} terminal 1 to {third} terminal 2")
+        yield from do(f"connect {thing} terminal 2 to {second} terminal 1")
     yield from do("wait1")
     view = yield from look()
     box = conductive if re.search(rf"{lamp}, which is on\b", view) else insulating

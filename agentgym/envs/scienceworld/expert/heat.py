@@ -49,8 +49,8 @@ def thermometer(memory: Memory) -> Play:
 
 def temperature(text: str) -> float:
     """Return the degrees that a thermometer showed; not a number where it showed none."""
-    found = re.search(r"temperature of (-?\d+) degrees", text)
-    return float(found[1]) if found else float("nan")
+    reading = re.search(r"temperature of (-?\d+) degrees", text)
+    return float(reading[1]) if reading else float("nan")
 
 
 def chosen(memory: Memory, degrees: float) -> str:

@@ -31,7 +31,7 @@ def animals(view: str) -> list[str]:
 
 def by_lifespan(names: list[str]) -> list[str]:
     """Return animals in the order of their life spans, the longest first."""
-    return sorted(names, key=lambda name: next((n for n, one in enumerate(LIFESPAN) if one in name), 0))
+    return sorted(names, key=lambda name: next((n for n, species in enumerate(LIFESPAN) if species in name), 0))
 
 
 def find(memory: Memory) -> Play:
@@ -42,8 +42,8 @@ def find(memory: Memory) -> Play:
     if kind == "non-living thing":
         thing, carried = "thermometer", "thermometer"
     elif kind == "plant":
-        found = re.search(r"(flower pot \d) \(containing an? ([a-z]+ (?:tree|plant))", memory.view)
-        thing, carried = (found[2], found[1]) if found else ("", "")
+        pot = re.search(r"(flower pot \d) \(containing an? ([a-z]+ (?:tree|plant))", memory.view)
+        thing, carried = (pot[2], pot[1]) if pot else ("", "")
     else:
         thing = carried = next(iter(animals(memory.view)), "")
     if not memory.focused:
@@ -89,7 +89,7 @@ def stages(memory: Memory) -> Play:
     seen = ""
     for _ in range(60):
         view = yield from look()
-        now = next((one for one in animals(view) if re.search(name, one)), "")
+        now = next((stage for stage in animals(view) if re.search(name, stage)), "")
         if now and now != seen and now not in memory.focused:
             yield from focus(memory, now)
             seen = now
@@ -103,8 +103,8 @@ def plant_stages(memory: Memory, kind: str) -> Play:
     for stage in ("seed", "seedling", "adult", "reproducing")[len(memory.focused) :]:
         name = rf"{kind} seed" if stage == "seed" else rf"{kind} tree in the {stage} stage"
         for _ in range(40):
-            found = re.search(rf"(self watering flower pot \d) \(containing an? {name}", memory.view)
-            if found and "You focus" in (yield from do(f"focus on {name} in {found[1]}")):
+            pot = re.search(rf"(self watering flower pot \d) \(containing an? {name}", memory.view)
+            if pot and "You focus" in (yield from do(f"focus on {name} in {pot[1]}")):
                 break
             yield from do("wait1")
             yield from look()

@@ -41,26 +41,26 @@ class Memory:
         if text.startswith("You reset the goal progress and focus"):  # rooms, doors and things stay as they are
             self.focused = []
         self._look(text)
-        if found := re.match(r"You (move|teleport) to the (.+)\.$", text):
-            if found[1] == "move":
-                self.doors.add(frozenset((self.room, found[2])))
-            self.room = found[2]
-        elif found := re.match(r"open door to (.+)", action):
+        if match := re.match(r"You (move|teleport) to the (.+)\.$", text):
+            if match[1] == "move":
+                self.doors.add(frozenset((self.room, match[2])))
+            self.room = match[2]
+        elif match := re.match(r"open door to (.+)", action):
             if text.startswith(("The door is now open", "The door is already open")):
-                self.doors.add(frozenset((self.room, found[1])))
-        elif found := re.search(r"You move the (.+?) to the (.+)\.$", text):
-            if found[2] == "inventory":
-                self.held.append(found[1])
-            elif found[1] in self.held:
-                self.held.remove(found[1])
-        elif found := re.match(r"You focus on the (.+)\.$", text):
-            self.focused.append(found[1])
+                self.doors.add(frozenset((self.room, match[1])))
+        elif match := re.search(r"You move the (.+?) to the (.+)\.$", text):
+            if match[2] == "inventory":
+                self.held.append(match[1])
+            elif match[1] in self.held:
+                self.held.remove(match[1])
+        elif match := re.match(r"You focus on the (.+)\.$", text):
+            self.focused.append(match[1])
 
     def _look(self, text: str) -> None:
-        found = re.match(r"This (?:outside location|room) is called the (.+?)\.", text)
-        if found is None:
+        room = re.match(r"This (?:outside location|room) is called the (.+?)\.", text)
+        if room is None:
             return
-        self.room = found[1]
+        self.room = room[1]
         self.seen[self.room] = text
         for other in re.findall(r"A door to the (.+?) \(that is open\)", text):
             self.doors.add(frozenset((self.room, other)))

@@ -52,10 +52,10 @@ def paint(memory: Memory) -> Play:
     yield from visit(memory, "art studio")
     names = colour.split("-")
     second = next(name for name in names if name in PARTS)
-    vessel = next((found for found in re.findall(EMPTY, memory.view)), "")
+    vessel = next((vessel_name for vessel_name in re.findall(EMPTY, memory.view)), "")
     if not vessel:
         view = yield from opened(memory)
-        vessel = next((found for found in re.findall(EMPTY, view)), "cup")
+        vessel = next((vessel_name for vessel_name in re.findall(EMPTY, view)), "cup")
     if f"{second} paint" not in memory.focused:
         for part in PARTS[second]:
             yield from do(f"pour cup containing {part} paint in {vessel}")

@@ -78,14 +78,14 @@ def search(memory: Memory, pattern: str, rooms: Iterable[str] = ROOMS) -> Play:
     """
     for room in dict.fromkeys((memory.room, *rooms) if rooms is ROOMS else rooms):
         text = memory.seen.get(room) or (yield from visit(memory, room))
-        if not (found := re.search(pattern, text)):
+        if not (match := re.search(pattern, text)):
             if "door is closed." in text:
                 yield from walk(memory, room)
                 text = yield from opened(memory)
-            found = re.search(pattern, text)
-        if found:
+            match = re.search(pattern, text)
+        if match:
             yield from walk(memory, room)
-            return found[0]
+            return match[0]
     return ""
 
 
@@ -141,5 +141,5 @@ def focus(memory: Memory, name: str, prefer: str = "") -> Play:
 
 def asked(memory: Memory, pattern: str) -> tuple[str, ...]:
     """Return the groups of a pattern in the task's text; empty strings where it is not in it."""
-    found = re.search(pattern, memory.task)
-    return tuple(group or "" for group in found.groups()) if found else ("",) * re.compile(pattern).groups
+    match = re.search(pattern, memory.task)
+    return tuple(group or "" for group in match.groups()) if match else ("",) * re.compile(pattern).groups

@@ -18,8 +18,8 @@ def slower(memory: Memory) -> Play:
     planes = [plane(memory.view, name) for name in names]
     for looks in (SHORT, LONG):
         slid = [0.0, 0.0]
-        for number, one in enumerate(planes):
-            slid[number] = yield from slide(one, looks)
+        for number, plane_name in enumerate(planes):
+            slid[number] = yield from slide(plane_name, looks)
         if slid[0] != slid[1]:
             break
     fast = want in ("steepest", "least")
@@ -28,8 +28,8 @@ def slower(memory: Memory) -> Play:
 
 def plane(view: str, name: str) -> str:
     """Return what the room calls a plane."""
-    found = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
-    return found[0] if found else f"inclined plane {name}"
+    plane_match = re.search(rf"inclined plane (?:with an? )?{re.escape(name)}(?: surface)?(?=\s|$)", view)
+    return plane_match[0] if plane_match else f"inclined plane {name}"
 
 
 def slide(plane: str, looks: int) -> Generator[str, str, float]:
@@ -38,8 +38,8 @@ def slide(plane: str, looks: int) -> Generator[str, str, float]:
     down = 0.0
     for turn in range(looks):
         text = yield from do(f"look at {plane}")
-        found = re.search(r"approximately (\d+)% down", text)
-        down = float(found[1]) if found else 100.0 + looks - turn if "bottom" in text else 0.0
+        angle = re.search(r"approximately (\d+)% down", text)
+        down = float(angle[1]) if angle else 100.0 + looks - turn if "bottom" in text else 0.0
         if down >= 100:
             break
     return down

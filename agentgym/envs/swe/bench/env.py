@@ -141,7 +141,7 @@ class SWEBench(RepositoryEnv):
 
 def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
     """Return (file, line) for every line that a patch adds or removes, the other way round if `back`; sorted."""
-    found: list[tuple[str, str]] = []
+    changes: list[tuple[str, str]] = []
     file, inside = "", False
     for line in patch.splitlines():
         if line.startswith("diff --git "):
@@ -150,5 +150,5 @@ def changed_lines(patch: str, *, back: bool) -> list[tuple[str, str]]:
             inside = True
         elif inside and line[:1] in ("+", "-"):
             sign = {"+": "-", "-": "+"}[line[0]] if back else line[0]
-            found.append((file, sign + line[1:]))
-    return sorted(found)
+            changes.append((file, sign + line[1:]))
+    return sorted(changes)

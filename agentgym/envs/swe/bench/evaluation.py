@@ -55,8 +55,8 @@ def report_of(row: Row, patch: str, log: str) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "test_output.txt"
         path.write_text(log, encoding="utf-8", newline="")
-        found = grading.get_eval_report(_spec(row), prediction, str(path), include_tests_status=True)
-    return found[row.id]
+        report = grading.get_eval_report(_spec(row), prediction, str(path), include_tests_status=True)
+    return report[row.id]
 
 
 def check_installed() -> None:
@@ -86,8 +86,8 @@ def _verdict(report: dict[str, Any]) -> Verdict:
     said: list[str] = []
     shares: list[float] = []
     for column, what in (("FAIL_TO_PASS", "of the issue"), ("PASS_TO_PASS", "that passed before")):
-        found = report["tests_status"][column]
-        good, all_ = len(found["success"]), len(found["success"]) + len(found["failure"])
+        outcome = report["tests_status"][column]
+        good, all_ = len(outcome["success"]), len(outcome["success"]) + len(outcome["failure"])
         shares.append(good / all_ if all_ else 1.0)
         said.append(f"{good} of {all_} tests {what} pass")
     return Verdict(bool(report["resolved"]), shares[0], shares[1], f"{'; '.join(said)}.")

@@ -135,7 +135,7 @@ def _smith(row: dict[str, Any]) -> dict[str, object]:
 
 def _listed(value: Any) -> list[str]:
     """Return a column that is a list, or one written as JSON."""
-    found = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(found, list):
+    parsed = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(parsed, list):
         raise TypeError(f"FAIL_TO_PASS or PASS_TO_PASS is {value!r:.80}; expected a list of tests")
-    return [str(one) for one in cast("list[object]", found)]
+    return [str(item) for item in cast("list[object]", parsed)]

@@ -33,12 +33,12 @@ def other_literals(source: bytes, names: Iterable[str], rng: random.Random) -> d
     for nodes in held.values():
         for node in nodes:
             alike.setdefault(type(node.value), []).append(node.value)
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for name, nodes in held.items():
         if nodes:
             node = rng.choice(nodes)
-            found[name] = Change(*span(node, starts), repr(like(node.value, alike, rng)).encode())
-    return found
+            changes[name] = Change(*span(node, starts), repr(like(node.value, alike, rng)).encode())
+    return changes
 
 
 def exchanged(source: bytes, changes: Iterable[Change]) -> bytes:
@@ -57,7 +57,9 @@ def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
         node = left.pop()
         if isinstance(node, ast.Compare):
             left += [
-                side for side in (node.left, *node.comparators) if any(isinstance(one, ast.Call) for one in ast.walk(side))
+                side
+                for side in (node.left, *node.comparators)
+                if any(isinstance(inner_node, ast.Call) for inner_node in ast.walk(side))
             ]
         elif (
             isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("raises", "warns", "approx")
@@ -74,7 +76,7 @@ def like(value: Any, alike: Mapping[type, list[Any]], rng: random.Random) -> Any
     """Return another value much like one: a neighbour, or one that stands elsewhere in these tests."""
     if isinstance(value, bool):
         return not value
-    others = [one for one in alike[type(value)] if one != value]
+    others = [value_like for value_like in alike[type(value)] if value_like != value]
     if others and rng.random() < 0.4:
         return rng.choice(others)
     if isinstance(value, int | float):
@@ -86,9 +88,9 @@ def _like_text(text: str, rng: random.Random) -> str:
     digits = [match.start() for match in re.finditer(r"[0-9]", text)]
     if digits:
         place = rng.choice(digits)
-        return text[:place] + rng.choice([one for one in "123456789" if one != text[place]]) + text[place + 1 :]
+        return text[:place] + rng.choice([digit for digit in "123456789" if digit != text[place]]) + text[place + 1 :]
     letters = [match.start() for match in re.finditer(r"[a-z]", text)]
     if not letters:
         return text * 2 or " "
     place = rng.choice(letters)
-    return text[:place] + rng.choice([one for one in "abcdest" if one != text[place]]) + text[place + 1 :]
+    return text[:place] + rng.choice([letter for letter in "abcdest" if letter != text[place]]) + text[place + 1 :]

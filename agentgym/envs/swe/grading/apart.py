@@ -87,20 +87,20 @@ def run_apart(
         "exchanged": dict(exchanged or {}),
     }
     clock.runs += 1
-    one, two, linked = _kernels(ours, theirs)
+    kernel, other_kernel, linked = _kernels(ours, theirs)
     before = _worked(theirs)
     try:
-        two.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
+        other_kernel.run(program(f"begin_code({json.dumps(told | {'linked': linked})!r})", SHIPPED), START)
         asked |= {"linked": linked, "seconds": max(clock.left, 0)}
         started = time.monotonic()
         code = program(f"begin_tests({json.dumps(asked)!r})", SHIPPED)
-        result = one.run(code, max(clock.left, 0) + START)
+        result = kernel.run(code, max(clock.left, 0) + START)
         clock.spend(time.monotonic() - started)
-        return _Carrier(one, two, clock).run(_said(result))
+        return _Carrier(kernel, other_kernel, clock).run(_said(result))
     finally:
         clock.worked += max(_worked(theirs) - before, 0.0)
-        one.close()
-        two.close()
+        kernel.close()
+        other_kernel.close()
 
 
 def _kernels(ours: Sandbox, theirs: Sandbox) -> tuple[Kernel, Kernel, bool]:
@@ -135,9 +135,9 @@ class _Carrier:
             message = self._step(self.tests, self._delivering(answer or remote_tests.DEAD))
         if message is None:
             return Ended(calls=self.calls, problem="the tests came to no end")
-        found = json.loads(message)
-        judged = {test: frozenset(operations) for test, operations in found["judged"].items()}
-        return Ended(found["ended"], judged, found["seen"], self.calls, found["problem"])
+        reply = json.loads(message)
+        judged = {test: frozenset(operations) for test, operations in reply["judged"].items()}
+        return Ended(reply["ended"], judged, reply["seen"], self.calls, reply["problem"])
 
     def _delivering(self, message: str) -> str:
         return _STEP.format(name=remote_tests.__name__, call=f"deliver({message!r})")

@@ -58,8 +58,8 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
     changes: list[Change] = []
     must_fail: set[str] = set()
     for name in sorted(set(failing) & set(tests)):
-        found = [change for change in _changes(tests[name], source, starts, rng)]
-        sharp = [change for change in found if change.equality] or found
+        alterations = [change for change in _changes(tests[name], source, starts, rng)]
+        sharp = [change for change in alterations if change.equality] or alterations
         if sharp:
             changes.append(rng.choice(sharp))
             must_fail.add(name)
@@ -72,23 +72,25 @@ def alter(source: bytes, failing: Iterable[str], swept: Iterable[str], rng: rand
 
 def test_functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """Return the test functions of a file by name; without those that are expected to fail."""
-    found: dict[str, ast.FunctionDef] = {}
+    functions: dict[str, ast.FunctionDef] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = node
+            functions[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
-    return {name: node for name, node in found.items() if not any("xfail" in ast.unparse(d) for d in node.decorator_list)}
+            functions |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return {
+        name: node for name, node in functions.items() if not any("xfail" in ast.unparse(d) for d in node.decorator_list)
+    }
 
 
 def _reached(test: ast.FunctionDef) -> list[ast.stmt]:
     """Return the statements that every passing run of a test carries out: none after one that may leave it."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for statement in test.body:
-        found.append(statement)
+        statements.append(statement)
         if any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) or _skips(node) for node in ast.walk(statement)):
-            return found[:-1]
-    return found
+            return statements[:-1]
+    return statements
 
 
 def _skips(node: ast.AST) -> bool:

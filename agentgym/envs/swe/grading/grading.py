@@ -107,9 +107,9 @@ class _Grading:
             chosen = {function: rng.choice(self.known.alterations[function]) for function in altered}
             ended = run(self.instance, self.tree, chosen, self.clock, pair)
             if not self._as_expected(ended, chosen, apart):
-                found = self._as_they_are(pair, apart)
-                if not found.resolved or not self._as_clean(pair, ended, chosen, apart):
-                    return Verdict(False, 0.0, 0.0, FORGED) if found.resolved else found
+                verdict = self._as_they_are(pair, apart)
+                if not verdict.resolved or not self._as_clean(pair, ended, chosen, apart):
+                    return Verdict(False, 0.0, 0.0, FORGED) if verdict.resolved else verdict
         if self._still_broken(pair):
             return Verdict(False, 0.0, 0.0, "With other values than those of the issue the bug is still there.")
         return self._as_they_are(pair, apart, passed=True)

@@ -49,21 +49,21 @@ _known: OrderedDict[str, Reference] = OrderedDict()
 def reference(instance: Instance, pair: Pair) -> Reference:
     """Return how the tests of a task's repository end with the clean code; found out once for each repository."""
     key = f"{instance.repository.digest} {' '.join(instance.repository.tests)}"
-    found = _known.pop(key, None)  # other threads may forget it meanwhile
-    if found is None:
-        found = _found(instance, pair)
-    _known[key] = found
+    known = _known.pop(key, None)  # other threads may forget it meanwhile
+    if known is None:
+        known = _found(instance, pair)
+    _known[key] = known
     while len(_known) > REMEMBERED:
         _known.popitem(last=False)
-    return found
+    return known
 
 
 def tests_by_function(instance: Instance) -> dict[Function, list[str]]:
     """Return the tests of a repository by the function that they are made from."""
-    found: dict[Function, list[str]] = {}
+    by_function: dict[Function, list[str]] = {}
     for test in instance.repository.tests:
-        found.setdefault(function_of(test), []).append(test)
-    return found
+        by_function.setdefault(function_of(test), []).append(test)
+    return by_function
 
 
 def run(
@@ -113,15 +113,15 @@ def _found(instance: Instance, pair: Pair) -> Reference:
 def _drawn(
     clean: Mapping[str, bytes], functions: Mapping[Function, list[str]], rng: random.Random
 ) -> dict[Function, Alteration]:
-    found: dict[Function, Alteration] = {}
+    alterations: dict[Function, Alteration] = {}
     by_file: dict[str, dict[str, Function]] = {}
     for function, tests in functions.items():
         given = other_parameters(tests, rng)
         if given and rng.random() < 0.7:
-            found[function] = Alteration({}, exchanged=given)
+            alterations[function] = Alteration({}, exchanged=given)
         else:
             by_file.setdefault(function[0], {})[".".join(function[1:])] = function
     for path, names in by_file.items():
         for name, change in other_literals(clean[path], names, rng).items():
-            found[names[name]] = Alteration({}, change=change)
-    return found
+            alterations[names[name]] = Alteration({}, change=change)
+    return alterations

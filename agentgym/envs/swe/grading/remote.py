@@ -51,7 +51,9 @@ class Peer:
     def request(self, kind: str, *words: Any) -> Any:
         """Have something done at the other end; return what it gave, or raise what it raised."""
         if kind == "do" and words[1] in JUDGING:
-            self.judged.add(" ".join([words[1], type(words[0]).__name__, *(type(one).__name__ for one in words[2])]))
+            self.judged.add(
+                " ".join([words[1], type(words[0]).__name__, *(type(argument).__name__ for argument in words[2])])
+            )
         what, answer = self._parsed(self.exchange(self._message(kind, words)))
         while what not in ("return", "raise"):
             what, answer = self._parsed(self.exchange(self._done(what, answer)))
@@ -88,15 +90,15 @@ class Peer:
 
     def _carried_out(self, what: str, words: tuple[Any, ...]) -> object:
         if what == "do":
-            one, operation, given, named = words
-            return OPERATIONS[operation](one, *given, **dict(named))
+            target, operation, given, named = words
+            return OPERATIONS[operation](target, *given, **dict(named))
         if what == "forget":
             return self.shared.forget()
         if what == "import" and self.obedient:
             return __import__(words[0], fromlist=["*"])
         if what in ("get", "method") and (self.obedient or (not str(words[1]).startswith("__") and _is_own(words[0]))):
-            found = getattr(words[0], words[1])
-            return found if what == "get" else found(*words[2], **dict(words[3]))
+            attribute = getattr(words[0], words[1])
+            return attribute if what == "get" else attribute(*words[2], **dict(words[3]))
         if what in ("set", "delete") and self.obedient:
             return setattr(*words) if what == "set" else delattr(*words)
         raise AttributeError(f"{what} is not for the code under test to do")
@@ -105,7 +107,7 @@ class Peer:
 
     def _message(self, what: str, words: tuple[Any, ...]) -> str:
         self.described = []
-        packed = [self.pack(one) for one in words]
+        packed = [self.pack(word) for word in words]
         changed = self.shared.changed(self.pack)
         return json.dumps([what, packed, changed, self.described])
 
@@ -114,9 +116,9 @@ class Peer:
             what, packed, changed, described = json.loads(message)
             for told in described:
                 if told["number"] not in self.theirs:
-                    self.theirs[told["number"]] = mirror(self, told, [self.unpack(one) for one in told["bases"]])
+                    self.theirs[told["number"]] = mirror(self, told, [self.unpack(base) for base in told["bases"]])
             self.shared.change(changed, self.unpack)
-            return str(what), tuple(self.unpack(one) for one in packed)
+            return str(what), tuple(self.unpack(item) for item in packed)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise Gone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
 
@@ -139,7 +141,7 @@ class Peer:
             return named or {"h": self._number(value), "function": str(getattr(value, "__name__", "function"))}
         if isinstance(value, BaseException):
             kind = self._named(type(value))
-            given = [self.pack(one) for one in value.args]
+            given = [self.pack(argument) for argument in value.args]
             cause = self.pack(value.__cause__)
             if kind is not None:
                 return {"e": kind, "args": given, "cause": cause}
@@ -159,10 +161,10 @@ class Peer:
         if "e" in packed:
             return self._error(self.unpack(packed["e"]), packed)
         if "h" not in packed:
-            found = values.unpacked(packed, self.unpack)
-            if "n" in packed and not self.obedient and not values.is_harmless(found):
+            value = values.unpacked(packed, self.unpack)
+            if "n" in packed and not self.obedient and not values.is_harmless(value):
                 raise TypeError(f"{packed['n']!r:.80} is no class of values")
-            return found
+            return value
         number = packed["h"]
         if number not in self.theirs:
             if len(self.theirs) > MOST_OBJECTS:
@@ -172,34 +174,34 @@ class Peer:
 
     def _represented(self, number: int, packed: dict[str, Any]) -> Any:
         if "module" in packed:
-            made = Module(str(packed["module"]))
-            made.__dict__[OWN] = (self, number)
-            return made
+            stand_in = Module(str(packed["module"]))
+            stand_in.__dict__[OWN] = (self, number)
+            return stand_in
         if "function" in packed:
-            made = function(self, str(packed["function"]))
-            self.stand_ins[id(made)] = number
-            return made
+            stand_in = function(self, str(packed["function"]))
+            self.stand_ins[id(stand_in)] = number
+            return stand_in
         kind = self.theirs[packed["k"]]
         if "args" in packed:
-            made = self._error(kind, packed)
+            stand_in = self._error(kind, packed)
         elif "data" in packed:
-            base: Any = next(one for one in values.DATA if issubclass(kind, one))
-            made = base.__new__(kind, self.unpack(packed["data"]))
+            base: Any = next(data_kind for data_kind in values.DATA if issubclass(kind, data_kind))
+            stand_in = base.__new__(kind, self.unpack(packed["data"]))
         else:
-            made = object.__new__(kind)
-        object.__setattr__(made, OWN, number)
-        return made
+            stand_in = object.__new__(kind)
+        object.__setattr__(stand_in, OWN, number)
+        return stand_in
 
     def _error(self, kind: Any, packed: dict[str, Any]) -> object:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError(f"{kind!r} is no exception")
-        given = tuple(self.unpack(one) for one in packed["args"])
-        made = kind.__new__(kind, *given)
-        made.args = given
+        given = tuple(self.unpack(argument) for argument in packed["args"])
+        error = kind.__new__(kind, *given)
+        error.args = given
         cause = self.unpack(packed["cause"])
         if isinstance(cause, Exception):
-            made.__cause__ = cause
-        return made
+            error.__cause__ = cause
+        return error
 
     def _named(self, kind: type) -> object:
         """Return the name of a class that the other end may look up; None for others, which are described."""

@@ -17,7 +17,7 @@ _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rsh
 
 
 def _turned(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: work(other, one)
+    return lambda this, other: work(other, this)
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -38,10 +38,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "__divmod__": divmod,
     "__rdivmod__": _turned(divmod),
     "__copy__": copy.copy,
-    "__deepcopy__": lambda one, *_: copy.deepcopy(one),
-    "__call__": lambda one, *given, **named: one(*given, **named),
-    "__enter__": lambda one: type(one).__enter__(one),
-    "__exit__": lambda one, *error: type(one).__exit__(one, *(error[:2] and (error[0], error[1], None))),
+    "__deepcopy__": lambda this, *_: copy.deepcopy(this),
+    "__call__": lambda this, *given, **named: this(*given, **named),
+    "__enter__": lambda this: type(this).__enter__(this),
+    "__exit__": lambda this, *error: type(this).__exit__(this, *(error[:2] and (error[0], error[1], None))),
 }
 """What may be done to an object, by the method that does it."""
 _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__dir__")
@@ -54,12 +54,14 @@ def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[
     special: dict[str, bool] = {}
     methods: list[str] = []
     for name in OPERATIONS:
-        definer = next((one for one in kind.__mro__ if name in one.__dict__), None)
+        definer = next((ancestor for ancestor in kind.__mro__ if name in ancestor.__dict__), None)
         if definer is not None and not _is_basic(definer):
             special[name] = definer.__dict__[name] is not None
-    for one in kind.__mro__:
-        if not _is_basic(one):
-            methods += [name for name, held in one.__dict__.items() if type(held) is types.FunctionType and name[:2] != "__"]
+    for ancestor in kind.__mro__:
+        if not _is_basic(ancestor):
+            methods += [
+                name for name, held in ancestor.__dict__.items() if type(held) is types.FunctionType and name[:2] != "__"
+            ]
     return {
         "number": number,
         "name": kind.__name__,

@@ -175,14 +175,14 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name.partition(".")[0] not in self.names:
             return None
         try:
-            found = self.peer.request("import", name)
+            module = self.peer.request("import", name)
         except ModuleNotFoundError as error:
             if error.args and str(error.args[0]) == f"No module named {name!r}":
                 return None
             raise
-        if not isinstance(found, Module):
+        if not isinstance(module, Module):
             raise ImportError(f"{name} is no module")
-        self.found[name] = found
+        self.found[name] = module
         return importlib.util.spec_from_loader(name, self, is_package=True)
 
     def create_module(self, spec: Any) -> Any:

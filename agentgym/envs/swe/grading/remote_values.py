@@ -56,14 +56,14 @@ _ONE: dict[str, Callable[[Any], Any]] = {
 }
 _TO: dict[type, tuple[str, Callable[[Any], Any]]] = {
     float: ("f", float.hex),
-    complex: ("c", lambda one: [one.real.hex(), one.imag.hex()]),
+    complex: ("c", lambda value: [value.real.hex(), value.imag.hex()]),
     bytes: ("b", bytes.hex),
     decimal.Decimal: ("decimal", str),
-    fractions.Fraction: ("fraction", lambda one: [one.numerator, one.denominator]),
+    fractions.Fraction: ("fraction", lambda value: [value.numerator, value.denominator]),
     datetime.date: ("date", datetime.date.isoformat),
     datetime.datetime: ("datetime", datetime.datetime.isoformat),
     datetime.time: ("time", datetime.time.isoformat),
-    datetime.timedelta: ("timedelta", lambda one: [one.days, one.seconds, one.microseconds]),
+    datetime.timedelta: ("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
     pathlib.PurePosixPath: ("path", str),
     pathlib.PosixPath: ("file", str),
     type(...): ("single", lambda _: "Ellipsis"),
@@ -83,7 +83,7 @@ def packed(value: Any, pack: Pack) -> tuple[Any] | None:
         tag, how = _TO[kind]
         return ({tag: how(value)},)
     if kind is tuple or kind is frozenset:
-        return ({"t" if kind is tuple else "z": [pack(one) for one in value]},)
+        return ({"t" if kind is tuple else "z": [pack(item) for item in value]},)
     if kind is slice or kind is range:
         return ({kind.__name__[0]: [pack(value.start), pack(value.stop), pack(value.step)]},)
     if kind is re.Pattern:
@@ -97,7 +97,7 @@ def unpacked(packed: Any, unpack: Pack) -> Any:
         return packed
     ((tag, content),) = packed.items()
     if tag in _MANY:
-        return _MANY[tag]([unpack(one) for one in content])
+        return _MANY[tag]([unpack(item) for item in content])
     if tag == "n":
         return resolved(content)
     if tag == "pattern":
@@ -124,9 +124,9 @@ def written(value: Any, other: Callable[[Any], str], depth: int = 0) -> str:
     if depth > DEEPEST or (kind not in SHARED and kind not in (tuple, frozenset)):
         return other(value)
     if isinstance(value, dict):
-        inner = [f"{written(key, other, depth + 1)}:{written(one, other, depth + 1)}" for key, one in value.items()]
+        inner = [f"{written(key, other, depth + 1)}:{written(item, other, depth + 1)}" for key, item in value.items()]
     else:
-        inner = [written(one, other, depth + 1) for one in value]
+        inner = [written(item, other, depth + 1) for item in value]
     ordered = isinstance(value, list | tuple | collections.deque | bytearray | collections.OrderedDict)
     return f"{kind.__name__}[{','.join(inner if ordered else sorted(inner))}]"
 
@@ -156,10 +156,10 @@ def named(function: Any) -> Any:
 
 def resolved(name: Any) -> Any:
     """Return the class that a name stands for, or the function where one is asked for."""
-    found = _looked_up(name)
-    if found is None:
+    thing = _looked_up(name)
+    if thing is None:
         raise ValueError(f"{name!r} names no class of the standard library")
-    return found
+    return thing
 
 
 def _looked_up(name: str) -> Any:
@@ -208,7 +208,7 @@ class Shared:
                     continue
                 self.held[number][1] = now
                 factory = pack(value.default_factory) if type(value) is collections.defaultdict else None
-                told.append([number, type(value).__name__, [pack(one) for one in now], factory])
+                told.append([number, type(value).__name__, [pack(item) for item in now], factory])
         return told
 
     def change(self, told: list[Any], unpack: Pack) -> None:
@@ -221,7 +221,7 @@ class Shared:
                 self._hold(number, _BY_NAME[kind](*given), [])
         self.filling = {number for number, *_ in told}
         for number, _, packed_items, _ in told:
-            items = [unpack(one) for one in packed_items]
+            items = [unpack(item) for item in packed_items]
             _fill(self.held[number][0], items)
         for number, *_ in told:
             self.held[number][1] = _flat(self.held[number][0])
@@ -234,7 +234,7 @@ class Shared:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return [one for pair in value.items() for one in pair]
+        return [item for pair in value.items() for item in pair]
     return list(value)
 
 

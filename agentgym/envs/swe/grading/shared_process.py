@@ -27,10 +27,10 @@ def outcomes(instance: Instance, tree: Tree, asked: Sequence[str], clock: Clock,
         clock.spend(ended.seconds)
         return {test: ended.outcomes.get(test, "missing") for test in asked}
 
-    found = run(tree)
-    if set(found.values()) == {"passed"} and not _believed(instance, tree, asked, run):
+    outcomes_here = run(tree)
+    if set(outcomes_here.values()) == {"passed"} and not _believed(instance, tree, asked, run):
         return dict.fromkeys(asked, "forged")
-    return found
+    return outcomes_here
 
 
 def _run(sandbox: Sandbox, instance: Instance, tree: Tree, asked: Iterable[str], clock: Clock) -> Ended:
@@ -51,13 +51,13 @@ def _believed(instance: Instance, tree: Tree, asked: Sequence[str], run: Callabl
     half = {function for function in functions if rng.random() < 0.5}
     for failing in (half, set(functions) - half):
         altered, must_fail = _altered(tree, functions, failing, rng)
-        found = run(altered)
-        expected = {test: "failed" if function_of(test) in must_fail else "passed" for test in found}
-        if found == expected:
+        outcomes_here = run(altered)
+        expected = {test: "failed" if function_of(test) in must_fail else "passed" for test in outcomes_here}
+        if outcomes_here == expected:
             continue
         tests = {path: altered[path] for path in {function[0] for function in functions}}
         clean = instance.graded(instance.base()) | tests  # tests may lean on each other: ask code that is known to be right
-        if found != run(clean):
+        if outcomes_here != run(clean):
             return False
     return True
 
@@ -70,8 +70,8 @@ def _altered(
     by_file: dict[str, list[tuple[str, ...]]] = {}
     for function in functions:
         by_file.setdefault(function[0], []).append(function)
-    for path, found in by_file.items():
-        names = {".".join(function[1:]): function for function in found}
+    for path, changes in by_file.items():
+        names = {".".join(function[1:]): function for function in changes}
         wanted = {name for name, function in names.items() if function in failing}
         changed[path], broken = alter(tree[path], wanted, set(names) - wanted, rng)
         must_fail |= {names[name] for name in broken}

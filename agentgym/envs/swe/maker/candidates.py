@@ -24,29 +24,29 @@ class Candidate:
     @property
     def key(self) -> str:
         """Hash of what it changes: the same in another run."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in sorted(self.files):
-            found.update(f"{path}\0".encode() + self.files[path])
-        return found.hexdigest()[:16]
+            digest.update(f"{path}\0".encode() + self.files[path])
+        return digest.hexdigest()[:16]
 
 
 def single(tree: Mapping[str, bytes], seed: int) -> Iterator[Candidate]:
     """Yield the mutations of a repository."""
-    for one in mutations(tree, seed):
-        yield Candidate(one.operator, (one.place,), {one.path: one.content}, 1, (one,))
+    for mutation in mutations(tree, seed):
+        yield Candidate(mutation.operator, (mutation.place,), {mutation.path: mutation.content}, 1, (mutation,))
 
 
 def combined(held: Sequence[Candidate], bugs: int, seed: int) -> Iterator[Candidate]:
     """Yield combinations of so many mutations, each in a function of its own."""
-    mutants = [one for one in held if len(one.parts) == 1]
+    mutants = [mutant for mutant in held if len(mutant.parts) == 1]
     rng = generator("swe", "combined", bugs, seed)
     seen: set[tuple[int, ...]] = set()
     for _ in range(20 * len(mutants) ** 2 if len(mutants) >= bugs else 0):
         places = tuple(sorted(int(place) for place in rng.permutation(len(mutants))[:bugs]))
         chosen = [mutants[place] for place in places]
-        if places not in seen and len({one.places for one in chosen}) == bugs:
+        if places not in seen and len({mutant.places for mutant in chosen}) == bugs:
             seen.add(places)
-            yield _joined([one.parts[0] for one in chosen])
+            yield _joined([mutant.parts[0] for mutant in chosen])
 
 
 def reverted(tree: Mapping[str, bytes], older: Mapping[str, bytes]) -> Iterator[Candidate]:
@@ -60,28 +60,30 @@ def reverted(tree: Mapping[str, bytes], older: Mapping[str, bytes]) -> Iterator[
             new, old = lines_of(tree[path].decode("utf-8")), lines_of(older[path].decode("utf-8"))
         except UnicodeDecodeError:
             continue
-        found = hunks(new, old)
-        for start, end, old_start, old_end in found:
+        changed_hunks = hunks(new, old)
+        for start, end, old_start, old_end in changed_hunks:
             content = "".join(new[:start] + old[old_start:old_end] + new[end:]).encode()
             if _compiles(path, content):
                 yield Candidate("reverted hunk", (f"{path}:{start}",), {path: content})
-        if len(found) > 1 and _compiles(path, older[path]):
-            yield Candidate("reverted file", (path,), {path: older[path]}, len(found).bit_length())
+        if len(changed_hunks) > 1 and _compiles(path, older[path]):
+            yield Candidate("reverted file", (path,), {path: older[path]}, len(changed_hunks).bit_length())
         whole[path] = older[path]
-        sizes.append(len(found))
+        sizes.append(len(changed_hunks))
     if len(whole) > 1:
         yield Candidate("reverted version", tuple(whole), whole, sum(sizes).bit_length())
 
 
 def _joined(parts: Sequence[Mutation]) -> Candidate:
     files: dict[str, bytes] = {}
-    for path in {one.path for one in parts}:
-        content = next(one.code.raw for one in parts if one.path == path)
-        for one in sorted((one for one in parts if one.path == path), key=lambda one: -one.splice.start):
-            content = content[: one.splice.start] + one.splice.text.encode() + content[one.splice.end :]
+    for path in {part.path for part in parts}:
+        content = next(part.code.raw for part in parts if part.path == path)
+        for part in sorted(
+            (same_file for same_file in parts if same_file.path == path), key=lambda later: -later.splice.start
+        ):
+            content = content[: part.splice.start] + part.splice.text.encode() + content[part.splice.end :]
         files[path] = content
-    kind = "+".join(sorted(one.operator for one in parts))
-    return Candidate(kind, tuple(one.place for one in parts), files, len(parts), tuple(parts))
+    kind = "+".join(sorted(each_part.operator for each_part in parts))
+    return Candidate(kind, tuple(each_part.place for each_part in parts), files, len(parts), tuple(parts))
 
 
 def _compiles(path: str, content: bytes) -> bool:

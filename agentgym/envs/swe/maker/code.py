@@ -50,9 +50,9 @@ class Code:
         text = self.text(node)
         return text if isinstance(node, _ATOMS) else f"({text})"
 
-    def between(self, one: ast.AST, two: ast.AST) -> tuple[int, str]:
+    def between(self, left: ast.AST, right: ast.AST) -> tuple[int, str]:
         """Return where the text between two nodes begins, and that text."""
-        start, end = self.span(one)[1], self.span(two)[0]
+        start, end = self.span(left)[1], self.span(right)[0]
         return start, self.raw[start:end].decode("utf-8")
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -87,7 +87,7 @@ class Code:
         if self.raw[start:first].strip() or self.raw[last:end].split(b"#")[0].strip():
             return None
         block = self.block(node)
-        alone = len([one for one in block if not is_docstring(one)]) < 2
+        alone = len([statement for statement in block if not is_docstring(statement)]) < 2
         return Splice(start, end, " " * node.col_offset + "pass\n" if alone else "")
 
     def block(self, node: ast.stmt) -> list[ast.stmt]:

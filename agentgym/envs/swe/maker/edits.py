@@ -9,11 +9,11 @@ from agentgym.envs.swe.tasks.instance import Edit, occurrences
 
 def edits_between(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """Return edits of the files whose content differs; each names enough lines to fit one place alone, both ways."""
-    found: list[Edit] = []
+    edits: list[Edit] = []
     for path in sorted(after):
         if before.get(path) != after[path]:
-            found += _of_file(path, lines_of(before[path].decode("utf-8")), lines_of(after[path].decode("utf-8")))
-    return tuple(found)
+            edits += _of_file(path, lines_of(before[path].decode("utf-8")), lines_of(after[path].decode("utf-8")))
+    return tuple(edits)
 
 
 def hunks(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
@@ -34,11 +34,11 @@ def lines_of(text: str) -> list[str]:
 
 
 def _of_file(path: str, old: list[str], new: list[str]) -> list[Edit]:
-    found: list[Edit] = []
+    edits: list[Edit] = []
     for start, end, new_start, new_end in hunks(old, new):
         current, changed = new[:new_start] + old[end - (end - start) :], new[:new_end] + old[end:]
-        found.append(_fitting(path, current, changed, new_start, end - start, new_end - new_start))
-    return found
+        edits.append(_fitting(path, current, changed, new_start, end - start, new_end - new_start))
+    return edits
 
 
 def _fitting(path: str, before: list[str], after: list[str], start: int, old_length: int, new_length: int) -> Edit:

@@ -51,24 +51,24 @@ def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mappi
 
     `order` lists all tests of the repository as they run: a test's place in it says which of its parameters it has.
     """
-    found: list[Observation] = []
+    observations: list[Observation] = []
     length = 0
     for test in _varied(tests):
         observed = observe(tree, test, messages.get(test, ""), order)
-        if observed is None or observed.code in [one.code for one in found]:
+        if observed is None or observed.code in [observation.code for observation in observations]:
             continue
         length += observed.code.count("\n")
-        if found and length > MOST_LINES:
+        if observations and length > MOST_LINES:
             break
-        found.append(observed)
-        if len(found) == MOST:
+        observations.append(observed)
+        if len(observations) == MOST:
             break
-    if not found:
+    if not observations:
         return ""
     draw = _Draw(tests)
-    first = found[0]
+    first = observations[0]
     lines = [draw.of(OPENINGS[first.kind]).format(subject=f"`{first.subject}`"), "", *_told(first, draw)]
-    for other in found[1:]:
+    for other in observations[1:]:
         lines += ["", draw.of(JOINTS), "", *_told(other, draw)]
     ending = draw.of(ENDINGS)
     return "\n".join([*lines, *(["", ending] if ending else [])]) + "\n"
@@ -113,11 +113,13 @@ def _varied(tests: Sequence[str]) -> list[str]:
     return [*first, *(test for test in tests if test not in first)]
 
 
-def _told(one: Observation, draw: _Draw) -> list[str]:
-    sentences = {"error": ERROR, "silent": SILENT, "message": MESSAGE}.get(one.kind, VALUE if one.got else UNKNOWN_VALUE)
-    if one.kind == "value" and one.expected in ("true", "false"):
+def _told(observation: Observation, draw: _Draw) -> list[str]:
+    sentences = {"error": ERROR, "silent": SILENT, "message": MESSAGE}.get(
+        observation.kind, VALUE if observation.got else UNKNOWN_VALUE
+    )
+    if observation.kind == "value" and observation.expected in ("true", "false"):
         sentences = TRUTH
-    sentence = draw.of(sentences).format(got=one.got, expected=one.expected)
-    if "\n" not in one.code and len(one.code) < SHORT:
-        return [f"`{one.code}`: {sentence[0].lower() if not sentence.startswith('I ') else 'I'}{sentence[1:]}"]
-    return ["```python", one.code, "```", "", sentence]
+    sentence = draw.of(sentences).format(got=observation.got, expected=observation.expected)
+    if "\n" not in observation.code and len(observation.code) < SHORT:
+        return [f"`{observation.code}`: {sentence[0].lower() if not sentence.startswith('I ') else 'I'}{sentence[1:]}"]
+    return ["```python", observation.code, "```", "", sentence]

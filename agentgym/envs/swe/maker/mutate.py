@@ -39,7 +39,7 @@ class Mutation:
 
 def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
     """Yield every bug that leaves the code readable and different, drawn in proportion to the operators' weights."""
-    found: list[Mutation] = []
+    drawn: list[Mutation] = []
     known: set[tuple[str, bytes]] = set()
     for path in sources(tree):
         try:
@@ -47,18 +47,18 @@ def mutations(tree: Mapping[str, bytes], seed: int = 0) -> Iterator[Mutation]:
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # no Python, or deeper than anybody writes
             continue
         known.add((path, _hash(code.tree)))
-        found += _of_file(code)
-    sizes = Counter(one.operator for one in found)
+        drawn += _of_file(code)
+    sizes = Counter(mutation.operator for mutation in drawn)
     rng = generator("swe", "mutations", seed)
     keys: list[float] = []
-    for one in found:  # weighted sampling without replacement: Efraimidis and Spirakis 2006
-        keys.append(math.log(1.0 - rng.random()) / (OPERATORS[one.operator].weight / sizes[one.operator]))
-    for place in sorted(range(len(found)), key=lambda place: -keys[place]):
-        one = found[place]
-        parsed = _parsed(one.content)
-        if parsed is not None and (one.path, parsed) not in known:
-            known.add((one.path, parsed))
-            yield one
+    for mutation in drawn:  # weighted sampling without replacement: Efraimidis and Spirakis 2006
+        keys.append(math.log(1.0 - rng.random()) / (OPERATORS[mutation.operator].weight / sizes[mutation.operator]))
+    for place in sorted(range(len(drawn)), key=lambda place: -keys[place]):
+        mutation = drawn[place]
+        parsed = _parsed(mutation.content)
+        if parsed is not None and (mutation.path, parsed) not in known:
+            known.add((mutation.path, parsed))
+            yield mutation
 
 
 def sources(tree: Mapping[str, bytes]) -> list[str]:
@@ -71,13 +71,13 @@ def sources(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def _of_file(code: Code) -> list[Mutation]:
-    found: list[Mutation] = []
+    mutations_here: list[Mutation] = []
     for node in code.candidates():
         for operator in OPERATORS.values():
             if isinstance(node, operator.kinds):
                 changes = [splice for splice in operator.changes(code, node) if splice is not None]
-                found += [Mutation(operator.name, code.path, code.place(node), one, code) for one in changes]
-    return found
+                mutations_here += [Mutation(operator.name, code.path, code.place(node), splice, code) for splice in changes]
+    return mutations_here
 
 
 def _parsed(content: bytes) -> bytes | None:

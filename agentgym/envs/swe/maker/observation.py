@@ -35,12 +35,14 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
     """Return what a test observed; None where that cannot be told in a few lines."""
     path, *names = function_of(test)
     module = parse(tree[path].decode("utf-8"))
-    found = find_function(module, tuple(names))
+    function_found = find_function(module, tuple(names))
     line = _failing_line(path, message)
-    if len(found) != 1 or line is None:
+    if len(function_found) != 1 or line is None:
         return None
-    function = found[0]
-    place = next((at for at, one in enumerate(function.body) if one.lineno <= line <= (one.end_lineno or 0)), None)
+    function = function_found[0]
+    place = next(
+        (at for at, statement in enumerate(function.body) if statement.lineno <= line <= (statement.end_lineno or 0)), None
+    )
     if place is None:
         return None
     values = _parameters(function, test, order)
@@ -50,8 +52,8 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
     if told is None:
         return None
     kind, call, got, expected = told
-    before = [one for one in function.body[:place] if not is_docstring(one)]
-    setup = [_filled(one, values) for one in before if not _is_check(_plain_assert(one))]
+    before = [statement for statement in function.body[:place] if not is_docstring(statement)]
+    setup = [_filled(statement, values) for statement in before if not _is_check(_plain_assert(statement))]
     lines = _script(module, function, setup, (call, expected), set(values))
     if lines is None or len(lines) > MOST_LINES or len(got) > LONGEST or len(expected) > LONGEST:
         return None
@@ -59,8 +61,8 @@ def observe(tree: Mapping[str, bytes], test: str, message: str, order: Sequence[
 
 
 def _failing_line(path: str, message: str) -> int | None:
-    found = re.search(rf"^{re.escape(path)}:(\d+): in ", message, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(rf"^{re.escape(path)}:(\d+): in ", message, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 # Parameters
@@ -69,16 +71,18 @@ def _failing_line(path: str, message: str) -> int | None:
 def _parameters(function: FunctionNode, test: str, order: Sequence[str]) -> dict[str, ast.expr] | None:
     """Return the values of a test's parameters as they are written; None where they are not written out."""
     marks = [
-        one for one in function.decorator_list if isinstance(one, ast.Call) and ast.unparse(one.func).endswith("parametrize")
+        decorator
+        for decorator in function.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize")
     ]
     if not marks:
         return {}
-    siblings = [one for one in order if function_of(one) == function_of(test)]
+    siblings = [other for other in order if function_of(other) == function_of(test)]
     if len(marks) > 1 or test not in siblings or len(marks[0].args) < 2:
         return None
     names, cases = marks[0].args[:2]
     held = names.elts if isinstance(names, ast.Tuple | ast.List) else [names]
-    words = [one.value for one in held if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    words = [argument.value for argument in held if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]
     if len(held) == 1 and words and "," in words[0]:
         words = [word.strip() for word in words[0].split(",")]
     if not isinstance(cases, ast.List | ast.Tuple) or len(cases.elts) != len(siblings):
@@ -130,7 +134,7 @@ def _plain_assert(statement: ast.stmt) -> ast.stmt:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self"):
         return statement
-    name, words = call.func.attr, [ast.unparse(one) for one in call.args]
+    name, words = call.func.attr, [ast.unparse(argument) for argument in call.args]
     joint = {"assertEqual": "==", "assertEquals": "==", "assertIs": "is", "assertIn": "in", "assertNotEqual": "!="}.get(name)
     if joint and len(words) >= 2:
         return parse(f"assert ({words[0]}) {joint} ({words[1]})").body[0]
@@ -170,12 +174,12 @@ def _ordered(test: ast.Compare) -> tuple[ast.expr, ast.expr | None]:
     if len(test.ops) > 1 or not isinstance(test.ops[0], ast.Eq | ast.Is):
         return test, None
     left, right = test.left, test.comparators[0]
-    turned = any(isinstance(one, ast.Call) for one in ast.walk(right)) and isinstance(left, ast.Name | ast.Constant)
+    turned = any(isinstance(node, ast.Call) for node in ast.walk(right)) and isinstance(left, ast.Name | ast.Constant)
     return (right, left) if turned else (left, right)
 
 
 def _calls(node: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call | ast.Attribute | ast.Subscript | ast.Name) for one in ast.walk(node))
+    return any(isinstance(inner, ast.Call | ast.Attribute | ast.Subscript | ast.Name) for inner in ast.walk(node))
 
 
 def _sides(message: str) -> tuple[str, str]:
@@ -192,7 +196,7 @@ def _sides(message: str) -> tuple[str, str]:
 
 def _written_out(node: ast.expr) -> bool:
     """Whether an expression says what it is: no lower case names, which are the test's own."""
-    return not any(isinstance(one, ast.Name) and one.id[:1].islower() for one in ast.walk(node))
+    return not any(isinstance(inner, ast.Name) and inner.id[:1].islower() for inner in ast.walk(node))
 
 
 def _error(message: str) -> str:
@@ -211,19 +215,19 @@ def _script(
 ) -> list[str] | None:
     """Return the lines of a program that makes the call: what it and the expected value need of the module come first."""
     call, expected = said
-    needed = [one.arg for one in function.args.args if one.arg not in (*filled, "self")]
+    needed = [parameter.arg for parameter in function.args.args if parameter.arg not in (*filled, "self")]
     lines: list[str] = []
     for name in needed:
         fixture = _fixture(module, name)
         if fixture is None:
             return None
         lines += fixture
-    lines += [line for one in setup for line in ast.unparse(one).splitlines()]
+    lines += [line for statement in setup for line in ast.unparse(statement).splitlines()]
     lines.append(call)
     known = _definitions(module)
     wanted = left = _names("\n".join([*lines, expected]))
     while left:
-        left = {name for one in left & set(known) for name in _names(ast.unparse(known[one]))} - wanted
+        left = {name for name_left in left & set(known) for name in _names(ast.unparse(known[name_left]))} - wanted
         wanted = wanted | left
     above: list[str] = []
     for name, definition in known.items():  # in the order of the module
@@ -239,44 +243,44 @@ def _script(
 
 def _fixture(module: ast.Module, name: str) -> list[str] | None:
     """Return the lines of a fixture of the same file, its result kept under its name."""
-    for one in module.body:
-        if isinstance(one, ast.FunctionDef) and one.name == name and one.decorator_list:
-            last = one.body[-1]
-            inner = [_fixture(module, arg.arg) for arg in one.args.args]
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name and statement.decorator_list:
+            last = statement.body[-1]
+            inner = [_fixture(module, arg.arg) for arg in statement.args.args]
             if not isinstance(last, ast.Return) or last.value is None or None in inner:
                 return None
             lines = [line for held in inner for line in held or []]
-            lines += [line for held in one.body[:-1] for line in ast.unparse(held).splitlines()]
+            lines += [line for held in statement.body[:-1] for line in ast.unparse(held).splitlines()]
             value = ast.unparse(last.value)
             return [*lines, *([f"{name} = {value}"] if value != name else [])]
     return None
 
 
 def _definitions(module: ast.Module) -> dict[str, ast.stmt]:
-    found: dict[str, ast.stmt] = {}
-    for one in module.body:
-        if isinstance(one, ast.FunctionDef | ast.ClassDef) and not one.decorator_list:
-            found[one.name] = one
-        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-            found[one.targets[0].id] = one
-    return found
+    definitions: dict[str, ast.stmt] = {}
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef) and not statement.decorator_list:
+            definitions[statement.name] = statement
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            definitions[statement.targets[0].id] = statement
+    return definitions
 
 
 def _imports(module: ast.Module, names: set[str]) -> list[str]:
     lines: list[str] = []
-    for one in module.body:
-        if isinstance(one, ast.Import | ast.ImportFrom):
-            kept = [alias for alias in one.names if (alias.asname or alias.name).partition(".")[0] in names]
+    for statement in module.body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            kept = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in names]
             if kept:
-                one = parse(ast.unparse(one)).body[0]
-                assert isinstance(one, ast.Import | ast.ImportFrom)
-                one.names = kept
-                lines.append(ast.unparse(one))
+                statement = parse(ast.unparse(statement)).body[0]
+                assert isinstance(statement, ast.Import | ast.ImportFrom)
+                statement.names = kept
+                lines.append(ast.unparse(statement))
     return lines
 
 
 def _names(text: str) -> set[str]:
-    return {one.id for one in ast.walk(parse(text)) if isinstance(one, ast.Name)}
+    return {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
 
 
 def _is_check(node: ast.stmt) -> bool:
@@ -285,7 +289,7 @@ def _is_check(node: ast.stmt) -> bool:
 
 def _subject(call: str) -> str:
     """Return the name of what is called: the outermost call's, unless that only dresses up another's result."""
-    calls = [one for one in ast.walk(parse(call)) if isinstance(one, ast.Call)]
+    calls = [inner for inner in ast.walk(parse(call)) if isinstance(inner, ast.Call)]
     plain = {
         "list",
         "dict",
@@ -303,8 +307,8 @@ def _subject(call: str) -> str:
         "bool",
         "max",
     }
-    for one in calls:
-        name = ast.unparse(one.func).rpartition(".")[2]
+    for inner_call in calls:
+        name = ast.unparse(inner_call.func).rpartition(".")[2]
         if name.isidentifier() and name not in plain:
             return name
     return call if len(call) < 60 else call[:57] + "..."

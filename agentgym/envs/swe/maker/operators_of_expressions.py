@@ -32,13 +32,13 @@ NEIGHBOURS = {
 }
 
 
-def _between(code: Code, one: ast.expr, two: ast.expr, pattern: str, new: str) -> Splice | None:
+def _between(code: Code, left: ast.expr, right: ast.expr, pattern: str, new: str) -> Splice | None:
     """Return the change of what stands between two nodes, where it is there once and no comment is."""
-    start, text = code.between(one, two)
-    found = list(re.finditer(pattern, text))
-    if len(found) != 1 or "#" in text:
+    start, text = code.between(left, right)
+    matches = list(re.finditer(pattern, text))
+    if len(matches) != 1 or "#" in text:
         return None
-    return Splice(start + len(text[: found[0].start()].encode()), start + len(text[: found[0].end()].encode()), new)
+    return Splice(start + len(text[: matches[0].start()].encode()), start + len(text[: matches[0].end()].encode()), new)
 
 
 @operator("boundary", 4, ast.Compare)
@@ -92,8 +92,8 @@ def _off_by_one(code: Code, node: ast.BinOp | ast.Call | ast.Compare) -> Iterato
 @operator("and for or", 3, ast.BoolOp)
 def _and_for_or(code: Code, node: ast.BoolOp) -> Iterator[Splice | None]:
     old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-    for one, two in zip(node.values, node.values[1:], strict=False):
-        yield _between(code, one, two, rf"\b{old}\b", new)
+    for left, right in zip(node.values, node.values[1:], strict=False):
+        yield _between(code, left, right, rf"\b{old}\b", new)
 
 
 @operator("dropped condition", 4, ast.BoolOp, ast.comprehension)
@@ -106,9 +106,9 @@ def _dropped_condition(code: Code, node: ast.BoolOp | ast.comprehension) -> Iter
         return
     for condition in node.ifs:
         start, end = code.span(condition)
-        found = re.search(rb"\sif\s*\(?\s*$", code.raw[:start])
-        if found and b"(" not in found[0]:
-            yield Splice(found.start(), end, "")
+        match = re.search(rb"\sif\s*\(?\s*$", code.raw[:start])
+        if match and b"(" not in match[0]:
+            yield Splice(match.start(), end, "")
 
 
 @operator("dropped not", 1, ast.UnaryOp)
@@ -126,12 +126,12 @@ def _swapped_operands(code: Code, node: ast.BinOp) -> Iterator[Splice | None]:
 
 @operator("swapped arguments", 4, ast.Call)
 def _swapped_arguments(code: Code, node: ast.Call) -> Iterator[Splice | None]:
-    if any(isinstance(one, ast.Starred) for one in node.args):
+    if any(isinstance(argument, ast.Starred) for argument in node.args):
         return
-    for one, two in zip(node.args, node.args[1:], strict=False):
-        if code.text(one) != code.text(two):
-            _, middle = code.between(one, two)
-            yield Splice(code.span(one)[0], code.span(two)[1], code.text(two) + middle + code.text(one))
+    for left, right in zip(node.args, node.args[1:], strict=False):
+        if code.text(left) != code.text(right):
+            _, middle = code.between(left, right)
+            yield Splice(code.span(left)[0], code.span(right)[1], code.text(right) + middle + code.text(left))
 
 
 @operator("swapped results", 2, ast.IfExp, ast.Return)
@@ -140,9 +140,9 @@ def _swapped_results(code: Code, node: ast.IfExp | ast.Return) -> Iterator[Splic
         body, test, other = code.text(node.orelse), code.text(node.test), code.text(node.body)
         yield code.replace(node, f"{body} if {test} else {other}")
     elif isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
-        one, two = node.value.elts
-        _, middle = code.between(one, two)
-        yield Splice(code.span(one)[0], code.span(two)[1], code.text(two) + middle + code.text(one))
+        left, right = node.value.elts
+        _, middle = code.between(left, right)
+        yield Splice(code.span(left)[0], code.span(right)[1], code.text(right) + middle + code.text(left))
 
 
 @operator("wrong variable", 5, ast.Name)
@@ -151,16 +151,16 @@ def _wrong_variable(code: Code, node: ast.Name) -> Iterator[Splice | None]:
     if function is None or not isinstance(node.ctx, ast.Load) or (isinstance(above, ast.Call) and above.func is node):
         return
     known = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-    for one in ast.walk(function):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and one.lineno < node.lineno:
-            known.append(one.id)
+    for inner in ast.walk(function):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.lineno < node.lineno:
+            known.append(inner.id)
     if node.id not in known:
         return
     alike = {
-        one.value.id
-        for one in ast.walk(function)
-        if isinstance(one, ast.Attribute) and isinstance(above, ast.Attribute) and one.attr == above.attr
-        if isinstance(one.value, ast.Name)
+        other_node.value.id
+        for other_node in ast.walk(function)
+        if isinstance(other_node, ast.Attribute) and isinstance(above, ast.Attribute) and other_node.attr == above.attr
+        if isinstance(other_node.value, ast.Name)
     }
     for name in dict.fromkeys(known):
         fits = not isinstance(above, ast.Attribute) or name in alike  # else it only ends in an AttributeError
@@ -177,10 +177,10 @@ def _wrong_attribute(code: Code, node: ast.Attribute) -> Iterator[Splice | None]
     if isinstance(above, ast.Call) and above.func is node:
         return
     used = {
-        one.attr
-        for one in ast.walk(code.function(node) or code.tree)
-        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == node.value.id
-        if not (isinstance(over := code.parent(one), ast.Call) and over.func is one)
+        inner.attr
+        for inner in ast.walk(code.function(node) or code.tree)
+        if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == node.value.id
+        if not (isinstance(over := code.parent(inner), ast.Call) and over.func is inner)
     }
     for name in sorted(used - {node.attr}):
         yield code.replace(node, f"{node.value.id}.{name}")
@@ -214,7 +214,7 @@ def _wrong_default(code: Code, node: ast.FunctionDef | ast.AsyncFunctionDef | as
         given = (
             node.args[-1:] if (named, len(node.args)) in (("get", 2), ("setdefault", 2), ("getattr", 3), ("pop", 2)) else []
         )
-        values: list[ast.expr | None] = [*given, *(one.value for one in node.keywords if one.arg == "default")]
+        values: list[ast.expr | None] = [*given, *(keyword.value for keyword in node.keywords if keyword.arg == "default")]
     else:
         values = [*node.args.defaults, *node.args.kw_defaults]
     for value in values:
@@ -245,9 +245,9 @@ def _wrong_order(code: Code, node: ast.Call) -> Iterator[Splice | None]:
     for keyword in node.keywords:
         if keyword.arg in ("key", "reverse") and len(node.args) + len(node.keywords) > 1:
             start, end = code.span(keyword)
-            found = re.search(rb",\s*$", code.raw[:start])
-            if found:
-                yield Splice(found.start(), end, "")
+            match = re.search(rb",\s*$", code.raw[:start])
+            if match:
+                yield Splice(match.start(), end, "")
     if name == "sorted" and len(node.args) == 1:
         if not node.keywords:
             yield code.replace(node, f"list({code.text(node.args[0])})")

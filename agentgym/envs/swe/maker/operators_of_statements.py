@@ -30,7 +30,9 @@ def _dropped_statement(code: Code, node: ast.Expr | ast.AugAssign | ast.Assign |
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         function = code.function(node)
         names = [
-            one.id for one in ast.walk(function or code.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            inner.id
+            for inner in ast.walk(function or code.tree)
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
         ]
         if names.count(node.targets[0].id) < 2:  # the name would not be there at all
             return
@@ -96,8 +98,8 @@ def _other_error(code: Code, node: ast.Raise | ast.ExceptHandler) -> Iterator[Sp
     if isinstance(node, ast.ExceptHandler):
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
         if isinstance(node.type, ast.Tuple) and len(node.type.elts) == 2:
-            for one in node.type.elts:
-                yield code.replace(node.type, code.text(one))
+            for element in node.type.elts:
+                yield code.replace(node.type, code.text(element))
     else:
         kinds = [node.exc.func if isinstance(node.exc, ast.Call) else node.exc]
     for kind in kinds:
@@ -108,12 +110,12 @@ def _other_error(code: Code, node: ast.Raise | ast.ExceptHandler) -> Iterator[Sp
 @operator("other update", 4, ast.AugAssign)
 def _other_update(code: Code, node: ast.AugAssign) -> Iterator[Splice | None]:
     start, text = code.between(node.target, node.value)
-    found = re.search(r"[-+*/%|&^@<>]+=", text)
-    if found is None or "#" in text:
+    match = re.search(r"[-+*/%|&^@<>]+=", text)
+    if match is None or "#" in text:
         return
     for new in (SIGNS.get(type(node.op)), "="):
         if new is not None:
-            yield Splice(start + found.start(), start + found.end(), new)
+            yield Splice(start + match.start(), start + match.end(), new)
 
 
 @operator("one after the other", 2, ast.Assign)

@@ -157,10 +157,10 @@ def occurrences(text: str, lines: str) -> int:
 
 
 def _starts(text: str, lines: str) -> list[int]:
-    found: list[int] = []
+    starts: list[int] = []
     at = text.find(lines)
     while at >= 0:
         if (at == 0 or text[at - 1] == "\n") and (lines.endswith("\n") or at + len(lines) == len(text)):
-            found.append(at)
+            starts.append(at)
         at = text.find(lines, at + 1)
-    return found
+    return starts

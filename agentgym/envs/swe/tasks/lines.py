@@ -21,7 +21,7 @@ def read(path: str | Path = EMBEDDED) -> list[Instance]:
     A source that is a path is taken to be relative to the file.
     """
     repositories: dict[str, Repository] = {}
-    found: list[Instance] = []
+    instances: list[Instance] = []
     with Path(path).open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -31,12 +31,12 @@ def read(path: str | Path = EMBEDDED) -> list[Instance]:
                 if "repository" in told:
                     repositories[told["repository"]] = _repository(told, Path(path).parent)
                 else:
-                    found.append(_instance(told, repositories))
+                    instances.append(_instance(told, repositories))
             except KeyError as error:
                 raise BadData(f"{path}, line {number}: {error} is missing; expected {_expected(line)}") from None
             except (ValueError, TypeError) as error:
                 raise BadData(f"{path}, line {number}: {error}; expected {_expected(line)}") from None
-    return found
+    return instances
 
 
 def write(path: str | Path, instances: Iterable[Instance]) -> None:
@@ -91,7 +91,7 @@ def _edits(told: Any) -> tuple[Edit, ...]:
 def _strings(told: Any) -> list[str]:
     if not isinstance(told, list):
         raise TypeError(f"{told!r:.80} is no list of test ids")
-    return [str(one) for one in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return [str(item) for item in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def _told(repository: Repository, folder: Path) -> dict[str, object]:

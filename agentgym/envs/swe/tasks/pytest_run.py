@@ -114,13 +114,13 @@ def _read(document: bytes, ended: Ended) -> Report:
     if len(document) > LONGEST or b"<!DOCTYPE" in document or b"<!ENTITY" in document:
         return Report(seconds=ended.seconds, problem="the report is not one that pytest writes")
     try:
-        found = ElementTree.fromstring(document.decode("utf-8"))  # as text: it chooses no encoding of its own
+        root = ElementTree.fromstring(document.decode("utf-8"))  # as text: it chooses no encoding of its own
     except (ElementTree.ParseError, UnicodeDecodeError) as error:
         return Report(seconds=ended.seconds, problem=f"the report cannot be read: {error}")
     outcomes: dict[str, str] = {}
     messages: dict[str, str] = {}
     broken = False
-    for case in found.iter("testcase"):
+    for case in root.iter("testcase"):
         test, outcome, message = _case(case)
         broken |= outcome == "failed"
         if test and outcomes.get(test) != "failed":
@@ -138,9 +138,9 @@ def _case(case: ElementTree.Element) -> tuple[str, str, str]:
     file, place, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
     dotted = re.sub(r"\.py$", "", file).replace("/", ".")
     classes = place.removeprefix(dotted).removeprefix(".").split(".") if place.startswith(dotted) else []
-    test = "::".join([file, *(one for one in classes if one), name]) if file else ""
+    test = "::".join([file, *(part for part in classes if part), name]) if file else ""
     for kind, outcome in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
-        found = case.find(kind)
-        if found is not None:
-            return test, outcome, f"{found.get('message', '')}\n{found.text or ''}".strip()
+        problem = case.find(kind)
+        if problem is not None:
+            return test, outcome, f"{problem.get('message', '')}\n{problem.text or ''}".strip()
     return test, "passed", ""

@@ -55,11 +55,11 @@ def embedded() -> list[str]:
 
 def digest(tree: Mapping[str, bytes]) -> str:
     """Return a hash of all paths and contents."""
-    found = hashlib.sha256()
+    digest_so_far = hashlib.sha256()
     for path in sorted(tree):
-        found.update(f"{path}\0{len(tree[path])}\0".encode("utf-8", "surrogateescape"))  # a name need not be text
-        found.update(tree[path])
-    return found.hexdigest()[:32]
+        digest_so_far.update(f"{path}\0{len(tree[path])}\0".encode("utf-8", "surrogateescape"))  # a name need not be text
+        digest_so_far.update(tree[path])
+    return digest_so_far.hexdigest()[:32]
 
 
 def pack(tree: Mapping[str, bytes]) -> bytes:
@@ -76,7 +76,7 @@ def pack(tree: Mapping[str, bytes]) -> bytes:
 def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
     """Return the plain files of a tar archive, for example of a sandbox's snapshot; of those in a folder, if one is
     named."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(state)) as archive:
         for member in archive:
             path = PurePosixPath(member.name)
@@ -84,12 +84,12 @@ def unpack(state: bytes, folder: str = "") -> dict[str, bytes]:
                 continue
             file = archive.extractfile(member) if member.isreg() else None
             if file is not None:
-                found[str(path.relative_to(folder) if folder else path)] = file.read()
-    return found
+                contents[str(path.relative_to(folder) if folder else path)] = file.read()
+    return contents
 
 
 def _folder(root: Path) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     left, size = [root], 0
     while left:
         for path in sorted(left.pop().iterdir()):
@@ -100,12 +100,12 @@ def _folder(root: Path) -> dict[str, bytes]:
             elif path.is_file():
                 size += path.stat().st_size
                 _check_size(size, root)
-                found[path.relative_to(root).as_posix()] = path.read_bytes()
-    return found
+                contents[path.relative_to(root).as_posix()] = path.read_bytes()
+    return contents
 
 
 def _archive(path: Path) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     size = 0
     try:
         with tarfile.open(path) as archive:
@@ -117,13 +117,13 @@ def _archive(path: Path) -> dict[str, bytes]:
                     continue
                 file = archive.extractfile(member)
                 if file is not None:
-                    found["/".join(parts)] = file.read()
+                    contents["/".join(parts)] = file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
         raise BadData(f"{path}: no readable tar archive ({error}); expected an sdist such as NAME-1.0.tar.gz") from error
-    tops = {name.partition("/")[0] for name in found}
-    if len(tops) == 1 and all("/" in name for name in found):
-        return {name.partition("/")[2]: content for name, content in found.items()}
-    return found
+    tops = {name.partition("/")[0] for name in contents}
+    if len(tops) == 1 and all("/" in name for name in contents):
+        return {name.partition("/")[2]: content for name, content in contents.items()}
+    return contents
 
 
 def _ignored(name: str) -> bool:

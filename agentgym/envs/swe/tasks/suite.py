@@ -37,15 +37,15 @@ def roots(tree: Mapping[str, bytes]) -> list[str]:
 
 def importable(tree: Mapping[str, bytes]) -> list[str]:
     """Return the names of the packages and modules in a repository."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for root in roots(tree):
         for path in tree:
             parts = PurePosixPath(path).relative_to(root).parts if PurePosixPath(path).is_relative_to(root) else ()
             if len(parts) == 1 and path.endswith(".py") and not is_protected(path):
-                found.add(parts[0].removesuffix(".py"))
+                modules.add(parts[0].removesuffix(".py"))
             elif len(parts) == 2 and parts[1] == "__init__.py" and not is_protected(path):
-                found.add(parts[0])
-    return sorted(found)
+                modules.add(parts[0])
+    return sorted(modules)
 
 
 def without_tests(tree: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, bytes]:
@@ -68,7 +68,7 @@ def function_of(test: str) -> tuple[str, ...]:
 
 def find_function(tree: ast.Module, names: tuple[str, ...]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the definitions of a test: several, where it is defined twice; none, where it is inherited."""
-    return [node for found, node, _ in _functions(tree, ()) if found == names]
+    return [node for names_found, node, _ in _functions(tree, ()) if names_found == names]
 
 
 def _functions(

@@ -17,20 +17,20 @@ LARGEST = 200_000
 
 def _packed(kind: str, files: dict[str, bytes]) -> bytes:
     """Return an archive of the files; the same bytes for the same files."""
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(made, "w") as archive:
+        with zipfile.ZipFile(buffer, "w") as archive:
             for name, content in files.items():
                 member = zipfile.ZipInfo(name, (2024, 1, 1, 10, 0, 0))
                 member.create_system = 3  # Unix, wherever it is made
                 archive.writestr(member, content)
-        return made.getvalue()
-    with tarfile.open(fileobj=made, mode="w") as archive:
+        return buffer.getvalue()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mtime = len(content), LONG_AGO
             archive.addfile(member, io.BytesIO(content))
-    return gzipped(made.getvalue()) if kind == "tar.gz" else made.getvalue()
+    return gzipped(buffer.getvalue()) if kind == "tar.gz" else buffer.getvalue()
 
 
 def _decoy(fill: Rng, name: str, size: int) -> tuple[bytes, str]:
@@ -53,15 +53,15 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
     place = pick(ask, ("final", "approved", "signed"))
     depth = 2 + min(level, 12)
     wanted = lines(fill, 3).encode()
-    inner = {f"{one}/{target}": lines(fill, 3).encode() for one in ("draft", "old", f"{place}-not")}
+    inner = {f"{stem}/{target}": lines(fill, 3).encode() for stem in ("draft", "old", f"{place}-not")}
     inner = {**inner, f"{place}/{target}": wanted, f"{place}/{numbered(fill)}.txt": b"other\n"}
     for step in range(depth):
         kind = pick(fill, KINDS)
         packed = _packed(kind, inner)
         size = len(packed) if step >= depth - 3 else 0  # further in, archives would double in size at every step
         other, ending = _decoy(fill, f"{numbered(fill)}.txt", size)
-        one, two = names(fill, 2)
-        inner = {f"{_aside(fill)}{one}.{kind}": packed, f"{_aside(fill)}{two}.{ending}": other}
+        first, second = names(fill, 2)
+        inner = {f"{_aside(fill)}{first}.{kind}": packed, f"{_aside(fill)}{second}.{ending}": other}
         inner = {name: inner[name] for name in shuffled(fill, list(inner))}
         inner[f"draft/{target}"] = lines(fill, 2).encode()
     top = numbered(ask)
@@ -163,12 +163,12 @@ def _members(final: Final, archive: str) -> dict[str, str] | None:
 
     It is read in a sandbox, for somebody else made it: a few bytes may unpack to very many.
     """
-    found = final.prints(f"python3 -I -c '{_LIST}' {archive}")
+    printed = final.prints(f"python3 -I -c '{_LIST}' {archive}")
     members: dict[str, str] = {}
-    for line in (found or "").splitlines():
+    for line in (printed or "").splitlines():
         content, _, name = line.partition(" ")
         members[name.removeprefix("./")] = content
-    return None if found is None else members
+    return None if printed is None else members
 
 
 _LIST = """

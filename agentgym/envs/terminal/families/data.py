@@ -65,10 +65,10 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     def check(final: Final) -> Checks:
         try:
-            found = list(csv.reader(io.StringIO(final.text(out) or "")))
+            rows = list(csv.reader(io.StringIO(final.text(out) or "")))
         except csv.Error:  # a field beyond the library's limit
-            found = None
-        yield f"{out} holds the right rows in the right order", found == expected
+            rows = None
+        yield f"{out} holds the right rows in the right order", rows == expected
 
     def program(condition: str, change: str = "") -> str:
         return (
@@ -160,9 +160,9 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
-def _same(one: Any, two: object) -> bool:
+def _same(left: Any, right: object) -> bool:
     """Return whether two values of JSON are the same, types included."""
-    return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
 @family("ini")

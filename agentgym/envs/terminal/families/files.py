@@ -121,7 +121,7 @@ def duplicates(ask: Rng, fill: Rng, level: int) -> Scenario:
     by_content: dict[bytes, list[str]] = {}
     for name in sorted(tree, reverse=keep == "last"):
         by_content.setdefault(tree[name].content, []).append(name)
-    expected = {found[0]: content for content, found in by_content.items()}
+    expected = {paths[0]: content for content, paths in by_content.items()}
 
     def check(final: Final) -> Checks:
         yield f"{top} holds each content once, under the right path", final.files(top) == expected

@@ -63,8 +63,8 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
             files = {**files, path: files[path] + added}
         else:
             files = {**files, path: files[path] + f"{sentence(fill)}\n".encode()}
-        made = repository.commit(files, _subject(fill, path))
-        answer = made if place == first else answer
+        commit = repository.commit(files, _subject(fill, path))
+        answer = commit if place == first else answer
 
     def check(final: Final) -> Checks:
         yield f"{out} holds the commit", final.text(out) == answer
@@ -149,7 +149,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
     releases = 2 + min(level, 6)
     tag, key, value = f"v1.{number(ask, 0, releases - 2)}", pick(ask, SERVICES), number(ask, 100, 999)
     repository, files = Repository(), _files(fill, 2 + level)
-    files["settings.txt"] = "".join(f"{one} {number(fill, 1, 99)}\n" for one in SERVICES).encode()
+    files["settings.txt"] = "".join(f"{service} {number(fill, 1, 99)}\n" for service in SERVICES).encode()
     repository.commit(files, "Begin")
     for release in range(releases):
         files = _history(repository, fill, files, 1 + level)
@@ -199,7 +199,7 @@ def merge(ask: Rng, fill: Rng, level: int) -> Scenario:
     """Merge a branch where both sides changed some of the same settings, by a rule."""
     top, other = numbered(ask), f"feature-{numbered(ask)}"
     rule = pick(ask, ("ours", "theirs"))
-    keys = sample(fill, [f"{one}_{two}" for one in SERVICES for two in PLACES], 9 + 3 * level)
+    keys = sample(fill, [f"{service}_{place_name}" for service in SERVICES for place_name in PLACES], 9 + 3 * level)
     base = {key: number(fill, 10, 99) for key in keys}
     mine, theirs, wanted = dict(base), dict(base), dict(base)
     for place, key in enumerate(keys[:: 3 if level < 2 else 4]):

@@ -22,9 +22,9 @@ def _hidden(chosen: Sequence[str], fill: Rng, level: int) -> list[tuple[str, str
 
 def _tried(final: Final, script: str, hidden: Sequence[tuple[str, str]]) -> Checks:
     for name, text in hidden:
-        found = final.run(f"python3 {script} {name}", text.encode())
+        printed = final.run(f"python3 {script} {name}", text.encode())
         wanted = FILTERS[name].work(text).encode()
-        yield f"`python3 {script} {name}` answers as it should", found.ok and found.stdout.rstrip() == wanted.rstrip()
+        yield f"`python3 {script} {name}` answers as it should", printed.ok and printed.stdout.rstrip() == wanted.rstrip()
 
 
 def _asked(chosen: Sequence[str]) -> str:

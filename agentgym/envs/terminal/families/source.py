@@ -32,8 +32,8 @@ def replace(ask: Rng, fill: Rng, level: int) -> Scenario:
         tree[f"{top}/{numbered(fill)}.{other}"] = file(f"{old} is called {old}\n")
 
     def check(final: Final) -> Checks:
-        found = {where: final.content(where) for where in expected}
-        yield f"every .{ending} file has the new name wherever the old one stood", found == expected
+        contents = {where: final.content(where) for where in expected}
+        yield f"every .{ending} file has the new name wherever the old one stood", contents == expected
 
     def edit(pattern: str, kind: str = f"-name '*.{ending}'") -> str:
         return f"find {top} -type f {kind} -exec sed -i 's/{pattern}/{new}/g' {{}} +"
@@ -82,8 +82,8 @@ def patches(ask: Rng, fill: Rng, level: int) -> Scenario:
     tree |= {f"{top}/{name}": file(text) for name, text in states[0].items()}
 
     def check(final: Final) -> Checks:
-        found = {name: final.content(f"{top}/{name}") for name in states[-1]}
-        yield f"{top} holds what the patches make of it", found == {n: text.encode() for n, text in states[-1].items()}
+        contents = {name: final.content(f"{top}/{name}") for name in states[-1]}
+        yield f"{top} holds what the patches make of it", contents == {n: text.encode() for n, text in states[-1].items()}
 
     apply = f"git apply --directory={top} {box}/"
     alphabetical = f'for p in {box}/*.patch; do git apply --directory={top} "$p"; done'

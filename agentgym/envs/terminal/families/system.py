@@ -153,13 +153,13 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     def check(final: Final) -> Checks:
         clear = f'cd {top}; rm -rf out workers; mv ../.hidden/{top}/workers .; bash run.sh; echo "exit $?"; tail -n +1 out/*'
-        found = final.prints(clear, files={f".hidden/{path}": content for path, content in hidden.items()})
+        printed = final.prints(clear, files={f".hidden/{path}": content for path, content in hidden.items()})
         rows = "\n".join(f"==> out/{name}.sh <==\n{words}\n" for name, words in sorted(said.items()))
         wanted = "\n".join([*sorted(told), f"exit {code}", rows]).rstrip()
-        yield "with workers that fail it says and leaves what it should", found == wanted
-        found = final.prints(clear.partition("; tail")[0], files={f".hidden/{path}": text for path, text in calm.items()})
+        yield "with workers that fail it says and leaves what it should", printed == wanted
+        printed = final.prints(clear.partition("; tail")[0], files={f".hidden/{path}": text for path, text in calm.items()})
         wanted = "\n".join([*(f"{name}.sh 0" for name in sorted(said)), "exit 0"])
-        yield "with workers that do well it ends with 0", found == wanted
+        yield "with workers that do well it ends with 0", printed == wanted
 
     bounded = f"timeout {limit} bash" if timed else "bash"
     rule = (

@@ -148,8 +148,8 @@ def encoding(ask: Rng, fill: Rng, level: int) -> Scenario:
     tree[binary] = file(bytes(fill.integers(128, 256, 40, dtype="uint8")) + b"\r\n")
 
     def check(final: Final) -> Checks:
-        found = {name: final.content(name) for name in expected}
-        yield "every text is UTF-8, with the same words and with single line feeds", found == expected
+        contents = {name: final.content(name) for name in expected}
+        yield "every text is UTF-8, with the same words and with single line feeds", contents == expected
 
     def change(body: str) -> str:
         return (

@@ -43,18 +43,18 @@ def data_of(site: str) -> SiteData:
 
 def apps() -> Mapping[str, Wsgi]:
     """Return the application of each host; a request's state is `environ["agentgym.episode"]`. Needs the extra `web`."""
-    found: dict[str, Wsgi] = {}
+    applications: dict[str, Wsgi] = {}
     for site, (hosts, _) in SITES.items():
         app = cast("Wsgi", importlib.import_module(f"{__name__}.{site}.app").app)
         for host in hosts:
-            found[host] = app
-    return found
+            applications[host] = app
+    return applications
 
 
 def families() -> "Mapping[str, Family]":
     """Return the task families of all sites by name."""
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for module in (*(f"{site}.tasks" for site in SITES), "across"):
         for family in importlib.import_module(f"{__name__}.{module}").FAMILIES:
-            found[family.name] = family
-    return found
+            by_name[family.name] = family
+    return by_name

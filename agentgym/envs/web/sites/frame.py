@@ -83,9 +83,9 @@ def user() -> Person | None:
 
 def me() -> Person:
     """Return who is logged in, in a view that `needs_login` guards."""
-    found = user()
-    assert found is not None
-    return found
+    person = user()
+    assert person is not None
+    return person
 
 
 def needs_login(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,11 +161,11 @@ def login() -> Any:
     if request.method == "GET":
         return render_template("login.html", errors=[], username="", next=target)
     username, password = field("username"), field("password")
-    found = next((person for person in state().setting.people if person.username == username.lower()), None)
-    if found is None or found.password != password:
+    known_person = next((person for person in state().setting.people if person.username == username.lower()), None)
+    if known_person is None or known_person.password != password:
         return refused("login.html", ["User name or password is wrong."], username=username, next=target)
     db().execute("DELETE FROM session")
-    db().execute("INSERT INTO session VALUES (?)", (found.username,))
+    db().execute("INSERT INTO session VALUES (?)", (known_person.username,))
     return redirect(target, 303)
 
 

@@ -27,8 +27,8 @@ def usernames_of(text: str) -> tuple[list[str], list[str]]:
     """Read names or mail addresses, comma between them; return user names, each once, and what is unknown."""
     known = {key.lower(): person.username for person in state().setting.people for key in (person.name, person.email)}
     words = [word.strip() for word in text.replace(";", ",").replace("\n", ",").split(",") if word.strip()]
-    found = {known[word.lower()] for word in words if word.lower() in known}
-    return sorted(found), [word for word in words if word.lower() not in known]
+    names = {known[word.lower()] for word in words if word.lower() in known}
+    return sorted(names), [word for word in words if word.lower() not in known]
 
 
 def is_date(text: str) -> bool:

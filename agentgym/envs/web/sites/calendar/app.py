@@ -27,13 +27,13 @@ pages = Blueprint("views", __name__)
 
 def site() -> Site:
     """Make the application."""
-    made = Site("calendar", "Calendar", NAV, NOTICES)
-    made.add_template_filter(full_name, "who")
-    made.add_template_filter(weekday)
-    made.before_request(ask_to_log_in)
-    made.register_blueprint(pages)
-    made.register_blueprint(events.pages)
-    return made
+    calendar = Site("calendar", "Calendar", NAV, NOTICES)
+    calendar.add_template_filter(full_name, "who")
+    calendar.add_template_filter(weekday)
+    calendar.before_request(ask_to_log_in)
+    calendar.register_blueprint(pages)
+    calendar.register_blueprint(events.pages)
+    return calendar
 
 
 def weekday(day: date | str) -> str:
@@ -44,10 +44,10 @@ def weekday(day: date | str) -> str:
 def day_of(text: str) -> date:
     """Return the day that an address names, or end with 404."""
     try:
-        found = date.fromisoformat(text)
+        parsed = date.fromisoformat(text)
     except ValueError:
         abort(404)
-    return found if found.isoformat() == text and 1900 < found.year < 2200 else abort(404)
+    return parsed if parsed.isoformat() == text and 1900 < parsed.year < 2200 else abort(404)
 
 
 def events_between(first: date, last: date) -> dict[str, list[Any]]:
@@ -88,8 +88,8 @@ def show_month(month: str | None) -> Any:
 @pages.get("/week/<day>")
 def show_week(day: str | None) -> Any:
     """Show the week of a day, from Monday to Sunday."""
-    found = day_of(day) if day else state().now.date()
-    monday = found - timedelta(days=found.weekday())
+    shown_day = day_of(day) if day else state().now.date()
+    monday = shown_day - timedelta(days=shown_day.weekday())
     days = events_between(monday, monday + timedelta(days=6))
     return render_template(
         "week.html", days=days, monday=monday, before=monday - timedelta(days=7), after=monday + timedelta(days=7)
@@ -100,10 +100,14 @@ def show_week(day: str | None) -> Any:
 @pages.get("/day/<day>")
 def show_day(day: str | None) -> Any:
     """Show the events of a day."""
-    found = day_of(day) if day else state().now.date()
-    before, after = found - timedelta(days=1), found + timedelta(days=1)
+    shown_day = day_of(day) if day else state().now.date()
+    before, after = shown_day - timedelta(days=1), shown_day + timedelta(days=1)
     return render_template(
-        "day.html", day=found, events=events_between(found, found)[found.isoformat()], before=before, after=after
+        "day.html",
+        day=shown_day,
+        events=events_between(shown_day, shown_day)[shown_day.isoformat()],
+        before=before,
+        after=after,
     )
 
 
@@ -123,14 +127,14 @@ def search() -> Any:
     if when in times:
         where.append(times[when])
         values.append(state().now.date().isoformat())
-    found = slice_of(f"SELECT * FROM event WHERE {' AND '.join(where)} ORDER BY day, start, id", values, PAGE)
+    events = slice_of(f"SELECT * FROM event WHERE {' AND '.join(where)} ORDER BY day, start, id", values, PAGE)
     people = sorted((person.name, person.username) for person in state().setting.others)
     choices: dict[str, Any] = {
         "people": [("", "anybody"), *((username, name) for name, username in people)],
         "calendars": [("", "any"), *((name, name) for name in CALENDARS)],
         "times": [("coming", "today and later"), ("past", "past"), ("all", "all")],
     }
-    return render_template("list.html", found=found, chosen=chosen, when=when, **choices)
+    return render_template("list.html", found=events, chosen=chosen, when=when, **choices)
 
 
 app = site()

@@ -87,20 +87,20 @@ def form_values(event: sqlite3.Row | None) -> dict[str, object]:
 
 def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
     """Return what is wrong with posted values."""
-    found: list[str] = []
+    problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
-        found.append("Title: enter a title of at most 200 characters.")
+        problems_found.append("Title: enter a title of at most 200 characters.")
     if values["calendar"] not in CALENDARS:
-        found.append("Calendar: choose one of the list.")
+        problems_found.append("Calendar: choose one of the list.")
     if not is_date(values["day"]):
-        found.append(f"Date: {values['day'] or 'nothing'} is not a date such as 2026-03-31.")
+        problems_found.append(f"Date: {values['day'] or 'nothing'} is not a date such as 2026-03-31.")
     for key, name in (("start", "Start"), ("finish", "End")):
         if not is_time(values[key]):
-            found.append(f"{name}: {values[key] or 'nothing'} is not a time such as 09:30.")
+            problems_found.append(f"{name}: {values[key] or 'nothing'} is not a time such as 09:30.")
     if is_time(values["start"]) and is_time(values["finish"]) and values["finish"] <= values["start"]:
-        found.append("End: the event must end after it starts.")
-    found += [f"Attendees: {name} is neither a name nor an address in your contacts." for name in unknown]
-    return found
+        problems_found.append("End: the event must end after it starts.")
+    problems_found += [f"Attendees: {name} is neither a name nor an address in your contacts." for name in unknown]
+    return problems_found
 
 
 @pages.route("/events/<int:event_id>/move", methods=["GET", "POST"])

@@ -67,7 +67,7 @@ def absent_title(rng: np.random.Generator, state: EpisodeState) -> str:
 def written_day(text: str) -> str:
     """Return the date in a text such as "Monday, 5 March 2026", as 2026-03-05."""
     number, month, year = text.split(", ")[-1].split()
-    months = [f"{date(2000, one, 1):%B}" for one in range(1, 13)]
+    months = [f"{date(2000, month, 1):%B}" for month in range(1, 13)]
     return date(int(year), months.index(month) + 1, int(number)).isoformat()
 
 
@@ -91,8 +91,8 @@ class NextWith(Family):
     def solve(self, ask: Ask) -> Plan:
         yield Goto(f"{CALENDAR}/list")
         yield Select("With", ask["person"])
-        found = yield from every_page((yield FILTER), "Title")
-        later = [row["Date"] for row in found if written_day(row["Date"]) > ask["today"]]
+        rows = yield from every_page((yield FILTER), "Title")
+        later = [row["Date"] for row in rows if written_day(row["Date"]) > ask["today"]]
         yield Answer(later[0].split(", ")[1])
 
 
@@ -124,10 +124,10 @@ class FirstFree(Family):
     def _lengths(self, days: list[list[tuple[str, str]]]) -> list[int]:
         """Return the hours that some days have free, but not from eight on, and others have not."""
         gaps = {hours: {first_gap(events, 60 * hours) for events in days} for hours in range(1, 11)}
-        found = [hours for hours, starts in gaps.items() if "" in starts and starts - {"", "08:00"}]
-        if not found:
+        lengths = [hours for hours, starts in gaps.items() if "" in starts and starts - {"", "08:00"}]
+        if not lengths:
             raise Unfit
-        return found
+        return lengths
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
@@ -252,8 +252,8 @@ class DeleteEvents(Family):
     def solve(self, ask: Ask) -> Plan:
         yield Goto(f"{CALENDAR}/list")
         yield Select("With", ask["person"])
-        found = yield from every_page((yield FILTER), "Title")
-        for row in found:
+        rows = yield from every_page((yield FILTER), "Title")
+        for row in rows:
             if row["Organiser"] == ask["me"]:
                 yield from open_event(row["Title"])
                 yield Click("link", "Delete event")
@@ -307,7 +307,10 @@ class InviteToAll(Family):
                 "calendar", "SELECT username FROM attendee WHERE event_id = (SELECT id FROM event WHERE title = ?)", title
             )
         }
-        person = pick(rng, [one for one in state.setting.others if one.username not in invited] or state.setting.others)
+        person = pick(
+            rng,
+            [candidate for candidate in state.setting.others if candidate.username not in invited] or state.setting.others,
+        )
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         told = ", ".join(f'"{title}"' for title in titles)

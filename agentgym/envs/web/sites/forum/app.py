@@ -40,8 +40,8 @@ def _board(slug: str) -> Any:
 
 
 def _topic(id: int) -> Any:
-    found = db().execute(f"{TOPICS} WHERE topic.id = ?", (id,)).fetchone()
-    return found or abort(404, "There is no such topic.")
+    topic = db().execute(f"{TOPICS} WHERE topic.id = ?", (id,)).fetchone()
+    return topic or abort(404, "There is no such topic.")
 
 
 def _own(row: Any) -> Any:
@@ -51,8 +51,8 @@ def _own(row: Any) -> Any:
 
 
 def _comment(id: int) -> Any:
-    found = db().execute("SELECT * FROM comment WHERE id = ?", (id,)).fetchone()
-    return found or abort(404, "There is no such comment.")
+    comment_row = db().execute("SELECT * FROM comment WHERE id = ?", (id,)).fetchone()
+    return comment_row or abort(404, "There is no such comment.")
 
 
 @app.get("/")
@@ -67,22 +67,22 @@ def home() -> str:
 @needs_login
 def subscribe(slug: str) -> Any:
     """Subscribe to a board, or no longer."""
-    found = _board(slug)
+    board_row = _board(slug)
     if field("subscribe") == "no":
-        db().execute("DELETE FROM subscription WHERE board = ?", (found["id"],))
+        db().execute("DELETE FROM subscription WHERE board = ?", (board_row["id"],))
         return done("unsubscribed", "home")
-    db().execute("INSERT OR IGNORE INTO subscription VALUES (?)", (found["id"],))
+    db().execute("INSERT OR IGNORE INTO subscription VALUES (?)", (board_row["id"],))
     return done("subscribed", "home")
 
 
 @app.get("/b/<slug>")
 def board(slug: str) -> str:
     """List the topics of a board."""
-    found, sort = _board(slug), request.args.get("sort", "new")
+    board_row, sort = _board(slug), request.args.get("sort", "new")
     order = SORTS.get(sort, SORTS["new"])[1]
-    rows = slice_of(f"{TOPICS} WHERE board = ? ORDER BY {order}", (found["id"],))
+    rows = slice_of(f"{TOPICS} WHERE board = ? ORDER BY {order}", (board_row["id"],))
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
-    return render_template("board.html", board=found, found=rows, sort=sort, sorts=sorts)
+    return render_template("board.html", board=board_row, found=rows, sort=sort, sorts=sorts)
 
 
 @app.get("/search")
@@ -99,15 +99,15 @@ def search() -> str:
 @needs_login
 def post(slug: str) -> Any:
     """Start a topic."""
-    found, values = _board(slug), {"title": field("title", 200), "body": field("body")}
-    shown = {"board": found, "heading": f"New topic in {found['name']}", "values": values}
+    board_row, values = _board(slug), {"title": field("title", 200), "body": field("body")}
+    shown = {"board": board_row, "heading": f"New topic in {board_row['name']}", "values": values}
     if request.method == "GET":
         return render_template("topic_form.html", errors=[], **shown)
     errors = _missing(values)
     if errors:
         return refused("topic_form.html", errors, **shown)
     sql = "INSERT INTO topic VALUES (NULL, ?, ?, ?, ?, ?, 0, 0)"
-    row = (found["id"], values["title"], values["body"], me().username, f"{state().now:%Y-%m-%d %H:%M}")
+    row = (board_row["id"], values["title"], values["body"], me().username, f"{state().now:%Y-%m-%d %H:%M}")
     return done("posted", "topic", id=db().execute(sql, row).lastrowid)
 
 
@@ -123,9 +123,9 @@ def topic(id: int) -> str:
 
 
 def _shown(id: int) -> dict[str, Any]:
-    found = slice_of("SELECT * FROM comment WHERE topic = ? ORDER BY at, id", (id,), 20)
+    comments = slice_of("SELECT * FROM comment WHERE topic = ? ORDER BY at, id", (id,), 20)
     voted = db().execute("SELECT 1 FROM vote WHERE topic = ?", (id,)).fetchone() is not None
-    return {"topic": _topic(id), "found": found, "voted": voted}
+    return {"topic": _topic(id), "found": comments, "voted": voted}
 
 
 @app.post("/t/<int:id>/vote")
@@ -144,8 +144,8 @@ def vote(id: int) -> Any:
 @needs_login
 def comment(id: int) -> Any:
     """Comment on a topic."""
-    found, body = _topic(id), field("body")
-    errors = ["This topic is locked."] if found["locked"] else [] if body else ["Comment must not be empty."]
+    topic, body = _topic(id), field("body")
+    errors = ["This topic is locked."] if topic["locked"] else [] if body else ["Comment must not be empty."]
     if errors:
         return refused("topic.html", errors, body=body, **_shown(id))
     values = (id, me().username, body, f"{state().now:%Y-%m-%d %H:%M}")
@@ -157,11 +157,11 @@ def comment(id: int) -> Any:
 @needs_login
 def edit_topic(id: int) -> Any:
     """Change one's own topic."""
-    found = _own(_topic(id))
+    topic = _own(_topic(id))
     values = {"title": field("title", 200), "body": field("body")}
-    shown = {"board": {"slug": found["slug"], "name": found["board_name"]}, "heading": "Edit topic"}
+    shown = {"board": {"slug": topic["slug"], "name": topic["board_name"]}, "heading": "Edit topic"}
     if request.method == "GET":
-        values = {"title": found["title"], "body": found["body"]}
+        values = {"title": topic["title"], "body": topic["body"]}
         return render_template("topic_form.html", errors=[], values=values, **shown)
     errors = _missing(values)
     if errors:
@@ -174,34 +174,34 @@ def edit_topic(id: int) -> Any:
 @needs_login
 def delete_topic(id: int) -> Any:
     """Delete one's own topic with its comments and votes."""
-    found = _own(_topic(id))
+    topic = _own(_topic(id))
     for table in ("comment", "vote"):
         db().execute(f"DELETE FROM {table} WHERE topic = ?", (id,))
     db().execute("DELETE FROM topic WHERE id = ?", (id,))
-    return done("deleted", "board", slug=found["slug"])
+    return done("deleted", "board", slug=topic["slug"])
 
 
 @app.route("/c/<int:id>/edit", methods=["GET", "POST"])
 @needs_login
 def edit_comment(id: int) -> Any:
     """Change one's own comment."""
-    found = _own(_comment(id))
+    comment_row = _own(_comment(id))
     if request.method == "GET":
-        return render_template("comment_form.html", errors=[], body=found["body"], topic=found["topic"])
+        return render_template("comment_form.html", errors=[], body=comment_row["body"], topic=comment_row["topic"])
     body = field("body")
     if not body:
-        return refused("comment_form.html", ["Comment must not be empty."], body=body, topic=found["topic"])
+        return refused("comment_form.html", ["Comment must not be empty."], body=body, topic=comment_row["topic"])
     db().execute("UPDATE comment SET body = ? WHERE id = ?", (body, id))
-    return done("edited", "topic", id=found["topic"])
+    return done("edited", "topic", id=comment_row["topic"])
 
 
 @app.post("/c/<int:id>/delete")
 @needs_login
 def delete_comment(id: int) -> Any:
     """Delete one's own comment."""
-    found = _own(_comment(id))
+    comment_row = _own(_comment(id))
     db().execute("DELETE FROM comment WHERE id = ?", (id,))
-    return done("deleted", "topic", id=found["topic"])
+    return done("deleted", "topic", id=comment_row["topic"])
 
 
 @app.get("/members")
@@ -217,27 +217,27 @@ def members() -> str:
 @app.get("/u/<username>")
 def member(username: str) -> str:
     """Show someone's profile and topics."""
-    found = db().execute("SELECT * FROM profile WHERE username = ?", (username,)).fetchone()
-    if found is None:
+    profile = db().execute("SELECT * FROM profile WHERE username = ?", (username,)).fetchone()
+    if profile is None:
         abort(404, "There is no such member.")
     rows = slice_of(f"{TOPICS} WHERE username = ? ORDER BY at DESC, topic.id DESC", (username,))
-    return render_template("member.html", profile=found, found=rows)
+    return render_template("member.html", profile=profile, found=rows)
 
 
 @app.get("/me")
 def own_profile() -> Any:
     """Go to one's own profile."""
-    found = user()
-    return redirect(url_for("member", username=found.username) if found else url_for("login"))
+    person = user()
+    return redirect(url_for("member", username=person.username) if person else url_for("login"))
 
 
 @app.route("/settings", methods=["GET", "POST"])
 @needs_login
 def settings() -> Any:
     """Change one's own profile."""
-    found = db().execute("SELECT * FROM profile WHERE username = ?", (me().username,)).fetchone()
+    profile = db().execute("SELECT * FROM profile WHERE username = ?", (me().username,)).fetchone()
     if request.method == "GET":
-        return render_template("settings.html", errors=[], values=found)
+        return render_template("settings.html", errors=[], values=profile)
     values = {"place": field("place", 100), "about": field("about", 1000)}
     if not values["place"]:
         return refused("settings.html", ["Place must not be empty."], values=values)

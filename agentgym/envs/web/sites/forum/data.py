@@ -34,11 +34,11 @@ _QUESTIONS = (
 
 def title(rng: np.random.Generator) -> str:
     """Return a title such as a topic may have."""
-    found = words.pick(rng, _QUESTIONS).format(
+    headline = words.pick(rng, _QUESTIONS).format(
         v=words.pick(rng, words.VERBS), a=words.pick(rng, words.ADJECTIVES), n=words.pick(rng, words.NOUNS),
         n2=words.pick(rng, words.NOUNS)
     )  # fmt: skip
-    return words.with_articles(found)
+    return words.with_articles(headline)
 
 
 def fill(db: sqlite3.Connection, rng: np.random.Generator, size: int, setting: Setting) -> None:

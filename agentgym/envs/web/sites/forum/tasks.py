@@ -52,12 +52,12 @@ class Commenter(Family):
         counts: dict[int, Counter[str]] = {}
         for row in state.rows("forum", sql):
             counts.setdefault(row["topic"], Counter())[row["username"]] += 1
-        found: list[tuple[int, str]] = []
+        choices: list[tuple[int, str]] = []
         for topic, count in counts.items():
             best = count.most_common(2)
             if best[0][1] > 1 and (len(best) == 1 or best[1][1] < best[0][1]):
-                found.append((topic, best[0][0]))
-        topic, username = words.pick(rng, found)
+                choices.append((topic, best[0][0]))
+        topic, username = words.pick(rng, choices)
         told = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
         text = f"Who has written the most comments on the topic {quoted(told)} in the forum? Answer with the full name."
         return text, question({"topic": told}, names[username])
@@ -82,11 +82,11 @@ class MostVotes(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         boards = {row["id"]: row["name"] for row in state.rows("forum", "SELECT id, name FROM board ORDER BY id")}
-        topics = {one: list[str]() for one in product(boards, (person.username for person in state.setting.people))}
+        topics = {key: list[str]() for key in product(boards, (person.username for person in state.setting.people))}
         for row in state.rows("forum", "SELECT title, board, username FROM topic ORDER BY votes DESC"):
             topics[row["board"], row["username"]].append(row["title"])
         place = contested(rng, [len(titles) for titles in topics.values()], 1 + difficulty)
-        (board, username), titles = words.pick(rng, [one for one in topics.items() if (len(one[1]) >= place) == possible])
+        (board, username), titles = words.pick(rng, [item for item in topics.items() if (len(item[1]) >= place) == possible])
         name = next(person.name for person in state.setting.people if person.username == username)
         text = (
             f"Of the topics that {name} started on the board {boards[board]} of the forum, which has the "

@@ -35,13 +35,13 @@ pages = Blueprint("lists", __name__)
 
 def site() -> Site:
     """Make the application."""
-    made = Site("mail", "Mail", NAV, NOTICES)
-    made.add_template_filter(contacts.name_of, "name")
-    made.add_template_filter(contacts.names_of, "names")
-    made.before_request(ask_to_log_in)
+    mail = Site("mail", "Mail", NAV, NOTICES)
+    mail.add_template_filter(contacts.name_of, "name")
+    mail.add_template_filter(contacts.names_of, "names")
+    mail.before_request(ask_to_log_in)
     for part in (pages, messages.pages, compose.pages, contacts.pages, folders.pages):
-        made.register_blueprint(part)
-    return made
+        mail.register_blueprint(part)
+    return mail
 
 
 @pages.get("/")
@@ -55,8 +55,8 @@ def show_folder(name: str) -> Any:
     """List a folder, the newest first."""
     if name not in all_folders():
         return render_template("error.html", code=404, name="Not Found", description=f"There is no folder {name}."), 404
-    found = slice_of(f"{messages.LIST} WHERE folder = ? ORDER BY sent DESC, id DESC", [name], PAGE)
-    return render_template("folder.html", title=name, found=found, folders=all_folders())
+    messages_found = slice_of(f"{messages.LIST} WHERE folder = ? ORDER BY sent DESC, id DESC", [name], PAGE)
+    return render_template("folder.html", title=name, found=messages_found, folders=all_folders())
 
 
 @pages.get("/starred")
@@ -81,8 +81,8 @@ def search() -> Any:
     if chosen.get("unread"):
         where.append("NOT opened")
     query = f"SELECT * FROM ({messages.LIST}) WHERE {' AND '.join(where)} ORDER BY sent DESC, id DESC"
-    found = slice_of(query, values, PAGE)
-    return render_template("search.html", found=found, chosen=chosen, folders=all_folders())
+    messages_found = slice_of(query, values, PAGE)
+    return render_template("search.html", found=messages_found, chosen=chosen, folders=all_folders())
 
 
 app = site()

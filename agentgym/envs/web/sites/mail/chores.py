@@ -81,7 +81,7 @@ def absent_subject(rng: np.random.Generator, state: EpisodeState, subject: str) 
 
     def another() -> str:
         if re.search(r"\d", subject):  # an invoice, a case, a request for a review: another number of as many digits
-            return re.sub(r"\d+", lambda found: _number(rng, len(found[0])), subject)
+            return re.sub(r"\d+", lambda match: _number(rng, len(match[0])), subject)
         start = subject.rpartition(" ")[0]
         if start == "Your hotel in":
             return f"{start} {pick(rng, PLACES)}"
@@ -101,7 +101,7 @@ class MailFact(Family):
         start = "Your hotel in " if hotel else "Invoice "
         rows = state.rows("mail", "SELECT subject, body FROM message WHERE subject LIKE ? || '%' ORDER BY id", start)
         row = pick(rng, rows)
-        known, thing = [one["subject"].removeprefix(start) for one in rows], row["subject"].removeprefix(start)
+        known, thing = [other["subject"].removeprefix(start) for other in rows], row["subject"].removeprefix(start)
         if not possible:
             thing = absent(known, lambda: pick(rng, PLACES) if hotel else str(rng.integers(1000, 9999)))
         text = (
@@ -109,16 +109,16 @@ class MailFact(Family):
             if hotel
             else f"What is the amount of the invoice {thing} in my mail? Answer with the amount."
         )
-        found = (_CODE if hotel else _AMOUNT).search(row["body"])
-        assert found is not None
-        return text, question({"subject": f"{start}{thing}"}, found[1])
+        match = (_CODE if hotel else _AMOUNT).search(row["body"])
+        assert match is not None
+        return text, question({"subject": f"{start}{thing}"}, match[1])
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_message(ask["subject"])
-        found = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
-        if found is None:
+        match = (_CODE if ask["subject"].startswith("Your") else _AMOUNT).search(text_of(page))
+        if match is None:
             raise Impossible
-        yield Answer(found[1])
+        yield Answer(match[1])
 
 
 class InvoiceSum(Family):
@@ -146,9 +146,9 @@ class InvoiceSum(Family):
 
 def cents_of(text: str) -> int:
     """Return the amount of an invoice."""
-    found = _AMOUNT.search(text)
-    assert found is not None
-    return round(float(found[1].replace("$", "").replace(",", "")) * 100)
+    amount = _AMOUNT.search(text)
+    assert amount is not None
+    return round(float(amount[1].replace("$", "").replace(",", "")) * 100)
 
 
 class WriteMail(Family):
@@ -266,8 +266,8 @@ class FileAway(Family):
         rows = state.rows("mail", "SELECT subject FROM message WHERE folder = 'Inbox' ORDER BY id")
         subjects = [row["subject"] for row in choose(rng, rows, 1 + difficulty)]
         if not possible:
-            one = int(rng.integers(len(subjects)))
-            subjects[one] = absent_subject(rng, state, subjects[one])
+            place = int(rng.integers(len(subjects)))
+            subjects[place] = absent_subject(rng, state, subjects[place])
         folder = absent(known, lambda: pick(rng, FOLDERS))
         told = ", ".join(f'"{subject}"' for subject in subjects)
         text = f"Make a folder {folder} in my mail and move these messages into it: {told}."

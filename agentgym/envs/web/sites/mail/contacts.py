@@ -19,8 +19,8 @@ def name_of(email: str) -> str:
     """Return the name that belongs to an address; the address where none is known."""
     if email == state().me.email:
         return state().me.name
-    found = maybe("SELECT name FROM contact WHERE email = ?", email)
-    return found["name"] if found else email
+    name = maybe("SELECT name FROM contact WHERE email = ?", email)
+    return name["name"] if name else email
 
 
 def names_of(emails: str) -> str:
@@ -33,8 +33,8 @@ def addresses_of(text: str) -> tuple[list[str], list[str]]:
     known = {row["name"].lower(): row["email"] for row in many("SELECT name, email FROM contact")}
     known[state().me.name.lower()] = state().me.email
     words = [word.strip() for word in text.replace(";", ",").split(",") if word.strip()]
-    found = {word: known.get(word.lower(), word.lower() if is_address(word) else "") for word in words}
-    return sorted({email for email in found.values() if email}), [word for word, email in found.items() if not email]
+    addresses = {word: known.get(word.lower(), word.lower() if is_address(word) else "") for word in words}
+    return sorted({email for email in addresses.values() if email}), [word for word, email in addresses.items() if not email]
 
 
 def is_address(text: str) -> bool:

@@ -26,9 +26,9 @@ _BOOKING = re.compile(r"your room in (\w+) is booked for (\d+) nights? from (\d+
 def parsed(pattern: re.Pattern[str], source: Page | str) -> tuple[str, ...]:
     """Return what a pattern finds in a message, on its page or in its text."""
     text = source if isinstance(source, str) else text_of(source)
-    found = pattern.search(" ".join(text.split()))
-    assert found is not None
-    return found.groups()
+    match = pattern.search(" ".join(text.split()))
+    assert match is not None
+    return match.groups()
 
 
 def overlaps(first: tuple[str, str], second: tuple[str, str]) -> bool:
@@ -172,7 +172,7 @@ class ProblemByMail(Family):
         row = pick(rng, rows)
         case = row["subject"].split()[-1]
         if not possible:
-            case = absent([one["subject"].split()[-1] for one in rows], lambda: str(rng.integers(100, 999)))
+            case = absent([other["subject"].split()[-1] for other in rows], lambda: str(rng.integers(100, 999)))
         slug = parsed(_PROBLEM, row["body"])[0]
         person = pick(rng, draw_members(state, state.one("tracker", "SELECT id FROM project WHERE slug = ?", slug)))
         text = (

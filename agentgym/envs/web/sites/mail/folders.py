@@ -37,7 +37,7 @@ def problem(name: str, folder_id: int | None) -> str:
     taken = [row["name"].lower() for row in many("SELECT name FROM folder WHERE id IS NOT ?", folder_id)]
     if not name or "/" in name or name in (".", ".."):
         return "Name: enter a name without a slash."
-    if name.lower() in [*taken, *(one.lower() for one in SYSTEM), "starred"]:
+    if name.lower() in [*taken, *(system_folder.lower() for system_folder in SYSTEM), "starred"]:
         return f"Name: there is a folder {name} already."
     return ""
 

@@ -40,7 +40,7 @@ class MilestoneLetter(Family):
         sql = "SELECT title, due, slug FROM milestone JOIN project ON project.id = project_id ORDER BY milestone.id"
         rows = state.rows("tracker", sql)
         row = pick(rng, rows)
-        known = [one["title"] for one in rows if one["slug"] == row["slug"]]
+        known = [other["title"] for other in rows if other["slug"] == row["slug"]]
         title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 9))}.{int(rng.integers(4))}")
         people = colleagues(rng, state, 1 + difficulty)
         text = (

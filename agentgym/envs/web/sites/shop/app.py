@@ -109,13 +109,13 @@ def _shown(id: int) -> dict[str, Any]:
 @needs_login
 def add(id: int) -> Any:
     """Put a product into the cart."""
-    found, count = _product(id), number(field("quantity"), 1, MOST)
+    product_row, count = _product(id), number(field("quantity"), 1, MOST)
     row = db().execute("SELECT quantity FROM cart WHERE product = ?", (id,)).fetchone()
     if count is None:
         return refused("product.html", [f"Quantity must be a whole number from 1 to {MOST}."], **_shown(id))
     total = count + (row[0] if row else 0)
-    if total > found["stock"]:
-        left = f"Only {found['stock']} in stock" if found["stock"] else "This product is out of stock"
+    if total > product_row["stock"]:
+        left = f"Only {product_row['stock']} in stock" if product_row["stock"] else "This product is out of stock"
         return refused("product.html", [f"{left}; your cart would hold {total}."], **_shown(id))
     db().execute("INSERT OR REPLACE INTO cart VALUES (?, ?)", (id, total))
     return done("added", "cart")
@@ -248,20 +248,20 @@ def orders() -> str:
 @needs_login
 def order(id: int) -> str:
     """Show one order."""
-    found = db().execute(f"SELECT *, {_TOTAL} AS total FROM purchase WHERE id = ?", (id,)).fetchone()
-    if found is None:
+    purchase = db().execute(f"SELECT *, {_TOTAL} AS total FROM purchase WHERE id = ?", (id,)).fetchone()
+    if purchase is None:
         abort(404, "There is no such order.")
     sql = """SELECT name, product, quantity, line.price AS price FROM line JOIN product ON product.id = product
         WHERE purchase = ? ORDER BY name"""
-    return render_template("order.html", order=found, lines=db().execute(sql, (id,)).fetchall(), shipping=SHIPPING)
+    return render_template("order.html", order=purchase, lines=db().execute(sql, (id,)).fetchall(), shipping=SHIPPING)
 
 
 @app.post("/orders/<int:id>/cancel")
 @needs_login
 def cancel(id: int) -> Any:
     """Cancel an order that is not sent yet."""
-    found = db().execute("SELECT status FROM purchase WHERE id = ?", (id,)).fetchone()
-    if found is None or found["status"] != "Processing":
+    purchase = db().execute("SELECT status FROM purchase WHERE id = ?", (id,)).fetchone()
+    if purchase is None or purchase["status"] != "Processing":
         abort(404, "There is no such order that can be cancelled.")
     db().execute("UPDATE purchase SET status = 'Cancelled' WHERE id = ?", (id,))
     for row in db().execute("SELECT product, quantity FROM line WHERE purchase = ?", (id,)).fetchall():
@@ -282,11 +282,11 @@ def addresses() -> str:
 def address(id: int | None = None) -> Any:
     """Write an address, or change one."""
     names = ("label", "street", "city", "postcode")
-    found = db().execute("SELECT * FROM address WHERE id = ?", (id,)).fetchone()
-    if id is not None and found is None:
+    address_row = db().execute("SELECT * FROM address WHERE id = ?", (id,)).fetchone()
+    if id is not None and address_row is None:
         abort(404, "There is no such address.")
     if request.method == "GET":
-        values = {name: found[name] if found else "" for name in names}
+        values = {name: address_row[name] if address_row else "" for name in names}
         return render_template("address.html", id=id, values=values, errors=[])
     values = {name: field(name, 100) for name in names}
     errors = [f"{name.title()} must not be empty." for name in names if not values[name]]

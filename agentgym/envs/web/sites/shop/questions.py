@@ -39,7 +39,7 @@ class OrderTotal(Family):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", f"SELECT id, {_SENT} AS total FROM purchase ORDER BY id")
         row = words.pick(rng, rows)
-        known = [str(one["id"]) for one in rows]
+        known = [str(other["id"]) for other in rows]
         order = str(row["id"])
         if not possible:
             order = absent(known, lambda: str(row["id"] + int(rng.integers(1, 30))))
@@ -94,8 +94,8 @@ class Cheapest(Family):
         kinds = {kind: list[Any]() for kind in product(CATEGORIES, words.COLOURS[:8])}
         for row in rows:
             kinds[row["category"], row["colour"]].append(row)
-        place = contested(rng, [len(found) for found in kinds.values()], 1 + difficulty)
-        (category, colour), fits = words.pick(rng, [one for one in kinds.items() if (len(one[1]) >= place) == possible])
+        place = contested(rng, [len(group) for group in kinds.values()], 1 + difficulty)
+        (category, colour), fits = words.pick(rng, [item for item in kinds.items() if (len(item[1]) >= place) == possible])
         if possible and [row["price"] for row in fits].count(fits[place - 1]["price"]) > 1:
             raise Unfit
         text = (
@@ -111,8 +111,8 @@ class Cheapest(Family):
         page = yield Select("Sort by", "Price: low to high")
         page = yield Click("checkbox", "In stock only")
         page = yield Click("button", "Apply filters")
-        found = yield from every_page(page, "Product")
-        names: list[str] = [row["Product"] for row in found if row["Colour"] == ask["colour"]]
+        rows = yield from every_page(page, "Product")
+        names: list[str] = [row["Product"] for row in rows if row["Colour"] == ask["colour"]]
         place: int = ask["place"]
         if len(names) < place:
             raise Impossible
@@ -132,22 +132,22 @@ class Reviewer(Family):
         names = {person.username: person.name for person in state.setting.people}
         products = state.rows("shop", "SELECT id, name FROM product WHERE id IN (SELECT product FROM review) ORDER BY id")
         sql = "SELECT * FROM review WHERE product = ? AND stars = ? ORDER BY day DESC"
-        one, stars = words.pick(rng, products), int(rng.integers(1, 6))
-        rows = state.rows("shop", sql, one["id"], stars)
+        product_name, stars = words.pick(rng, products), int(rng.integers(1, 6))
+        rows = state.rows("shop", sql, product_name["id"], stars)
         clear = [row["day"] for row in rows].count(rows[0]["day"]) == 1 if rows else False
         if bool(rows) != possible or clear != possible:
             raise Unfit
         text = (
-            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {one['name']} "
+            f"Who wrote the latest review with {stars} star{'s' * (stars > 1)} of the product {product_name['name']} "
             "in the shop? Answer with the full name."
         )
         writer = names[rows[0]["username"]] if possible else ""
-        return text, question({"product": one["name"], "stars": stars}, writer)
+        return text, question({"product": product_name["name"], "stars": stars}, writer)
 
     def solve(self, ask: Ask) -> Plan:
         page = yield from open_product(ask["product"])
         for article in page.root.all("article"):
-            found = _REVIEW.search(" ".join(node.name for node in article.walk()))
-            if found and int(found[1]) == ask["stars"]:
-                yield Answer(found[2])
+            review = _REVIEW.search(" ".join(node.name for node in article.walk()))
+            if review and int(review[1]) == ask["stars"]:
+                yield Answer(review[2])
         raise Impossible

@@ -29,12 +29,12 @@ pages = Blueprint("desk", __name__)
 
 def site() -> Site:
     """Make the application."""
-    made = Site("tracker", "Tracker", NAV, NOTICES)
-    made.add_template_filter(full_name, "who")
-    made.before_request(ask_to_log_in)
+    tracker = Site("tracker", "Tracker", NAV, NOTICES)
+    tracker.add_template_filter(full_name, "who")
+    tracker.before_request(ask_to_log_in)
     for part in (pages, issues.pages, merge_requests.pages, labels.pages, milestones.pages, members.pages, projects.pages):
-        made.register_blueprint(part)
-    return made
+        tracker.register_blueprint(part)
+    return tracker
 
 
 @pages.get("/")
@@ -74,14 +74,16 @@ def people() -> Any:
 @pages.get("/people/<username>")
 def person(username: str) -> Any:
     """Show a person: roles in projects, open issues."""
-    found = next((one for one in state().setting.people if one.username == username), None) or abort(404)
+    person_shown = next(
+        (candidate for candidate in state().setting.people if candidate.username == username), None
+    ) or abort(404)
     roles = many(
         "SELECT project.slug, member.role FROM member JOIN project ON project.id = member.project_id "
         "WHERE member.username = ? ORDER BY project.slug",
         username,
     )
     query = f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
-    return render_template("person.html", person=found, roles=roles, found=slice_of(query, [username], issues.PAGE))
+    return render_template("person.html", person=person_shown, roles=roles, found=slice_of(query, [username], issues.PAGE))
 
 
 @pages.get("/search")

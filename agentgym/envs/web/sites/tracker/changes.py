@@ -203,8 +203,8 @@ class CloseLabelled(Family):
         yield from list_labels(ask["project"], ask["label"])
         yield Goto(f"{TRACKER}/{ask['project']}/issues")
         yield Select("Label", ask["label"])
-        found = yield from every_page((yield FILTER), "Title")
-        for row in found:
+        rows = yield from every_page((yield FILTER), "Title")
+        for row in rows:
             yield Goto(f"{TRACKER}/{ask['project']}/issues/{row['Number'].removeprefix('#')}")
             yield Click("button", "Close issue")
 
@@ -259,7 +259,7 @@ class GiveRoles(Family):
         sql = "SELECT username, role FROM member WHERE project_id = ?"
         known = {row["username"]: row["role"] for row in state.rows("tracker", sql, project)}
         people = choose(rng, list(state.setting.others), min(1 + difficulty, len(state.setting.others)))
-        roles = {one.name: pick(rng, [role for role in ROLES if role != known.get(one.username)]) for one in people}
+        roles = {person.name: pick(rng, [role for role in ROLES if role != known.get(person.username)]) for person in people}
         if not possible:
             everybody = [person.name for person in state.setting.people]
             roles.pop(people[0].name)

@@ -162,12 +162,12 @@ def _fill_merge_request(
 def diffs(rng: np.random.Generator, area: str) -> list[tuple[str, str]]:
     """Return one to three changed files, (path, unified diff); the first holds the setting's old and new value."""
     paths = [f"{folder}/{file}.py" for folder in words.FOLDERS for file in words.FILES]
-    found: list[tuple[str, str]] = []
+    diffs_found: list[tuple[str, str]] = []
     for position, path in enumerate(_some(rng, paths, int(rng.integers(1, 4)))):
         old, new, line = int(rng.integers(1, 60)) * 5, int(rng.integers(61, 120)) * 5, int(rng.integers(3, 80))
         other = f"{pick(rng, words.SETTINGS)} {position}"
         constant = (area if position == 0 else other).upper().replace(" ", "_")
         added = ["+    print('DEBUG', value)"] if rng.random() < 0.25 else []
         lines = [f"@@ -{line},4 +{line},{4 + len(added)} @@", " import os", f"-{constant} = {old}", f"+{constant} = {new}"]
-        found.append((path, "\n".join([*lines, " ", " def load(value):", *added, "     return value or os.environ"])))
-    return found
+        diffs_found.append((path, "\n".join([*lines, " ", " def load(value):", *added, "     return value or os.environ"])))
+    return diffs_found

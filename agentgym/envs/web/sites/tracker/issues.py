@@ -39,9 +39,11 @@ def index(slug: str) -> Any:
         where.append("issue.id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = label_id WHERE label.name = ?)")
         values.append(chosen["label"])
     order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
-    found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
+    issues_found = slice_of(f"{ISSUES} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
-    return render_template("issues.html", project=project, found=found, chosen=chosen, sorts=sorts, **options(project))
+    return render_template(
+        "issues.html", project=project, found=issues_found, chosen=chosen, sorts=sorts, **options(project)
+    )
 
 
 def options(project: sqlite3.Row) -> dict[str, Any]:
@@ -111,18 +113,18 @@ def posted_values() -> dict[str, Any]:
 
 def problems(values: dict[str, Any], choices: dict[str, Any]) -> list[str]:
     """Return what is wrong with posted values."""
-    found: list[str] = []
+    problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
-        found.append("Title: enter a title of at most 200 characters.")
+        problems_found.append("Title: enter a title of at most 200 characters.")
     if values["assignee"] not in ["", *(username for username, _ in choices["people"])]:
-        found.append("Assignee: choose a member of the project.")
+        problems_found.append("Assignee: choose a member of the project.")
     if values["milestone_id"] not in ["", *(str(row["id"]) for row in choices["milestones"])]:
-        found.append("Milestone: choose one of the list.")
+        problems_found.append("Milestone: choose one of the list.")
     if values["due"] and not is_date(values["due"]):
-        found.append(f"Due date: {values['due']} is not a date such as 2026-03-31.")
+        problems_found.append(f"Due date: {values['due']} is not a date such as 2026-03-31.")
     if not set(values["label_ids"]) <= {row["id"] for row in choices["labels"]}:
-        found.append("Labels: choose labels of the project.")
-    return found
+        problems_found.append("Labels: choose labels of the project.")
+    return problems_found
 
 
 @pages.post("/<slug>/issues/<int:number>/<any(close, reopen):verb>")

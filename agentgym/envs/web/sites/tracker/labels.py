@@ -15,12 +15,12 @@ pages = Blueprint("labels", __name__)
 def index(slug: str) -> Any:
     """List the labels with the number of their open issues."""
     project = project_of(slug)
-    found = many(
+    labels = many(
         "SELECT label.*, (SELECT COUNT(*) FROM issue_label JOIN issue ON issue.id = issue_id "
         "WHERE label_id = label.id AND issue.state = 'open') AS open_issues FROM label WHERE project_id = ? ORDER BY name",
         project["id"],
     )
-    return render_template("labels.html", project=project, labels=found)
+    return render_template("labels.html", project=project, labels=labels)
 
 
 @pages.route("/<slug>/labels/new", methods=["GET", "POST"], defaults={"label_id": None})

@@ -31,10 +31,10 @@ def index(slug: str) -> Any:
     project, chosen = project_of(slug), request.args
     where, values = filters("m", project, ("open", "merged", "closed"), ("author", "reviewer"))
     order = SORTS.get(chosen.get("sort", ""), SORTS["newest"])[1]
-    found = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
+    requests = slice_of(f"{LIST} WHERE {' AND '.join(where)} ORDER BY {order}", values, PAGE)
     sorts = [(key, shown) for key, (shown, _) in SORTS.items()]
     people = options(project)["people"]
-    return render_template("merge_requests.html", project=project, found=found, chosen=chosen, sorts=sorts, people=people)
+    return render_template("merge_requests.html", project=project, found=requests, chosen=chosen, sorts=sorts, people=people)
 
 
 def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, Any]:
@@ -72,19 +72,19 @@ def show(slug: str, number: int) -> Any:
 @pages.get("/<slug>/merge_requests/<int:number>/changes")
 def changes(slug: str, number: int) -> Any:
     """Show the changed files line by line."""
-    found = find(slug, number)
-    files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", found["id"])
-    return render_template("changes.html", project=project_of(slug), row=found, files=files)
+    request_row = find(slug, number)
+    files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", request_row["id"])
+    return render_template("changes.html", project=project_of(slug), row=request_row, files=files)
 
 
 @pages.route("/<slug>/merge_requests/<int:number>/edit", methods=["GET", "POST"])
 def edit(slug: str, number: int) -> Any:
     """Change title, description, assignee and reviewer."""
-    project, found = project_of(slug), find(slug, number)
+    project, request_row = project_of(slug), find(slug, number)
     people = options(project)["people"]
-    shown: dict[str, Any] = {"project": project, "row": found, "people": people}
+    shown: dict[str, Any] = {"project": project, "row": request_row, "people": people}
     if request.method == "GET":
-        return render_template("merge_request_form.html", values=dict(found), errors=[], **shown)
+        return render_template("merge_request_form.html", values=dict(request_row), errors=[], **shown)
     values = {name: field(name) for name in ("title", "body", "assignee", "reviewer")}
     names, errors = ["", *(username for username, _ in people)], list[str]()
     if not values["title"] or len(values["title"]) > 200:
@@ -92,24 +92,30 @@ def edit(slug: str, number: int) -> Any:
     for key in ("assignee", "reviewer"):
         if values[key] not in names:
             errors.append(f"{key.capitalize()}: choose a member of the project.")
-    if values["reviewer"] and values["reviewer"] == found["author"]:
+    if values["reviewer"] and values["reviewer"] == request_row["author"]:
         errors.append("Reviewer: the author cannot review.")
     if errors:
         return refused("merge_request_form.html", errors, values=values, **shown)
     query = "UPDATE merge_request SET title = ?, body = ?, assignee = ?, reviewer = ? WHERE id = ?"
-    run(query, *values.values(), found["id"])
+    run(query, *values.values(), request_row["id"])
     return done("saved", "merge_requests.show", slug=slug, number=number)
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/<any(close, reopen, merge):verb>")
 def turn(slug: str, number: int, verb: str) -> Any:
     """Close, open again or merge."""
-    found = find(slug, number)
-    allowed = {"close": found["state"] == "open", "reopen": found["state"] == "closed", "merge": not obstacle(found)}
+    request_row = find(slug, number)
+    allowed = {
+        "close": request_row["state"] == "open",
+        "reopen": request_row["state"] == "closed",
+        "merge": not obstacle(request_row),
+    }
     if not allowed[verb]:
-        return refused("merge_request.html", [obstacle(found) or "This merge request is open."], **page_of(slug, found))
+        return refused(
+            "merge_request.html", [obstacle(request_row) or "This merge request is open."], **page_of(slug, request_row)
+        )
     after = {"close": "closed", "reopen": "open", "merge": "merged"}[verb]
-    run("UPDATE merge_request SET state = ? WHERE id = ?", after, found["id"])
+    run("UPDATE merge_request SET state = ? WHERE id = ?", after, request_row["id"])
     notice = {"close": "closed", "reopen": "reopened", "merge": "merged"}[verb]
     return done(notice, "merge_requests.show", slug=slug, number=number)
 
@@ -117,25 +123,25 @@ def turn(slug: str, number: int, verb: str) -> Any:
 @pages.post("/<slug>/merge_requests/<int:number>/review/<any(approve, object, withdraw):verb>")
 def review(slug: str, number: int, verb: str) -> Any:
     """Approve, request changes, or withdraw one's review."""
-    found, name = find(slug, number), me().username
-    if found["state"] != "open" or found["author"] == name:
-        wrong = "Your own merge request is reviewed by others." if found["author"] == name else obstacle(found)
-        return refused("merge_request.html", [wrong], **page_of(slug, found))
-    run("DELETE FROM review WHERE merge_request_id = ? AND username = ?", found["id"], name)
+    request_row, name = find(slug, number), me().username
+    if request_row["state"] != "open" or request_row["author"] == name:
+        wrong = "Your own merge request is reviewed by others." if request_row["author"] == name else obstacle(request_row)
+        return refused("merge_request.html", [wrong], **page_of(slug, request_row))
+    run("DELETE FROM review WHERE merge_request_id = ? AND username = ?", request_row["id"], name)
     if verb != "withdraw":
-        run("INSERT INTO review VALUES (?, ?, ?)", found["id"], name, VERDICTS[verb])
+        run("INSERT INTO review VALUES (?, ?, ?)", request_row["id"], name, VERDICTS[verb])
     return done("review", "merge_requests.show", slug=slug, number=number)
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/comments")
 def comment(slug: str, number: int) -> Any:
     """Add a comment."""
-    found, body = find(slug, number), field("body")
+    request_row, body = find(slug, number), field("body")
     if not body:
-        return refused("merge_request.html", ["Comment: write something first."], **page_of(slug, found))
+        return refused("merge_request.html", ["Comment: write something first."], **page_of(slug, request_row))
     now = state().now.isoformat(timespec="minutes")
     query = "INSERT INTO comment (merge_request_id, author, body, created) VALUES (?, ?, ?, ?)"
-    run(query, found["id"], me().username, body, now)
+    run(query, request_row["id"], me().username, body, now)
     return done("comment", "merge_requests.show", slug=slug, number=number)
 
 

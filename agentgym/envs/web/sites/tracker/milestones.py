@@ -16,13 +16,13 @@ pages = Blueprint("milestones", __name__)
 def index(slug: str) -> Any:
     """List the milestones with their dates and progress."""
     project = project_of(slug)
-    found = many(
+    milestones = many(
         "SELECT *, (SELECT COUNT(*) FROM issue WHERE milestone_id = milestone.id AND state = 'open') AS open_issues, "
         "(SELECT COUNT(*) FROM issue WHERE milestone_id = milestone.id AND state = 'closed') AS closed_issues "
         "FROM milestone WHERE project_id = ? ORDER BY due, title",
         project["id"],
     )
-    return render_template("milestones.html", project=project, milestones=found)
+    return render_template("milestones.html", project=project, milestones=milestones)
 
 
 @pages.route("/<slug>/milestones/new", methods=["GET", "POST"], defaults={"milestone_id": None})

@@ -153,8 +153,8 @@ class CountIssues(Family):
         for key in _TELLS:
             if ask[key]:
                 yield Select(key.capitalize(), ask[key])
-        found = yield from every_page((yield FILTER), "Title")
-        yield Answer(str(len(found)))
+        rows = yield from every_page((yield FILTER), "Title")
+        yield Answer(str(len(rows)))
 
 
 class Assignee(Family):
@@ -204,8 +204,8 @@ class Busiest(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{TRACKER}/{ask['project']}/issues")
-        found = yield from every_page(page, "Title")
-        order = ranked(Counter(row["Assignee"] for row in found if row["Assignee"] != "none"))
+        rows = yield from every_page(page, "Title")
+        order = ranked(Counter(row["Assignee"] for row in rows if row["Assignee"] != "none"))
         yield Answer(order[int(ask["place"]) - 1])
 
 
@@ -234,7 +234,9 @@ class NewValue(Family):
         if not possible:
             number = re.search(r"(_\d+)?$", setting)
             assert number is not None
-            diffs = " ".join(one["diff"] for one in rows if (one["title"], one["slug"]) == (row["title"], row["slug"]))
+            diffs = " ".join(
+                other["diff"] for other in rows if (other["title"], other["slug"]) == (row["title"], row["slug"])
+            )
             known = re.findall(r"[A-Z_]+(?:_\d+)?(?= = )", diffs)
             setting = absent(known, lambda: pick(rng, SETTINGS).upper().replace(" ", "_") + number[0])
         text = (

@@ -85,19 +85,19 @@ def everything() -> str:
 @app.get("/wiki/<name>")
 def page(name: str) -> str:
     """Show a page."""
-    found = _page(name)
-    watched = db().execute("SELECT 1 FROM watch WHERE page = ?", (found["id"],)).fetchone() is not None
-    last = db().execute("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (found["id"],)).fetchone()
-    return render_template("page.html", page=found, facts=pairs(found["facts"]), name=name, watched=watched, last=last)
+    page_row = _page(name)
+    watched = db().execute("SELECT 1 FROM watch WHERE page = ?", (page_row["id"],)).fetchone() is not None
+    last = db().execute("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (page_row["id"],)).fetchone()
+    return render_template("page.html", page=page_row, facts=pairs(page_row["facts"]), name=name, watched=watched, last=last)
 
 
 @app.get("/wiki/<name>/links")
 def links(name: str) -> str:
     """List the pages that link to a page."""
-    found = _page(name)
+    page_row = _page(name)
     rows = db().execute("SELECT * FROM page ORDER BY title").fetchall()
     here = [row for row in rows if any(slug(to) == name for to in _LINK.findall(f"{row['facts']}\n{row['body']}"))]
-    return render_template("links.html", page=found, name=name, rows=here, slug=slug)
+    return render_template("links.html", page=page_row, name=name, rows=here, slug=slug)
 
 
 def _facts_wrong(facts: str) -> list[str]:
@@ -119,16 +119,16 @@ def _write(id: int, facts: str, body: str, summary: str) -> None:
 @needs_login
 def edit(name: str) -> Any:
     """Change a page."""
-    found = _page(name)
+    page_row = _page(name)
     if request.method == "GET":
-        values = {"facts": found["facts"], "body": found["body"], "summary": ""}
-        return render_template("edit.html", page=found, name=name, errors=[], values=values)
+        values = {"facts": page_row["facts"], "body": page_row["body"], "summary": ""}
+        return render_template("edit.html", page=page_row, name=name, errors=[], values=values)
     values = {"facts": field("facts"), "body": field("body"), "summary": field("summary", 200)}
     errors = _facts_wrong(values["facts"])
     errors += [f"{label} must not be empty." for key, label in (("body", "Text"), ("summary", "Summary")) if not values[key]]
     if errors:
-        return refused("edit.html", errors, page=found, name=name, values=values)
-    _write(found["id"], values["facts"], values["body"], values["summary"])
+        return refused("edit.html", errors, page=page_row, name=name, values=values)
+    _write(page_row["id"], values["facts"], values["body"], values["summary"])
     return done("saved", "page", name=name)
 
 
@@ -158,9 +158,9 @@ def new() -> Any:
 @app.get("/wiki/<name>/history")
 def history(name: str) -> str:
     """List the versions of a page, the latest first."""
-    found = _page(name)
-    rows = slice_of("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (found["id"],), 15)
-    return render_template("history.html", page=found, name=name, found=rows)
+    page_row = _page(name)
+    rows = slice_of("SELECT * FROM version WHERE page = ? ORDER BY id DESC", (page_row["id"],), 15)
+    return render_template("history.html", page=page_row, name=name, found=rows)
 
 
 def _version(id: int) -> Any:
@@ -171,28 +171,35 @@ def _version(id: int) -> Any:
 @app.get("/version/<int:id>")
 def version(id: int) -> str:
     """Show one version of a page."""
-    found = _version(id)
-    return render_template("version.html", version=found, facts=pairs(found["facts"]), name=slug(found["title"]))
+    version_row = _version(id)
+    return render_template(
+        "version.html", version=version_row, facts=pairs(version_row["facts"]), name=slug(version_row["title"])
+    )
 
 
 @app.post("/version/<int:id>/restore")
 @needs_login
 def take_back(id: int) -> Any:
     """Make an older version the page again, as a new version."""
-    found = _version(id)
-    _write(found["page"], found["facts"], found["body"], f"Restored the version of {names()['names'][found['username']]}")
-    return done("restored", "page", name=slug(found["title"]))
+    version_row = _version(id)
+    _write(
+        version_row["page"],
+        version_row["facts"],
+        version_row["body"],
+        f"Restored the version of {names()['names'][version_row['username']]}",
+    )
+    return done("restored", "page", name=slug(version_row["title"]))
 
 
 @app.post("/wiki/<name>/watch")
 @needs_login
 def watch(name: str) -> Any:
     """Put a page on the watch list, or take it off."""
-    found = _page(name)
+    page_row = _page(name)
     if field("watch") == "no":
-        db().execute("DELETE FROM watch WHERE page = ?", (found["id"],))
+        db().execute("DELETE FROM watch WHERE page = ?", (page_row["id"],))
         return done("unwatched", "watchlist") if field("from") == "list" else done("unwatched", "page", name=name)
-    db().execute("INSERT OR IGNORE INTO watch VALUES (?)", (found["id"],))
+    db().execute("INSERT OR IGNORE INTO watch VALUES (?)", (page_row["id"],))
     return done("watched", "page", name=name)
 
 

@@ -135,8 +135,8 @@ class Editor(Family):
         summary = row["summary"]
         if not possible:
             sql = "SELECT summary FROM version JOIN page ON page.id = page WHERE title = ?"
-            own = [one["summary"] for one in state.rows("wiki", sql, row["title"])]
-            others = sorted({one["summary"] for one in rows} - set(own))
+            own = [version_row["summary"] for version_row in state.rows("wiki", sql, row["title"])]
+            others = sorted({version_row["summary"] for version_row in rows} - set(own))
             summary = words.pick(rng, others)
         text = f'Who changed the page {row["title"]} of the wiki with the summary "{summary}"? Answer with the full name.'
         return text, question({"page": row["title"], "summary": summary}, names[row["username"]])
@@ -235,7 +235,7 @@ class Revert(Family):
         editor = names[row["editor"]]
         if not possible:
             sql = "SELECT username FROM version JOIN page ON page.id = page WHERE title = ?"
-            own = [names[one["username"]] for one in state.rows("wiki", sql, row["title"])]
+            own = [names[version_row["username"]] for version_row in state.rows("wiki", sql, row["title"])]
             editor = absent(own, lambda: words.pick(rng, state.setting.others).name)
         text = (
             f"{editor} has spoilt the page {row['title']} of the wiki. Restore the version that was there just before "
