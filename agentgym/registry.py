@@ -62,7 +62,7 @@ ENVS: dict[str, tuple[str, str, dict[str, object]]] = {
 DESCRIPTIONS: dict[str, str] = {}
 
 
-def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: Any) -> None:
+def register(id: str, entry_point: type[TextEnv] | str, *, description: str = "", **options: object) -> None:
     """Register an environment so that `gym.make(id)` returns it bare, with no wrapper around it.
 
     `entry_point` is the class or `"module:Name"`; `options` are constructor keywords.

@@ -19,12 +19,12 @@ T = TypeVar("T")
 class Elsewhere(Protocol):
     """An environment in another process."""
 
-    async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
         """Return `function(env, *arguments)`, computed in the environment's own process; all of it must pickle."""
         ...
 
 
-async def consult(env: TextEnv | Elsewhere, function: Callable[..., T], *arguments: Any) -> T:
+async def consult(env: TextEnv | Elsewhere, function: Callable[..., T], *arguments: object) -> T:
     """Return `function(env, *arguments)`, computed where the environment lives: here, or in a worker process."""
     if isinstance(env, gymnasium.Env):  # a user's wrapper is one too
         return function(env, *arguments)
@@ -34,7 +34,7 @@ async def consult(env: TextEnv | Elsewhere, function: Callable[..., T], *argumen
 class Conversation(Protocol):
     """The agent's side of one episode."""
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation: a Turn with what the agent acted on and what it does.
 
         `seed` is a function of (run seed, task, attempt, turn) and all randomness comes from it; `session` names the
@@ -54,7 +54,7 @@ class Conversation(Protocol):
 class TokenConversation(Conversation, Protocol):
     """A conversation with a model, in exact tokens."""
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return the tokens to complete: all that is held, plus the bridge around the new observation."""
         ...
 

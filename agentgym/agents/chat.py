@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 from agentgym.agents.decide import NATIVE, NATIVE_PROMPT, TEXT
 from agentgym.agents.encode import hide
@@ -31,7 +31,7 @@ class ChatAgent(TokenAgent):
     """
 
     def __init__(
-        self, engine: TokenEngine, tokenizer: Any = None, *, history: str = "keep", **options: Unpack[AgentOptions]
+        self, engine: TokenEngine, tokenizer: object = None, *, history: str = "keep", **options: Unpack[AgentOptions]
     ) -> None:
         if history not in HISTORY:
             raise bad_option("history", history, HISTORY)
@@ -61,7 +61,7 @@ class ChatAgent(TokenAgent):
                 f"{tools!r} for tool calls: use prompt='tools', or one of your own with [reply] call"
             )
 
-    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+    def make_template(self, options: Mapping[str, object] | None) -> ChatTemplate:
         """Return the chat template that prompts are made with; some (Hermes) cannot do without a tool."""
         if self.tools == TEXT:
             return super().make_template(options)
@@ -98,7 +98,7 @@ class ChatTalk(TokenTalk):
         self.rewrites: int = 0
         """How often the past was rendered anew, so that a prompt did not extend what was held."""
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held, plus the bridge around the new observation."""
         form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
         if self.turns:
@@ -131,7 +131,7 @@ class RenderedTalk(ChatTalk):
         self._asked: tuple[list[tuple[str, str]], list[str], str, bool] = ([], [], "", False)
         self._expected = ""  # the last rendering and the reply to it: what the next one must begin with
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return the held tokens and what the template adds, or the whole rendered anew where it changed the past."""
         template, form, values = self.agent.template, self.agent.prompt, self.values(observation, info)
         first = super().prompt(observation, info)

@@ -3,7 +3,6 @@
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Any
 
 from agentgym.agents.prompt import Prompt
 from agentgym.agents.token_agent import TokenAgent, TokenTalk
@@ -52,7 +51,7 @@ class CompletionTalk(TokenTalk):
         self.held: list[int] = []
         """Every token so far: prompt, replies, observations."""
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held, and the observation as it is."""
         if self.turns:
             shown = self.agent.template.encoder.plain(observation)[: self.agent.observation_tokens]

@@ -1,7 +1,6 @@
 """Demonstrations in the very tokens an agent would have held: the expert decides, the agent's conversation writes."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
@@ -61,7 +60,7 @@ class DemonstrationTalk:
         self._demonstrator, self.talk, self._expert = demonstrator, talk, expert
 
     async def take(
-        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
     ) -> Turn:
         """Answer an observation with the expert's action (or a mistake), in the agent's tokens."""
         choice = await self._expert.choose(env, info, seed)

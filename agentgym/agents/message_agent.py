@@ -25,7 +25,7 @@ LEAST_OBSERVATION = 256  # characters
 _SILENT = "(no reply)"  # what stands for an empty reply in the history: several servers refuse empty messages
 _HARMLESS = "ok"  # what stands for all that the model said, and for all that it was answered
 WAYS = (AUTO, NATIVE, TEXT)
-Message = dict[str, Any]
+Message = dict[str, object]
 _ID = re.compile(r"[!-~]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -115,7 +115,7 @@ class MessageTalk:
         self.offer: tuple[dict[str, Any], ...] = ()
         """What the server is told of the tools, as JSON Schemas."""
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
         agent = self.agent
         added = self.prompt(observation, info)
@@ -149,7 +149,7 @@ class MessageTalk:
         text = completion.text or ""
         return {"role": "assistant", "content": text if text.strip() else _SILENT}
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the messages that an observation adds: with a window, the whole prompt. Asking twice gives the same."""
         form, agent = self.agent.prompt, self.agent
         if not self.turns:
@@ -158,7 +158,7 @@ class MessageTalk:
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
         said = form.later(values) if self.turns else form.first.fill(values)
-        user = {"role": "user", "content": "".join(said)}
+        user: Message = {"role": "user", "content": "".join(said)}
         opening = form.system.pieces != ("",) and (not self.turns or agent.window is not None)
         return ({"role": "system", "content": "".join(form.system.fill(values))}, user) if opening else (user,)
 
@@ -198,7 +198,7 @@ class CallTalk(CallSide, MessageTalk):
         self._calls: tuple[ToolCall, ...] = ()  # of the last reply
         self._place = 0  # of the call that went to the environment last
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation: with the next call of the last reply, or a new reply. The environment is never touched."""
         if self._place + 1 < len(self._calls) and info["valid"]:
             added = _result(self._calls[self._place], self._shown(observation))
@@ -207,7 +207,7 @@ class CallTalk(CallSide, MessageTalk):
             return Turn(observation, messages=[added], action=action, parsed=parsed, finish="stop")
         return await super().take(observation, info, env=env, seed=seed, session=session)
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> tuple[Message, ...]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> tuple[Message, ...]:
         """Return the results of calls that have none yet, or a user message where the last reply made no call."""
         if not self._calls:
             return super().prompt(self.told(observation), info)

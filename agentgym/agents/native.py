@@ -78,9 +78,9 @@ class NativeTalk(CallSide, TokenTalk):
         self.attempts: list[Attempt] = []
         """The calls of the last reply."""
         self._waiting: tuple[Turn, ...] = ()  # calls of the last reply that have not gone to the environment
-        self._answered: tuple[list[Any], ...] = ()  # results of those that have, the last one left out
+        self._answered: tuple[list[str], ...] = ()  # results of those that have, the last one left out
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation: with the next call of the last reply, or a new reply. The environment itself is never
         touched."""
         if self._waiting and info["valid"]:
@@ -146,7 +146,7 @@ class NativeTalk(CallSide, TokenTalk):
         self.prompt_ids = self.held + bridge
         return self.prompt_ids
 
-    def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[Any]:
+    def _pieces(self, observation: str, info: Mapping[str, Any]) -> list[str]:
         return self.agent.prompt.later(self.values(self.told(observation), info))
 
     def reply(self, completion: Completion) -> str:
@@ -180,5 +180,5 @@ class NativeTalk(CallSide, TokenTalk):
         return self.template.family.write(call) if isinstance(call, Call) else [Foreign(action)]
 
 
-def _results(results: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+def _results(results: Sequence[Sequence[str]]) -> list[dict[str, object]]:
     return [{"role": "tool", "content": "".join(result)} for result in results]

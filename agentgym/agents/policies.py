@@ -16,7 +16,7 @@ from agentgym.engines import Sampling
 from agentgym.episodes.episode import Turn
 from agentgym.errors import BadConfig
 
-Choose = Callable[[TextEnv, Mapping[str, Any], np.random.Generator], str]
+Choose = Callable[[TextEnv, Mapping[str, object], np.random.Generator], str]
 _WORDS = ("help", "yes", "no", "1", "2", "look", "a", "")
 
 
@@ -70,13 +70,13 @@ class ScriptedPolicy:
         return self
 
     async def take(
-        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
     ) -> Turn:
         """Answer an observation; see `Conversation.take`."""
         action = await consult(env, self.choose, info, generator("player", seed))
         return silent(observation) if action is None else Turn(observation, text=action, action=action)
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
+    def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
         """Return the next action; None where there is none to say."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class OracleAgent(ScriptedPolicy):
 
     plays = "oracle"
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str | None:
+    def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str | None:
         """Return the next action of a correct solution; None where the environment knows none any more."""
         return _next_of_oracle(env)
 
@@ -131,7 +131,7 @@ class ExpertTalk:
     forgot: bool = False
 
     async def take(
-        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
     ) -> Turn:
         """Answer an observation; `extra` tells mistakes and whether to train on the turn."""
         choice = await self.choose(env, info, seed)
@@ -139,13 +139,13 @@ class ExpertTalk:
             return silent(observation)
         return Turn(observation, text=choice.action, action=choice.action, extra=self.extra(choice))
 
-    def extra(self, choice: Choice) -> dict[str, Any]:
+    def extra(self, choice: Choice) -> dict[str, object]:
         """Return a turn's `extra`: `train`, and `mistake` where it is one."""
         if choice.mistake is None:
             return {"train": True}
         return {"train": choice.mistake not in self.noise.masked, "mistake": choice.mistake}
 
-    async def choose(self, env: TextEnv | Elsewhere, info: Mapping[str, Any], seed: int) -> Choice | None:
+    async def choose(self, env: TextEnv | Elsewhere, info: Mapping[str, object], seed: int) -> Choice | None:
         """Return the next action; None where the expert has none."""
         choice = await consult(env, expert_choice, info["admissible"] or [], self.noise, seed, self.forgot)
         self.forgot = self.forgot or (choice is not None and choice.mistake == "forget")
@@ -235,7 +235,7 @@ class HumanAgent(ScriptedPolicy):
         return HumanAgent(self._read, self._write)
 
     async def take(
-        self, observation: str, info: Mapping[str, Any], *, env: TextEnv | Elsewhere, seed: int, session: str
+        self, observation: str, info: Mapping[str, object], *, env: TextEnv | Elsewhere, seed: int, session: str
     ) -> Turn:
         """Show the observation and wait for a line. Raises EOFError when the input ends."""
         self._write(printable(observation))

@@ -97,7 +97,7 @@ class AgentSpec:
         why = BadConfig(f"agent {self.agent!r} {kind.text_only}") if kind.text_only else None
         decide(kind.__name__, kind.tools_prompt if tools else kind.default_prompt, asked, self.tools, tools, lambda: why)
 
-    def make(self, engine: Any, sampling: Sampling, tokenizer: Any = None) -> TokenAgent | MessageAgent:
+    def make(self, engine: Any, sampling: Sampling, tokenizer: object = None) -> TokenAgent | MessageAgent:
         """Return the agent over an engine."""
         if self.messages:
             return MessageAgent(

@@ -34,7 +34,7 @@ class SummaryAgent(TokenAgent):
     def __init__(
         self,
         engine: TokenEngine,
-        tokenizer: Any = None,
+        tokenizer: object = None,
         *,
         memory_tokens: int | None = None,
         summary_tokens: int = 512,
@@ -74,7 +74,7 @@ class SummaryTalk(ChatTalk):
         """Turns of the environment since then."""
         self._fresh = False  # whether the next prompt begins from the summary
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation, after a summary where one is due; see `Conversation.take`."""
         notes: list[Turn] = []
         if self.due(observation, info):
@@ -86,7 +86,7 @@ class SummaryTalk(ChatTalk):
         turn.notes = notes
         return turn
 
-    def due(self, observation: str, info: Mapping[str, Any]) -> bool:
+    def due(self, observation: str, info: Mapping[str, object]) -> bool:
         """Return whether a summary comes before the next action."""
         limit = self.settings.turns
         if not self.since or self._fresh:
@@ -124,7 +124,7 @@ class SummaryTalk(ChatTalk):
             policy_version=completion.policy_version,
         )
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held and the bridge, or, after a summary, task, summary and observation."""
         if not self._fresh:
             return super().prompt(observation, info)
@@ -136,7 +136,7 @@ class SummaryTalk(ChatTalk):
         self.prompt_ids = self.agent.template.start(system, user)
         return self.prompt_ids
 
-    def values(self, observation: str, info: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, observation: str, info: Mapping[str, object]) -> dict[str, Any]:
         """Return the functions that make a prompt's fields, the summary among them."""
         return {**super().values(observation, info), "summary": lambda: self.summary}
 

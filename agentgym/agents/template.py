@@ -34,7 +34,7 @@ class ChatTemplate:
     def __init__(
         self,
         tokenizer: Any,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         *,
         role: str | None = None,
         encoder: Encoder | None = None,

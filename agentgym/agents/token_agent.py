@@ -31,7 +31,7 @@ class AgentOptions(TypedDict, total=False):
     turn_tokens: int | None
     observation_tokens: int
     context_tokens: int | None
-    template_options: Mapping[str, Any] | None
+    template_options: Mapping[str, object] | None
 
 
 def option_names(kind: "type[TokenAgent]") -> list[str]:
@@ -55,7 +55,7 @@ class TokenAgent:
     demonstrable = True
     """Whether an expert can play this agent's part: it acts, and writes nothing else."""
 
-    def __init__(self, engine: TokenEngine, tokenizer: Any = None, **options: Unpack[AgentOptions]) -> None:
+    def __init__(self, engine: TokenEngine, tokenizer: object = None, **options: Unpack[AgentOptions]) -> None:
         for name in options:
             if name not in option_names(type(self)):
                 raise bad_option(f"option of {type(self).__name__}", name, option_names(type(self)))
@@ -101,7 +101,7 @@ class TokenAgent:
         stop_ids = tuple(self._sampling.stop_ids) or self.template.stop_ids
         self.sampling = dataclasses.replace(self._sampling, stop_ids=stop_ids)
 
-    def resample(self, changes: Mapping[str, Any]) -> None:
+    def resample(self, changes: Mapping[str, object]) -> None:
         """Draw replies in another way from now on, in every environment: what was fitted to one is made again."""
         self._sampling = dataclasses.replace(self._sampling, **changes)
         self.sampling = dataclasses.replace(self.sampling, **changes)
@@ -139,7 +139,7 @@ class TokenAgent:
         who = type(self).__name__
         return BadConfig(f"tools is {way!r}: {who} {self.text_only}; use ChatAgent, or tools='text'")
 
-    def make_template(self, options: Mapping[str, Any] | None) -> ChatTemplate:
+    def make_template(self, options: Mapping[str, object] | None) -> ChatTemplate:
         """Return the chat template that prompts are made with."""
         return ChatTemplate(self.tokenizer, options)
 
@@ -192,7 +192,7 @@ class TokenTalk:
         """The chat messages that the last prompt added."""
         self.first_observation = ""
 
-    async def take(self, observation: str, info: Mapping[str, Any], *, env: TextEnv, seed: int, session: str) -> Turn:
+    async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:
         """Answer an observation; see `Conversation.take`. The environment itself is never touched."""
         ids = self.prompt(observation, info)
         completion = await self.complete(ids, dataclasses.replace(self.agent.sampling, seed=seed), session)
@@ -225,7 +225,7 @@ class TokenTalk:
             policy_version=completion.policy_version,
         )
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return the tokens to complete; asking twice before a reply gives the same."""
         raise NotImplementedError
 

@@ -44,14 +44,14 @@ class Family:
     """Return the pieces of a reply that makes the call; the arguments are foreign text."""
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:  # reading takes deeper nesting than writing: no call, or its episode would end as a fault
         return '"nested too deeply"'
 
 
-def _value(text: str) -> tuple[Any, int] | None:
+def _value(text: str) -> tuple[object, int] | None:
     """Return the JSON value that a text begins with and where it ends."""
     try:
         return _DECODER.raw_decode(text)
@@ -135,7 +135,7 @@ def _read_glm_call(inside: str, tools: Mapping[str, Tool]) -> Attempt:
 
 def _typed(name: str, pairs: Sequence[tuple[str, str]], tools: Mapping[str, Tool]) -> Attempt:
     """Return a call whose arguments were written as bare text: what the tool's schema calls no string is read as JSON."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     for key, text in pairs:
         kind = tools[name].kind(key) if name in tools else "string"
         value = None if kind == "string" else _value(text.lower() if kind == "boolean" else text)  # some write `True`

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
-from typing import Any
 
 from agentgym.agents.encode import Encoder, hide, mark
 from agentgym.agents.template import PROBE, ChatTemplate, Split
@@ -25,8 +24,8 @@ class ToolTemplate(ChatTemplate):
 
     def __init__(
         self,
-        tokenizer: Any,
-        options: Mapping[str, Any] | None,
+        tokenizer: object,
+        options: Mapping[str, object] | None,
         tools: Mapping[str, Tool],
         *,
         family: str | None = None,
@@ -52,7 +51,7 @@ class ToolTemplate(ChatTemplate):
             self._check_calls(tool, alike=family is None)
         self._parallel = mark(1) in self._called([mark(0), mark(1)]).partition(mark(0))[2]
 
-    def _check_schemas(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+    def _check_schemas(self, schemas: Sequence[Mapping[str, object]]) -> None:
         """Refuse schemas that would become control tokens: the template writes them as its own words."""
         text = json.dumps(schemas, ensure_ascii=False)
         for string in (*self.encoder.control, *"\ue000\ue001"):
@@ -68,13 +67,13 @@ class ToolTemplate(ChatTemplate):
         padded = [*attempts, *[Attempt("")] * (len(results) - len(attempts))]
         ids = [attempt.id or CALL_ID.format(place) for place, attempt in enumerate(padded)]
         names = [self._known_name(attempt) or self._names[0] for attempt in padded]
-        functions: list[dict[str, Any]] = [{"name": name, "arguments": {"x": ""}} for name in names]
+        functions: list[dict[str, object]] = [{"name": name, "arguments": {"x": ""}} for name in names]
         functions[-1]["arguments"] = {"x": mark("a")}
         calls = [{"type": "function", "id": id, "function": function} for id, function in zip(ids, functions, strict=True)]
-        chat: list[dict[str, Any]] = [self.message(role, content) for role, content in self._first]
+        chat: list[dict[str, object]] = [self.message(role, content) for role, content in self._first]
         chat.append({"role": "assistant", "content": "", "tool_calls": calls})
         chat += [
-            {**self.message("tool", result), "name": name, "tool_call_id": id}
+            dict[str, object](self.message("tool", result), name=name, tool_call_id=id)
             for result, name, id in zip(results, names, ids, strict=True)
         ]
         try:

@@ -1,7 +1,7 @@
 """The agent that remembers the last few turns: one fresh prompt each time, as in the GiGPO paper's ALFWorld setting."""
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Unpack
 
 from agentgym.agents.fields import window_values
 from agentgym.agents.token_agent import AgentOptions, TokenAgent, TokenTalk
@@ -22,7 +22,7 @@ class WindowAgent(TokenAgent):
     text_only = "writes the past as text"
 
     def __init__(
-        self, engine: TokenEngine, tokenizer: Any = None, *, turns: int = 2, **options: Unpack[AgentOptions]
+        self, engine: TokenEngine, tokenizer: object = None, *, turns: int = 2, **options: Unpack[AgentOptions]
     ) -> None:
         super().__init__(engine, tokenizer, **options)
         if turns < 0:
@@ -44,7 +44,7 @@ class WindowTalk(TokenTalk):
         """The last (observation, action) pairs, oldest first."""
         self._observation = ""
 
-    def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
+    def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return a fresh prompt: task, step, the last pairs, the observation, what may be done."""
         form, template = self.agent.prompt, self.agent.template
         if not self.turns:

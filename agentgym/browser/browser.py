@@ -5,8 +5,9 @@ import atexit
 import os
 import secrets
 from collections import defaultdict, deque
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agentgym.browser.chromium import arguments, needed
 from agentgym.browser.loop import loop
@@ -14,6 +15,9 @@ from agentgym.browser.process import PerProcess
 from agentgym.browser.server import HEADER, READY, server
 from agentgym.browser.tab import Tab
 from agentgym.errors import Fault
+
+if TYPE_CHECKING:
+    from playwright import async_api as playwright
 
 START_SECONDS = 60.0
 AHEAD = 2
@@ -36,9 +40,9 @@ class Kind:
 class Context:
     """A context with its first page, used by one episode and closed after it."""
 
-    handle: Any
+    handle: "playwright.BrowserContext"
     tab: Tab
-    browser: Any
+    browser: "playwright.Browser"
     token: str
     """What its requests carry, so that the server knows whose they are."""
 
@@ -48,20 +52,21 @@ class Browser:
 
     def __init__(self) -> None:
         self.path = needed("An environment of pages")
-        self.playwright: Any = None
-        self.handle: Any = None
+        self.playwright: playwright.Playwright | None = None
+        self.handle: playwright.Browser | None = None
         self.starting = asyncio.Lock()
         self.ready: dict[Kind, deque[Context]] = defaultdict(deque)
         self.making: dict[Kind, int] = defaultdict(int)
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Task[object]] = set()
         self.closed = False
 
-    async def running(self) -> Any:
+    async def running(self) -> "playwright.Browser":
         """Return the browser, alive."""
         async with self.starting:
             if self.handle is None or not self.handle.is_connected():
                 self.ready.clear()
                 await self._start()
+            assert self.handle is not None
             return self.handle
 
     async def _start(self) -> None:
@@ -128,7 +133,7 @@ class Browser:
         except Error as error:
             raise Fault(f"the browser makes no context: {str(error)[:300]}", reason="crash") from error
 
-    async def _wait_on(self, handle: Any, kind: Kind) -> Tab:
+    async def _wait_on(self, handle: "playwright.BrowserContext", kind: Kind) -> Tab:
         """Return the first page of a new context, once the page on which it waits stands."""
         await handle.clock.install(time=kind.clock)
         await handle.clock.pause_at(kind.clock)
@@ -142,14 +147,14 @@ class Browser:
         """End a context in the background; nothing of it is used again."""
         self.later(self._close(context.handle))
 
-    async def _close(self, handle: Any) -> None:
+    async def _close(self, handle: "playwright.BrowserContext") -> None:
         try:
             async with asyncio.timeout(20):
                 await handle.close()
         except Exception:  # it is gone already, or hangs with its browser
             return
 
-    def later(self, coroutine: Any) -> None:
+    def later(self, coroutine: Coroutine[object, object, object]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)

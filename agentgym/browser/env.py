@@ -28,7 +28,7 @@ class Done(NamedTuple):
     """An action that was carried out in the browser."""
 
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
     digest: str
     """A hash of what was seen after it."""
 
@@ -72,12 +72,12 @@ class BrowserEnv(TextEnv):
     """The host of the empty page on which contexts wait; `ready.HOST` where every episode begins on that host."""
     seconds: float = 20.0
     """Most seconds for an action; a page that has not come to rest by then ends its episode as a fault."""
-    page_options: ClassVar[dict[str, Any]] = {"every": False}
+    page_options: ClassVar[dict[str, object]] = {"every": False}
     """Options of `page.js`; `every` gives ids to all elements and shows drawings in full."""
 
     # What an environment defines
 
-    def start(self, task: Task) -> tuple[Any, str]:
+    def start(self, task: Task) -> tuple[object, str]:
         """Return the state that the sites find in `environ["agentgym.episode"]`, fresh, and the first page's URL."""
         raise NotImplementedError(f"{type(self).__name__} must define start(task)")
 
@@ -93,7 +93,7 @@ class BrowserEnv(TextEnv):
         return None
 
     @staticmethod
-    def end(state: Any) -> None:
+    def end(state: object) -> None:
         """Free the state that `start` made; no request reaches it any more."""
 
     async def prepare(self, session: Session) -> None:
@@ -197,7 +197,7 @@ class BrowserEnv(TextEnv):
         self._look(live)
         return self.opening(task) + "\n\n" + self.text
 
-    def do(self, name: str, *arguments: Any) -> Outcome:
+    def do(self, name: str, *arguments: object) -> Outcome:
         """Carry out an action of the session and return what came of it."""
         live = self._alive()
         error = self._carry_out(live, name, arguments)
@@ -216,7 +216,7 @@ class BrowserEnv(TextEnv):
     def malformed(self, error: str) -> Outcome:
         return self.refused(error)
 
-    def _carry_out(self, live: _Live, name: str, arguments: tuple[Any, ...]) -> str | None:
+    def _carry_out(self, live: _Live, name: str, arguments: tuple[object, ...]) -> str | None:
         """Do it, write it down, and return what was wrong with it."""
         error, before = None, live.seen
         try:
@@ -245,7 +245,7 @@ class BrowserEnv(TextEnv):
     def state_key(self) -> str | None:
         return self.key
 
-    def more_info(self) -> dict[str, Any]:
+    def more_info(self) -> dict[str, object]:
         return {"screenshot": self.screenshot()} if self.screenshots else {}
 
     def screenshot(self) -> bytes:
@@ -253,7 +253,7 @@ class BrowserEnv(TextEnv):
         live = self._alive()
         return self._ask(live, live.session.screenshot())
 
-    def _ask(self, live: _Live, work: Coroutine[Any, Any, T]) -> T:
+    def _ask(self, live: _Live, work: Coroutine[object, object, T]) -> T:
         return loop().run(live.session.safely(work), self.seconds)
 
     def _alive(self) -> _Live:
@@ -321,7 +321,7 @@ class BrowserEnv(TextEnv):
         session = browser()
         return Session(session, await session.take(self._kind), self.page_options, self.pause)
 
-    async def _first(self, session: Session, url: str) -> dict[str, Any]:
+    async def _first(self, session: Session, url: str) -> dict[str, object]:
         await session.begin(url)
         await self.prepare(session)
         await session.rest()
@@ -332,7 +332,7 @@ class BrowserEnv(TextEnv):
     def _drop(self) -> None:
         _drop(self._held, self.end)
 
-    def break_off(self, fault: Fault) -> Any:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
         self._drop()
         return super().break_off(fault)
 
@@ -341,7 +341,7 @@ class BrowserEnv(TextEnv):
         self._drop()
 
 
-def _drop(held: list[_Live], end: Callable[[Any], None]) -> None:
+def _drop(held: list[_Live], end: Callable[[object], None]) -> None:
     """Take an episode out of the browser."""
     while held:
         live = held.pop()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agentgym.browser.process import PerProcess
 from agentgym.errors import Fault
@@ -20,7 +20,7 @@ class Loop:
         self.thread = threading.Thread(target=self.loop.run_forever, name="agentgym-browser", daemon=True)
         self.thread.start()
 
-    def run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+    def run(self, coroutine: Coroutine[object, object, T], seconds: float) -> T:
         """Return what a coroutine returns; one that takes longer is cancelled, and Fault says so."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:

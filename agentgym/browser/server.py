@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 from agentgym.browser.process import PerProcess
 
-WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+WSGI = Callable[[dict[str, object], Callable[..., object]], Iterable[bytes]]
 HEADER = "X-Agentgym-Episode"
 _KEY = "HTTP_X_AGENTGYM_EPISODE"
 THREADS = 16
@@ -33,7 +33,7 @@ def mount(host: str, app: WSGI) -> None:
 
 
 class _Episode:
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: object) -> None:
         self.state, self.lock = state, threading.Lock()
 
 
@@ -57,7 +57,7 @@ class Server:
         self.port = int(self.http.effective_port)
         threading.Thread(target=self.http.run, name="agentgym-sites", daemon=True).start()
 
-    def open(self, token: str, state: Any) -> None:
+    def open(self, token: str, state: object) -> None:
         """Register an episode's state: requests with this token are the episode's from now on."""
         self.episodes[token] = _Episode(state)
 

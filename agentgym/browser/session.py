@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym.browser.browser import Browser, Context
 from agentgym.browser.tab import PageError, Tab
 from agentgym.errors import Fault
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, Page
 
 T = TypeVar("T")
 MOST_TABS = 8
@@ -17,7 +20,7 @@ NOTE = 300  # characters of a dialog's text that are told
 class Session:
     """The pages of one episode. All of it runs in the browser's loop."""
 
-    def __init__(self, browser: Browser, context: Context, options: dict[str, Any], pause: int) -> None:
+    def __init__(self, browser: Browser, context: Context, options: dict[str, object], pause: int) -> None:
         self.browser, self.context, self.options, self.pause = browser, context, options, pause
         self.tabs: list[Tab] = []
         self.current = 0
@@ -43,21 +46,21 @@ class Session:
         """The tab that is looked at."""
         return self.tabs[self.current]
 
-    async def _attach(self, page: Any) -> Tab:
+    async def _attach(self, page: "Page") -> Tab:
         tab = Tab(page)
         tab.on_crash = self.crash.set
         await tab.attach()
         self.tabs.append(tab)
         return tab
 
-    def _page(self, page: Any) -> None:
+    def _page(self, page: "Page") -> None:
         self.opened += 1
         page.on("download", self._download)
         if self.opened + 1 > MOST_TABS:
             self.note(f"The browser refused to open more than {MOST_TABS} tabs.")
             self.browser.later(page.close())
 
-    async def _dialog(self, dialog: Any) -> None:
+    async def _dialog(self, dialog: "Dialog") -> None:
         if dialog.type != "beforeunload":
             answer = {"alert": "it was closed", "confirm": "OK was chosen", "prompt": "its default was taken"}[dialog.type]
             self.note(f"The page showed a dialog ({dialog.type}): {' '.join(dialog.message.split())[:NOTE]!r}; {answer}.")
@@ -66,7 +69,7 @@ class Session:
         except Exception:  # the page was closed with its dialog
             return
 
-    def _download(self, download: Any) -> None:
+    def _download(self, download: object) -> None:
         self.note("The page offered a file; downloads are refused.")
 
     def note(self, text: str) -> None:
@@ -74,7 +77,7 @@ class Session:
         if len(self.notes) < MOST_NOTES and text not in self.notes:
             self.notes.append(text)
 
-    async def safely(self, work: Coroutine[Any, Any, T]) -> T:
+    async def safely(self, work: Coroutine[object, object, T]) -> T:
         """Return what a coroutine returns; Fault as soon as the process of a page crashes, for that answers nothing.
 
         What Playwright raises and no action has made a sentence of is a Fault too: the browser or the page is gone.
@@ -95,7 +98,7 @@ class Session:
 
     # Coming to rest
 
-    async def act(self, work: Callable[[], Awaitable[Any]]) -> None:
+    async def act(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do something, let the pages come to rest, and turn to a tab that was opened by it."""
         self.notes = []
         await self._guarded(work())
@@ -148,7 +151,7 @@ class Session:
         self.tabs = [tab for tab in self.tabs if not tab.page.is_closed()]
         self.current = self.tabs.index(current) if current in self.tabs else len(self.tabs) - 1
 
-    async def _guarded(self, work: Awaitable[Any]) -> Any:
+    async def _guarded(self, work: Awaitable[object]) -> object:
         from playwright.async_api import Error
 
         try:
@@ -286,7 +289,7 @@ class Session:
         """Return the window as a PNG."""
         return await self.tab.page.screenshot(type="png", animations="disabled", caret="hide", scale="css")
 
-    async def _history(self, tab: Tab) -> list[Any]:
+    async def _history(self, tab: Tab) -> list[object]:
         """Return what `back` can reach."""
         history = await tab.cdp.send("Page.getNavigationHistory")
         return [history["currentIndex"], [entry["url"] for entry in history["entries"]]]

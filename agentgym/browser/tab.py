@@ -6,9 +6,12 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import Fault
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 SLICE = 100  # ms of page time between two looks at the network, while timers fire
 STREAMS = {"EventSource", "WebSocket", "Ping"}  # requests that are never done, or that nobody waits for
@@ -27,7 +30,7 @@ def script() -> str:
 class Tab:
     """A page with a debugging session of its own, whose messages come in order."""
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: "Page") -> None:
         self.page = page
         self.cdp: Any = None
         self.frame = ""
@@ -64,7 +67,7 @@ class Tab:
         await self.cdp.send("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})
         self.frame = (await self.cdp.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
 
-    def _crash(self, *_: Any) -> None:
+    def _crash(self, *_: object) -> None:
         self.crashed = True
         self.stirred.set()
         self.on_crash()
@@ -73,7 +76,7 @@ class Tab:
         if event.get("type") not in STREAMS:
             self.requests.add(event["requestId"])
 
-    def _answered(self, event: dict[str, Any]) -> None:
+    def _answered(self, event: dict[str, object]) -> None:
         self.requests.discard(event["requestId"])
         self.stirred.set()
 
@@ -87,7 +90,7 @@ class Tab:
         self.going &= event["frameId"] != self.frame
         self.stirred.set()
 
-    def _leave(self, event: dict[str, Any]) -> None:
+    def _leave(self, event: dict[str, object]) -> None:
         if event.get("disposition", "currentTab") == "currentTab":
             self.leaving = time.monotonic() + 2.0
 
@@ -98,12 +101,12 @@ class Tab:
             self.requests.clear()
         self.stirred.set()
 
-    def _popup(self, _: dict[str, Any]) -> None:
+    def _popup(self, _: dict[str, object]) -> None:
         self.popups += 1
 
     # What is asked of the page
 
-    async def call(self, function: str, *arguments: Any) -> Any:
+    async def call(self, function: str, *arguments: object) -> Any:
         """Call a function of `page.js` and return its result; PageError where it throws a sentence."""
         spoken = f"agent.{function}({', '.join(json.dumps(argument) for argument in arguments)})"
         for attempt in range(3):

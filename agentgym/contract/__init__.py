@@ -54,7 +54,7 @@ def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0
     return EnvUnderTest(id, type(env.unwrapped), given, seed=seed, **budget)  # type: ignore[arg-type]
 
 
-def _options_of(env: TextEnv) -> dict[str, Any]:
+def _options_of(env: TextEnv) -> dict[str, object]:
     """Return the options that make another environment like this one."""
     values = {name: getattr(env, name) for name in env.option_names()}
     return {name: dict(value) if name in ("shaping", "backend_options") else value for name, value in values.items()}

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from agentgym.contract.env_under_test import (
     ENDLESS,
@@ -21,7 +20,7 @@ from agentgym.contract.env_under_test import (
 )
 from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.core.actions import spell
-from agentgym.core.env import INFO_KEYS, Snapshot
+from agentgym.core.env import INFO_KEYS, Snapshot, TextEnv
 from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
@@ -34,13 +33,14 @@ def nasty_actions(under_test: EnvUnderTest) -> str:
     task = under_test.tasks[0]
     nasty = [*HOSTILE, *(call for tool in under_test.env.tools.values() for call in hostile_calls(tool))]
 
-    def breaks(actions: Sequence[Any]) -> str | None:
+    def breaks(actions: Sequence[object]) -> str | None:
         env = under_test.env
         env.reset(seed=0, options={"task": task, "horizon": ENDLESS})
         for turn, step in enumerate(steps(env, actions), 1):
             if env.turn != turn:
                 return f"the action cost {env.turn - turn + 1} turns instead of one"
-            if step[4]["valid"] and not (isinstance(actions[turn - 1], str) and actions[turn - 1].strip()):
+            action = actions[turn - 1]
+            if step[4]["valid"] and not (isinstance(action, str) and action.strip()):
                 return "an action that says nothing is valid"
         return None
 
@@ -82,7 +82,7 @@ def info_schema(under_test: EnvUnderTest) -> str:
     """Info has the same keys and types at every step, and rewards sum to the reward."""
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             env = under_test.env
             observation, info = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             responses = [Step(observation, 0.0, False, False, info), *steps(env, actions)]
@@ -129,7 +129,7 @@ def admissible_is_valid(under_test: EnvUnderTest) -> str:
     tried = 0
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             env = under_test.env
             commands = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})[1]["admissible"]
             for action, step in zip(actions, steps(env, actions), strict=False):
@@ -162,10 +162,10 @@ def equal_keys(under_test: EnvUnderTest) -> str:
     pairs = 0
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             nonlocal pairs
             seen: dict[str, tuple[int, Snapshot]] = {}
-            later: dict[int, tuple[list[Any], list[str]]] = {}  # what followed each earlier moment
+            later: dict[int, tuple[list[object], list[str]]] = {}  # what followed each earlier moment
             for turn, (key, state) in enumerate(list(_moments(under_test, task, seed, actions))):
                 earlier, old = seen.setdefault(key, (turn, state))
                 if earlier == turn:
@@ -190,7 +190,7 @@ def equal_keys(under_test: EnvUnderTest) -> str:
     return f"{pairs} pairs of moments"
 
 
-def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[Any]) -> Iterator[tuple[str, Snapshot]]:
+def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> Iterator[tuple[str, Snapshot]]:
     """Yield key and snapshot before each action and after the last, the turn counter set to 0."""
     env, over = under_test.env, True
     for action in (AGAIN, *actions):
@@ -198,18 +198,17 @@ def _moments(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             over = False
         elif not over:
-            _, _, terminated, truncated, _ = env.step(action)
-            over = terminated or truncated
+            over = any(step.over for step in steps(env, [action]))
         key = None if over else env.state_key()
         if key is not None:
             yield key, dataclasses.replace(env.snapshot(), turn=0, horizon=ENDLESS)
 
 
-def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[Any]:
+def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
     """Return a few actions to play from a state, the oracle's among them."""
     env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
 
-    def choose(observation: str, info: dict[str, Any]) -> Any:
+    def choose(observation: str, info: dict[str, object]) -> object:
         return (first(env.oracle) if next(turns) == 1 else None) or any_action(env, observation, info, rng)
 
     played = play(env, choose, (env.observation, env.info()), stop=NEVER)
@@ -220,7 +219,7 @@ def outcome_alone(under_test: EnvUnderTest) -> str:
     """By default the reward is 1 at success and 0 everywhere else."""
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             under_test.env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             for _, reward, terminated, _, info in steps(under_test.env, actions):
                 if reward != float(terminated and info["success"] is True):
@@ -247,7 +246,7 @@ def failure_never_wins(under_test: EnvUnderTest) -> str:
     for seed, task in enumerate(under_test.tasks):
         best = _total(paid, task, seed, solution(under_test, task, seed))[0]
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed, best: float = best) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed, best: float = best) -> str | None:
             total, success = _total(paid, task, seed, actions)
             return f"fails with {total:.3f} in all; a solution has {best:.3f}" if not success and total > best else None
 
@@ -256,7 +255,7 @@ def failure_never_wins(under_test: EnvUnderTest) -> str:
     return f"measures {', '.join(sorted(names))}"
 
 
-def _total(env: Any, task: Task, seed: int, actions: Sequence[Any]) -> tuple[float, bool]:
+def _total(env: TextEnv, task: Task, seed: int, actions: Sequence[object]) -> tuple[float, bool]:
     env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
     done = list(steps(env, actions))
     return sum(step[1] for step in done), bool(done and done[-1][4]["success"])
@@ -292,7 +291,7 @@ def horizons(under_test: EnvUnderTest) -> str:
     return "1 and 3 turns"
 
 
-def _over(env: Any, when: str) -> None:
+def _over(env: TextEnv, when: str) -> None:
     try:
         env.step("look")
     except EpisodeOver:

@@ -10,7 +10,6 @@ import traceback
 import uuid
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
     sources: dict[str, None] = {}
     files = files_of(kind)
 
-    def watch(frame: FrameType, event: str, arg: Any) -> None:
+    def watch(frame: FrameType, event: str, arg: object) -> None:
         at, what = frame, ""
         if event == "call" and frame.f_code.co_filename == random.__file__ and frame.f_locals.get("self") is _GLOBAL:
             what = f"random.{frame.f_code.co_name}"
@@ -55,8 +54,8 @@ def own_chance(kind: type[TextEnv], work: Callable[[], object]) -> str:
             advice = _ADVICE.get(what.partition(".")[0], "draw from self.np_random, which is seeded")
             sources[f"{what} is called at {at.f_code.co_filename}:{at.f_lineno}: {advice}"] = None
 
-    def noting(name: str, function: Any) -> Any:
-        def noted(*arguments: Any, **options: Any) -> Any:
+    def noting(name: str, function: Callable[..., object]) -> object:
+        def noted(*arguments: object, **options: object) -> object:
             watch(sys._getframe(1), "numpy", name)  # pyright: ignore[reportPrivateUsage]
             return function(*arguments, **options)
 
@@ -83,7 +82,7 @@ _ADVICE = {
 }
 
 
-def _source(function: Any) -> str:
+def _source(function: object) -> str:
     """Return what a function of C draws from, where it is not the environment's own generator; else nothing."""
     name = getattr(function, "__name__", "")
     if getattr(function, "__self__", None) is _GLOBAL:

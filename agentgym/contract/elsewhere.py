@@ -17,7 +17,7 @@ from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.seeding import derive
 from agentgym.registry import load
 
-Play = tuple[str, int, Sequence[Any]]
+Play = tuple[str, int, Sequence[object]]
 """Task id, seed and actions."""
 
 
@@ -26,12 +26,12 @@ def play_elsewhere(under_test: EnvUnderTest, plays: Sequence[Play]) -> list[list
     return _ask(under_test, "plays", list(plays))
 
 
-def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[Any]]]) -> list[list[str]]:
+def go_on_elsewhere(under_test: EnvUnderTest, branches: Sequence[tuple[Snapshot, Sequence[object]]]) -> list[list[str]]:
     """Return the responses from snapshots that another process restores."""
     return _ask(under_test, "branches", list(branches))
 
 
-def _ask(under_test: EnvUnderTest, what: str, items: list[Any]) -> list[list[str]]:
+def _ask(under_test: EnvUnderTest, what: str, items: list[object]) -> list[list[str]]:
     if under_test.kind.__module__ == "__main__" or "<locals>" in under_test.kind.__qualname__:
         raise NotChecked(f"{under_test.kind.__qualname__} cannot be imported by another process; define it in a module")
     reference = f"{under_test.kind.__module__}:{under_test.kind.__qualname__}"

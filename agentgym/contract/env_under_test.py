@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import getattr_static
@@ -22,7 +22,7 @@ from agentgym.errors import BadConfig
 ENDLESS = 10_000  # a horizon that no check reaches
 NEVER = object()
 """No action."""
-Breaks = Callable[[Sequence[Any]], str | None]
+Breaks = Callable[[Sequence[object]], str | None]
 
 
 @dataclass
@@ -109,19 +109,19 @@ class EnvUnderTest:
                 break
         return list(tasks.values())
 
-    def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[Any]:
+    def wander(self, task: Task, seed: int, steps: int | None = None, variant: int = 0) -> list[object]:
         """Return the actions of a play that is partly random, partly good and partly nonsense; stops before the end."""
         env, rng = self.env, generator("wander", task.id, seed, variant)
         seen = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
         turns = play(env, lambda observation, info: any_action(env, observation, info, rng), seen, stop=NEVER)
         return [action for action, _ in itertools.islice(turns, steps or self.steps)]
 
-    def hold(self, task: Task, seed: int, actions: Sequence[Any], breaks: Breaks) -> None:
+    def hold(self, task: Task, seed: int, actions: Sequence[object], breaks: Breaks) -> None:
         """Raise Broken, with the shortest sequence found by deletion, where `breaks` says what is wrong."""
 
         cause = ""
 
-        def said(sequence: Sequence[Any]) -> str | None:
+        def said(sequence: Sequence[object]) -> str | None:
             nonlocal cause
             try:
                 cause = ""
@@ -136,13 +136,13 @@ class EnvUnderTest:
         raise Broken(said(shortest) or "", task=task.id, seed=seed, actions=shortest, cause=cause)
 
 
-def transcript(env: TextEnv, task: Task, seed: int, actions: Sequence[Any], horizon: int = ENDLESS) -> list[str]:
+def transcript(env: TextEnv, task: Task, seed: int, actions: Sequence[object], horizon: int = ENDLESS) -> list[str]:
     """Return the responses to the reset and to each action up to the end, each as one line."""
     observation, info = env.reset(seed=seed, options={"task": task, "horizon": horizon})
     return [line(Step(observation, 0.0, False, False, info)), *(line(step) for step in steps(env, actions))]
 
 
-def go_on(env: TextEnv, state: Snapshot, actions: Sequence[Any], seed: int | None = None) -> list[str]:
+def go_on(env: TextEnv, state: Snapshot, actions: Sequence[object], seed: int | None = None) -> list[str]:
     """Return the responses to the actions from a snapshot."""
     env.restore(state, seed=seed)
     return [line(step) for step in steps(env, actions)]
@@ -162,7 +162,7 @@ def difference(a: Sequence[str], b: Sequence[str]) -> str | None:
     return None if len(a) == len(b) else f"{len(a) - 1} turns against {len(b) - 1}"
 
 
-def shrink(actions: list[Any], fails: Callable[[list[Any]], bool], tries: int = 400) -> list[Any]:
+def shrink(actions: list[object], fails: Callable[[list[object]], bool], tries: int = 400) -> list[object]:
     """Return a shorter sequence that still fails, by deleting ever smaller pieces (Zeller 2002, ddmin)."""
     size = max(len(actions) // 2, 1)
     while actions and tries > 0:
@@ -178,7 +178,7 @@ def shrink(actions: list[Any], fails: Callable[[list[Any]], bool], tries: int = 
     return actions
 
 
-HOSTILE: tuple[Any, ...] = (
+HOSTILE: tuple[object, ...] = (
     "", " ", "\n", "x" * 1_000_000, "\ud800", "a\udfffb", "\x00\x1b[2J\x07", "\u202eabc\u2066", "\U0001d518\U0001f600",
     "{", "[]", "null", '{"name": 3}', '{"name": "nothing", "arguments": []}', '{"name": null, "name": {}}',
     "[" * 5000, '{"a":' * 5000, '{"a":' * 5000 + "1" + "}" * 5000, "<a></b>", "answer[", "]", "()[]", "<|im_end|>",
@@ -204,7 +204,7 @@ def hostile_calls(tool: Tool) -> list[str]:
     return [*calls, *odd, json.dumps({"name": name, "arguments": {"no_such": 1}}), json.dumps({"name": name}), name]
 
 
-def any_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.random.Generator) -> Any:
+def any_action(env: TextEnv, observation: str, info: dict[str, object], rng: np.random.Generator) -> object:
     """Return a next action of any kind: mostly valid, sometimes the oracle's, sometimes nonsense."""
     kind = rng.random()
     if kind < 0.1:
@@ -216,7 +216,7 @@ def any_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.ran
     return random_action(env, observation, info, rng)
 
 
-def random_action(env: TextEnv, observation: str, info: dict[str, Any], rng: np.random.Generator) -> str:
+def random_action(env: TextEnv, observation: str, info: Mapping[str, Any], rng: np.random.Generator) -> str:
     """Return an action drawn at random from what is admissible, else a random call, else random words."""
     if info["admissible"]:
         return pick(info["admissible"], rng)
@@ -234,7 +234,7 @@ def pick(words: Sequence[str], rng: np.random.Generator) -> str:
     return words[int(rng.integers(len(words)))]
 
 
-def argument(schema: dict[str, Any], words: Sequence[str], rng: np.random.Generator) -> Any:
+def argument(schema: Mapping[str, Any], words: Sequence[str], rng: np.random.Generator) -> object:
     """Return a random value that fits a parameter."""
     if "enum" in schema:
         return schema["enum"][int(rng.integers(len(schema["enum"])))]
@@ -243,7 +243,7 @@ def argument(schema: dict[str, Any], words: Sequence[str], rng: np.random.Genera
     return values.get(schema.get("type", "string"), " ".join(pick(words, rng) for _ in range(1 + number % 3)))
 
 
-def call(tool: Tool, arguments: dict[str, Any]) -> str:
+def call(tool: Tool, arguments: Mapping[str, object]) -> str:
     """Return a call in the shortest spelling that can hold it."""
     if not tool.required and not arguments:
         return spell(tool.name)

@@ -3,13 +3,12 @@
 import pickle
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from agentgym.contract.causes import own_chance
 from agentgym.contract.elsewhere import go_on_elsewhere, play_elsewhere
 from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, difference, first, go_on, line, transcript
 from agentgym.contract.report import Broken, NotChecked
-from agentgym.core.env import TextEnv
+from agentgym.core.env import Snapshot, TextEnv
 from agentgym.core.play import steps
 from agentgym.core.tasks import Task
 
@@ -20,7 +19,7 @@ def same_again(under_test: EnvUnderTest) -> str:
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             once = transcript(under_test.env, task, seed, actions)
             for stranger in under_test.tasks[:2]:
                 transcript(other, stranger, seed + 1, actions[:3])
@@ -40,7 +39,7 @@ def same_again(under_test: EnvUnderTest) -> str:
     return f"{len(under_test.tasks)} plays, three times each"
 
 
-def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[Any]) -> None:
+def _from_start(under_test: EnvUnderTest, task: Task, seed: int, actions: Sequence[object]) -> None:
     """Make an environment and a task, and play it."""
     env = under_test.make()
     transcript(env, env.find(task.id), seed, actions)
@@ -65,7 +64,7 @@ def same_elsewhere(under_test: EnvUnderTest) -> str:
         ) from found
 
 
-def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[Any]]]) -> str:
+def _same_elsewhere(under_test: EnvUnderTest, plays: list[tuple[str, int, list[object]]]) -> str:
     for (task_id, seed, actions), there in zip(plays, play_elsewhere(under_test, plays), strict=True):
         task = under_test.env.find(task_id)
         if repr(task) != there[0]:
@@ -83,7 +82,7 @@ def snapshots_here(under_test: EnvUnderTest) -> str:
     other = under_test.make()
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             env = under_test.make()
             for middle in range(len(actions) + 1):
                 transcript(env, task, seed, actions[:middle])
@@ -106,7 +105,7 @@ def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
     if under_test.make().snapshot_kind == "fork":
         raise NotChecked("its snapshots belong to one machine and process")
     under_test.repeatable()
-    env, branches, here = under_test.make(), list[tuple[Any, list[Any]]](), list[list[str]]()
+    env, branches, here = under_test.make(), list[tuple[Snapshot, list[object]]](), list[list[str]]()
     for seed, task in enumerate(under_test.tasks):
         actions = under_test.wander(task, seed)
         transcript(env, task, seed, actions[: len(actions) // 2])
@@ -125,9 +124,9 @@ def snapshots_elsewhere(under_test: EnvUnderTest) -> str:
     return f"{len(branches)} snapshots"
 
 
-def _unwritten(payload: Any) -> str:
+def _unwritten(payload: object) -> str:
     """Return which attribute of a snapshot cannot be pickled."""
-    parts: list[Any] = list(payload) if isinstance(payload, tuple) else [payload]  # pyright: ignore[reportUnknownArgumentType]
+    parts: list[object] = list(payload) if isinstance(payload, tuple) else [payload]  # pyright: ignore[reportUnknownArgumentType]
     for name, value in (pair for part in parts if isinstance(part, dict) for pair in part.items()):  # pyright: ignore
         try:
             pickle.dumps(value)
@@ -158,7 +157,7 @@ def looking_changes_nothing(under_test: EnvUnderTest) -> str:
     under_test.repeatable()
     for seed, task in enumerate(under_test.tasks):
 
-        def breaks(actions: Sequence[Any], task: Task = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: Task = task, seed: int = seed) -> str | None:
             blind, env = transcript(under_test.env, task, seed, actions), under_test.make()
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             seen = blind[:1]

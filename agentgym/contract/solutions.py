@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from agentgym.contract.behaviour import solution
 from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, random_action
@@ -49,7 +48,7 @@ def oracle_recovers(under_test: EnvUnderTest) -> str:
     env, count = under_test.env, 0
     for seed, task in enumerate(under_test.many):
 
-        def breaks(actions: Sequence[Any], task: Any = task, seed: int = seed) -> str | None:
+        def breaks(actions: Sequence[object], task: object = task, seed: int = seed) -> str | None:
             nonlocal count
             env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})
             if any(step.over for step in steps(env, actions)):
@@ -90,7 +89,7 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
     return f"{compared} histories"
 
 
-def _shown(response: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
+def _shown(response: tuple[str, dict[str, object]]) -> tuple[object, ...]:
     return response[0], response[1]["admissible"], response[1]["valid"]
 
 
@@ -142,7 +141,7 @@ def from_text(shortcut: Callable[[list[str]], str]) -> Policy:
     return lambda _, observations, __: shortcut(observations)
 
 
-def random_policy(env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
+def random_policy(env: TextEnv, observations: list[str], info: dict[str, object]) -> str:
     """Play at random, the same way for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
 
@@ -157,7 +156,7 @@ def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None =
     return solved / len(under_test.many)
 
 
-def finish(env: TextEnv, policy: Policy, info: dict[str, Any], most: int = 2000) -> int:
+def finish(env: TextEnv, policy: Policy, info: dict[str, object], most: int = 2000) -> int:
     """Play to the end of the episode and return the number of turns."""
     observations = [env.observation]
     turns = play(env, lambda _, info: policy(env, observations, info), (env.observation, info))

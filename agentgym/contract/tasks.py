@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import cast
 
 import gymnasium
 
@@ -10,6 +10,7 @@ from agentgym.contract.env_under_test import EnvUnderTest
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.env import TextEnv
 from agentgym.core.play import steps
+from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
 from agentgym.errors import BadConfig, Fault
 from agentgym.tasks.library import ALL
@@ -44,7 +45,7 @@ def splits_are_disjoint(under_test: EnvUnderTest) -> str:
     return ", ".join(f"{split} {count or 'refused'}" for split, count in counts.items())
 
 
-def _some(env: TextEnv, n: int) -> list[Any]:
+def _some(env: TextEnv, n: int) -> list[Task]:
     while n > 1:
         try:
             return env.tasks(n)
@@ -53,7 +54,7 @@ def _some(env: TextEnv, n: int) -> list[Any]:
     return env.tasks(1)
 
 
-def _drawn(env: TextEnv, seed: int) -> Any:
+def _drawn(env: TextEnv, seed: int) -> Task:
     env.reset(seed=seed)
     return env.task
 

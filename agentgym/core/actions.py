@@ -144,7 +144,7 @@ def parse_call(action: str, tools: Mapping[str, Tool], example: Callable[[Tool],
     if len(required) > 1:
         return f"{name} takes {len(required)} arguments. Write JSON: {example(tools[name])}."
     try:
-        value: Any = body if tools[name].kind(required[0]) == "string" else json.loads(body)
+        value: object = body if tools[name].kind(required[0]) == "string" else json.loads(body)
     except (ValueError, RecursionError):
         value = body
     return _checked(tools[name], {required[0]: value}, example)
@@ -164,7 +164,7 @@ def _parse_json(text: str, tools: Mapping[str, Tool], example: Callable[[Tool], 
     return _checked(tools[name], cast("dict[str, object]", arguments), example)
 
 
-def _checked(tool: Tool, arguments: dict[str, Any], example: Callable[[Tool], str]) -> Call | str:
+def _checked(tool: Tool, arguments: dict[str, object], example: Callable[[Tool], str]) -> Call | str:
     missing = [name for name in tool.required if name not in arguments]
     if missing:
         return f"{tool.name} needs the argument {missing[0]!r}. Write {example(tool)}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class Definition(TaskSpace):
     """Turns after which an episode is truncated; keyword and reset option of the same name."""
     settings: ClassVar[tuple[str, ...]] = ()
     """Names of the class attributes that a caller may set by keyword; their values are the defaults."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     """Named sets of settings: `gym.make(id, preset="tiny")`; an explicit keyword wins over the preset."""
     shaping: Mapping[str, float] = MappingProxyType({})
     """Weights of measures that are to be paid; by default the outcome alone is."""
@@ -53,7 +53,7 @@ class Definition(TaskSpace):
         """Carry out an action of an environment without tools; the string arrives untouched."""
         raise NotImplementedError(f"{type(self).__name__} must define act(action), or methods marked @agentgym.tool")
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """Return what decides the future, the turn counter and random state left out; None where it cannot be read."""
         return None
 
@@ -102,7 +102,7 @@ class Definition(TaskSpace):
         """Return the outcome by role once an episode of an environment with several players is over, else None."""
         return None
 
-    def more_info(self) -> dict[str, Any]:
+    def more_info(self) -> dict[str, object]:
         """Return what `info` has besides the keys of every environment: nothing by default."""
         return {}
 

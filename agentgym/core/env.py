@@ -55,7 +55,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         super().__init_subclass__()
         refuse_taken(cls, TextEnv, cls.settings, MOVED, replaces)
 
-    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:
         kind = type(self).__name__
         if preset is not None and preset not in self.presets:
             raise unknown(f"preset of {kind}", preset, self.presets)
@@ -117,7 +117,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             return None
         return hashlib.blake2b(f"{self.task.id}\x1f{self.role}\x1f{state!r}".encode(), digest_size=8).hexdigest()
 
-    def save(self) -> Any:
+    def save(self) -> object:
         """Return a payload from which `load` recreates the state; by default a copy of what `begin` and `act` set."""
         mine = {k: v for k, v in self.__dict__.items() if k not in self._own and k not in self.shared}
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}

@@ -4,7 +4,6 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from agentgym.core.tasks import Task
 
@@ -38,7 +37,7 @@ def place_of(function: Callable[..., object]) -> str:
     return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
 
 
-def copied(attributes: dict[str, Any], owner: str) -> dict[str, object]:
+def copied(attributes: dict[str, object], owner: str) -> dict[str, object]:
     """Return a deep copy of an environment's attributes; TypeError, naming the attribute, where one cannot be copied."""
     try:
         return copy.deepcopy(attributes)
@@ -73,4 +72,4 @@ class Snapshot:
     levels: dict[str, float]
     totals: dict[str, float]
     observation: str
-    payload: Any
+    payload: object

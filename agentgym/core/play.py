@@ -1,11 +1,11 @@
 """The one loop over an environment for programs that need no model; with agents, `rollout/play.py` plays."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from agentgym.core.env import TextEnv
 
-Choose = Callable[[str, dict[str, Any]], Any]
+Choose = Callable[[str, dict[str, object]], object]
 """From the last observation and info to an action."""
 
 
@@ -24,24 +24,26 @@ class Step(NamedTuple):
         return self.terminated or self.truncated
 
 
-def steps(env: TextEnv, actions: Iterable[Any]) -> Iterator[Step]:
+def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
     """Take the actions one by one until the episode ends, and yield what each brought.
 
     An action is asked for only when the one before has been looked at.
     """
     for action in actions:
-        step = Step(*env.step(action))
+        step = Step(*env.step(cast("str", action)))  # the checks of an environment say what is no text, too
         yield step
         if step.over:
             return
 
 
-def play(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, Any]], stop: Any = None) -> Iterator[tuple[Any, Step]]:
+def play(
+    env: TextEnv, choose: Choose, seen: tuple[str, dict[str, object]], stop: object = None
+) -> Iterator[tuple[Any, Step]]:
     """Play on from what is `seen`, observation and info, and yield each action with what it brought.
 
     It ends with the episode, or where `choose` returns `stop`.
     """
-    said: list[Any] = []
+    said: list[object] = []
 
     def chosen() -> Iterator[Any]:
         while (action := choose(*seen)) is not stop:

@@ -60,7 +60,7 @@ def commit() -> str | None:
     return f"{_git(package, 'rev-parse', 'HEAD')}{'+changes' if changed else ''}"
 
 
-def hardware() -> dict[str, Any]:
+def hardware() -> dict[str, object]:
     """Return the processor, the cores this process may use, memory in GiB, and the names of the GPUs."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
@@ -72,7 +72,7 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write a JSON file so that a crash leaves either the old one or the new one."""
     write_whole(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 

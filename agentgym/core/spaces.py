@@ -22,7 +22,7 @@ class Unicode(gymnasium.spaces.Text):
     def __init__(self, max_length: int = 65536, *, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(max_length, min_length=0, charset=_SAMPLES, seed=seed)
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return whether `x` is a string that fits."""
         return isinstance(x, str) and len(x) <= self.max_length
 

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class TokenEngine(Protocol):
     """Most tokens of prompt and completion together."""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion. `session` names the episode, so that its key-value cache can be kept.
 
@@ -96,7 +99,7 @@ class TokenEngine(Protocol):
         """Start requests again."""
         ...
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights (a model folder, or named tensors); nothing cached under old ones is used again."""
         ...
 
@@ -109,7 +112,7 @@ class ChatEngine(Protocol):
     """A model without token access: messages in, text out. Good for evaluation, never for training."""
 
     async def chat(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
+        self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
         """Return one reply; `session` names the episode, `tools` are JSON Schemas of functions that it may call.
 

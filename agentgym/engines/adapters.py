@@ -25,7 +25,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
     """Return an adapter's configuration; BadData where it is damaged or not of a plain LoRA adapter in safetensors."""
     folder = Path(folder)
     try:
-        config: Any = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        config: object = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadData(f"{folder / ADAPTER}: cannot be read ({error}); expected the configuration of an adapter") from error
     if not isinstance(config, dict):
@@ -65,7 +65,7 @@ def base_of(folder: str | Path) -> str:
         ) from error
 
 
-def load_adapted(folder: str | Path, dtype: Any, trainable: bool = False) -> Any:
+def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> Any:
     """Return the base model with an adapter in its place, not merged; BadData where either cannot be loaded."""
     transformers = _libraries()
     base = base_of(folder)

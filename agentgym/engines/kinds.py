@@ -66,7 +66,7 @@ class EngineKind:
     def check_target(self, target: str) -> None:
         """Raise BadConfig where its model is not there."""
 
-    def check_names(self, options: Mapping[str, Any]) -> None:
+    def check_names(self, options: Mapping[str, object]) -> None:
         """Raise BadConfig for an option that its class does not name; one that takes any checks them itself."""
         known = inspect.signature(self.engine_class()).parameters.values()
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
@@ -76,14 +76,14 @@ class EngineKind:
             if option not in (*named, "tokenizer"):
                 raise bad_option(f"option of the {self.name} engine", option, named)
 
-    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+    def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Raise BadConfig for options that a training run cannot give it; nothing heavy is imported for it."""
 
-    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run."""
         return dict(options)
 
-    def eval_options(self, concurrency: int) -> dict[str, Any]:
+    def eval_options(self, concurrency: int) -> dict[str, object]:
         """Return its own options in an evaluation of so many episodes at a time."""
         return {}
 
@@ -98,7 +98,7 @@ class HF(EngineKind):
         """Raise BadConfig where its model is not there."""
         check_model(target)
 
-    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+    def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Raise BadConfig for any but whole numbers."""
         for name, value in options.items():
             if name not in self.least:
@@ -106,11 +106,11 @@ class HF(EngineKind):
             if not isinstance(value, int) or isinstance(value, bool) or value < self.least[name]:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from {self.least[name]}")
 
-    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run: a slot for every episode in flight."""
         return {"slots": demand.concurrency, **options}
 
-    def eval_options(self, concurrency: int) -> dict[str, Any]:
+    def eval_options(self, concurrency: int) -> dict[str, object]:
         """Return a slot for every episode."""
         return {"slots": concurrency}
 
@@ -132,7 +132,7 @@ class VLLM(EngineKind):
         if is_path(target):
             check_model(target)
 
-    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+    def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Hold the options that are set most to their bounds; vLLM itself names the rest."""
         share = options.get("gpu_memory_utilization", 0.9)
         if not isinstance(share, int | float) or not 0 < share <= 1:
@@ -142,12 +142,12 @@ class VLLM(EngineKind):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadConfig(f"engine.{name} is {value!r}; expected a whole number from 1")
 
-    def run_options(self, demand: Demand, options: Mapping[str, Any]) -> dict[str, Any]:
+    def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run: how weights come, and the trainer's own precision on a CPU."""
         weights = demand.weight_transport
         if weights == "auto":
             weights = "shared_memory" if demand.on_cpu else "ipc"
-        kind: dict[str, Any] = {"dtype": "float32"} if demand.on_cpu else {}  # vLLM's own choice is half of it
+        kind: dict[str, object] = {"dtype": "float32"} if demand.on_cpu else {}  # vLLM's own choice is half of it
         kind |= options
         if demand.lora_rank:
             weights, kind["lora_rank"] = "shared_memory", demand.lora_rank
@@ -157,7 +157,7 @@ class VLLM(EngineKind):
 class OpenAI(EngineKind):
     """A server that gives token ids."""
 
-    def check_run(self, target: str, options: Mapping[str, Any]) -> None:
+    def check_run(self, target: str, options: Mapping[str, object]) -> None:
         """Hold the options to what the engine takes; the server itself is not asked yet."""
         from agentgym.engines.openai.http import Servers
 
@@ -169,7 +169,7 @@ class OpenAI(EngineKind):
         for name in ("model", "key"):
             if not isinstance(options.get(name, ""), str):
                 raise BadConfig(f"engine.{name} is {options[name]!r}; expected text")
-        own = {name: value for name, value in options.items() if name != "model"}
+        own: dict[str, Any] = {name: value for name, value in options.items() if name != "model"}
         Servers([part.strip() for part in target.split(",") if part.strip()], **own)
 
 

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agentgym.engines import Completion, Sampling
 from agentgym.errors import BadConfig, BadData, Fault, MissingExtra, how_to_install
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Reply = Callable[[str, int], str]
 
@@ -25,13 +28,13 @@ class ScriptedEngine:
     def __init__(
         self,
         replies: Sequence[str] | Mapping[str, Sequence[str]] | Reply | Path | str,
-        tokenizer: Any = None,
+        tokenizer: object = None,
         *,
         context: int = 1_000_000,
         logprob: float = -1.0,
         pace: int = 0,
     ) -> None:
-        self.tokenizer = ByteTokenizer() if tokenizer is None else tokenizer
+        self.tokenizer: Any = ByteTokenizer() if tokenizer is None else tokenizer
         self.policy_version = 0
         self.context = context
         self._logprob, self._pace = logprob, pace
@@ -42,7 +45,7 @@ class ScriptedEngine:
         self._paused = self._closed = False
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return the session's next reply, ended by the first of `sampling.stop_ids` or cut at `max_tokens`."""
         if not prompt_ids or min(prompt_ids) < 0:
@@ -112,7 +115,7 @@ class ScriptedEngine:
         """Start requests again."""
         self._paused = False
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take a new version number, once running requests have finished; there are no weights."""
         paused = self._paused
         await self.pause()
@@ -183,20 +186,20 @@ class ByteTokenizer:
         *,
         tokenize: bool = False,
         add_generation_prompt: bool = False,
-        **_: Any,
-    ) -> Any:
+        **_: object,
+    ) -> str | list[int]:
         """Return the conversation in ChatML, as text or as ids; what `chat_template` says, without a template engine."""
         text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation)
         text += "<|im_start|>assistant\n" if add_generation_prompt else ""
         return self.encode(text) if tokenize else text
 
     @property
-    def added_tokens_decoder(self) -> dict[int, Any]:
+    def added_tokens_decoder(self) -> dict[int, object]:
         """The control tokens by id."""
         return {id: SimpleNamespace(content=name, lstrip=False, rstrip=False) for name, id in self.control.items()}
 
     @functools.cached_property
-    def backend_tokenizer(self) -> Any:
+    def backend_tokenizer(self) -> object:
         """The same tokenizer as an object of the `tokenizers` library (extra `train`)."""
         try:
             from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers

@@ -10,12 +10,15 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from agentgym.errors import BadData
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PREFIX = "agentgym-weights-"
 SHARD_BYTES = 1 << 30
@@ -52,24 +55,24 @@ class Source(Protocol):
         """Return what iteration will yield, in its order."""
         ...
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]: ...
+    def __iter__(self) -> Iterator[tuple[str, "Tensor"]]: ...
 
 
 class Named:
     """Named tensors at hand as a source."""
 
-    def __init__(self, tensors: Iterable[tuple[str, Any]]) -> None:
+    def __init__(self, tensors: Iterable[tuple[str, "Tensor"]]) -> None:
         self._tensors = [(name, value.detach()) for name, value in tensors]
 
     def metadata(self) -> list[TensorMeta]:
         """Return name, type and shape of each."""
         return [TensorMeta(name, value.dtype, tuple(value.shape)) for name, value in self._tensors]
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, "Tensor"]]:
         return iter(self._tensors)
 
 
-def message(metas: Sequence[TensorMeta], **more: Any) -> dict[str, Any]:
+def message(metas: Sequence[TensorMeta], **more: object) -> dict[str, Any]:
     """Return the description of tensors that vLLM's weight-transfer calls take."""
     names, shapes = [meta.name for meta in metas], [list(meta.shape) for meta in metas]
     return {"names": names, "dtype_names": [meta.dtype_name for meta in metas], "shapes": shapes, **more}
@@ -80,7 +83,7 @@ def shapes(source: Source) -> dict[str, tuple[int, ...]]:
     return {meta.name: meta.shape for meta in source.metadata()}
 
 
-def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) -> Generator[dict[str, Any]]:
+def shards(source: Source, limit: int = SHARD_BYTES, folder: str | None = None) -> Generator[dict[str, object]]:
     """Write a source to files of at most `limit` bytes (or one tensor), and yield a message for each once it is whole.
 
     A file is removed when the next message is asked for, or the iterator closed: no more than one stands at a time. Of
@@ -104,7 +107,7 @@ def _sweep(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def read(sent: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def read(sent: dict[str, Any]) -> Iterator[tuple[str, "Tensor"]]:
     """Yield the tensors of a message; BadData when its file is not whole or not what the message says."""
     path = sent["path"]
     try:
@@ -163,12 +166,12 @@ def _parts(metas: Sequence[TensorMeta], limit: int) -> Iterator[list[TensorMeta]
         yield part
 
 
-def _write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, Any]]) -> None:
+def _write(path: Path, metas: Sequence[TensorMeta], tensors: Iterator[tuple[str, "Tensor"]]) -> None:
     """Write the next tensors as they come: safetensors' own `save_file` would hold all of them.
 
     The format: eight bytes with the length of a JSON header, the header, then the bytes of each tensor.
     """
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for meta in metas:
         start, end = end, end + meta.bytes

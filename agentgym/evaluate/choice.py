@@ -33,12 +33,12 @@ class Plan:
     seed: int = 0
     difficulties: tuple[int, ...] | None = None
     """Difficulties of which tasks are played; None: that of the environment."""
-    env_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    env_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """Options of each environment, by its id."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """By environment, its own `split`, `tasks`, `attempts` and `difficulties`, where they differ from the plan's."""
 
-    def options(self, environment: str) -> dict[str, Any]:
+    def options(self, environment: str) -> dict[str, object]:
         """Return the options of one environment."""
         return dict(self.env_options.get(environment, {}))
 
@@ -76,7 +76,7 @@ def choose(environment: str, plan: Plan, plays: str = "") -> list[Task]:
     return tasks
 
 
-def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, Any], list[Task]]]:
+def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[str, object], list[Task]]]:
     """Return the tasks by the options of the environment they are played in: one part for each difficulty asked for."""
     options = plan.options(environment)
     if plan.difficulties is None:
@@ -84,7 +84,7 @@ def parts(environment: str, plan: Plan, tasks: list[Task]) -> list[tuple[dict[st
     return [({**options, "difficulty": n}, [task for task in tasks if task.difficulty == n]) for n in plan.difficulties]
 
 
-def _chosen(environment: str, plan: Plan, options: Mapping[str, Any], plays: str) -> list[Task]:
+def _chosen(environment: str, plan: Plan, options: Mapping[str, object], plays: str) -> list[Task]:
     env: TextEnv = make(environment, **options)
     if plays and getattr(type(env.unwrapped), plays) is getattr(TextEnv, plays):
         raise CannotPlay(f"{environment} has no {plays} that could play it")

@@ -186,7 +186,7 @@ def _key(episode: Episode) -> str:
     return f"{episode.env} {episode.task_id}"
 
 
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[object]]:
+def _differing(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, list[object]]:
     return {name: [a.get(name), b.get(name)] for name in sorted({*a, *b}) if a.get(name) != b.get(name)}
 
 

@@ -32,7 +32,7 @@ def contamination(env: str, parts: Iterable[Part]) -> dict[str, Any]:
     Each has `checked` and `found` (numbers of tasks), `examples` (ids of some found), `how` (against what was checked) and
     `why` (what was not checked, and the reason; empty where everything was).
     """
-    by_check: dict[str, list[dict[str, Any]]] = {}
+    by_check: dict[str, list[dict[str, object]]] = {}
     for options, tasks in parts:
         for name, check in (("split_overlap", _overlap), ("answer_in_prompt", _answers)):
             split = {"split": tasks[0].split} if tasks[0].split else {}

@@ -42,7 +42,7 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
     return manifest
 
 
-def _without(options: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
+def _without(options: Mapping[str, object], apart: Collection[str]) -> dict[str, Any]:
     """Return options without what is said of some environments under their names."""
     return {
         name: {key: inner for key, inner in cast("dict[str, object]", value).items() if key not in apart}

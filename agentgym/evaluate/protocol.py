@@ -89,7 +89,7 @@ def too_many_faults(episodes: Sequence[Episode]) -> str:
     )
 
 
-def comparability(options: Mapping[str, Any], episodes: Sequence[Episode]) -> str:
+def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) -> str:
     """Return the sentence that says with what the numbers of an evaluation may be compared.
 
     `options` are those of its manifest.

@@ -31,7 +31,7 @@ def rescore_folder(
     out: str | Path | None = None,
     *,
     rewards: Sequence[str] = (),
-    reward_options: Mapping[str, Any] | None = None,
+    reward_options: Mapping[str, object] | None = None,
 ) -> tuple[Path, list[Episode]]:
     """Rescore an evaluation by `module:function` into a new folder, beside the old one unless named; return both.
 
@@ -54,7 +54,7 @@ def rescore_folder(
     finished(reach(stages))
     scored = rescore(episodes, cast("Verifier", function), Tasks(options)) if verifier else copy.deepcopy(episodes)
     finished(pay(scored, stages, step=0, run=None))
-    by: dict[str, Any] = {"verifier": verifier} if verifier else {}
+    by: dict[str, object] = {"verifier": verifier} if verifier else {}
     by |= {"rewards": {stage.name: stage.options for stage in stages}} if stages else {}
     manifest.start(target, {**options, "rescored": {"folder": str(folder), **by}})
     (target / "episodes.jsonl").write_text("".join(e.to_json() + "\n" for e in scored), encoding="utf-8")
@@ -64,7 +64,7 @@ def rescore_folder(
     return target, scored
 
 
-def _stages(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+def _stages(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
     """Return the reward stages; BadConfig for a weight that follows the steps of a training run."""
     stages = resolve_rewards(names, options)
     for stage in stages:

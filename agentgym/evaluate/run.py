@@ -27,7 +27,7 @@ def evaluate(
     plan: Plan,
     folder: str | Path,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     concurrency: int = 64,
     retry_faults: bool = False,
     started: Callable[[int, int], None] | None = None,
@@ -98,7 +98,7 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
     return tasks_by_env, skipped
 
 
-def _summarize(folder: Path, summary: Mapping[str, Any]) -> None:
+def _summarize(folder: Path, summary: Mapping[str, object]) -> None:
     """Write the summary for programs and for people."""
     write_json(folder / "summary.json", summary)
     write_whole(folder / "summary.md", as_markdown(summary, manifest.read(folder / "manifest.json")))

@@ -63,7 +63,7 @@ class Suite:
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """By environment, its own `split`, `tasks`, `attempts`, `horizon`, `difficulties`, and `options` of its constructor."""
 
-    def env_options(self, env: str) -> dict[str, Any]:
+    def env_options(self, env: str) -> dict[str, object]:
         """Return the options of an environment's constructor."""
         own = self.own.get(env, {})
         horizon = own.get("horizon", self.horizon)
@@ -134,7 +134,7 @@ def read_suite(path: Path) -> Suite:
     if not isinstance(listed, dict) or not listed:
         raise BadConfig(f'{path.name}: envs is {listed!r}; expected a list such as ["household"], or a table for each')
     own: dict[str, dict[str, Any]] = {}
-    for name, table in cast("dict[str, Any]", listed).items():
+    for name, table in cast("dict[str, object]", listed).items():
         env, *more = envs(name)
         if more or env in own:
             raise BadConfig(f"{path.name}: {name!r} in envs; expected one environment, and each only once")
@@ -147,7 +147,7 @@ def read_suite(path: Path) -> Suite:
 def _own(where: str, table: object) -> dict[str, object]:
     if not isinstance(table, dict):
         raise BadConfig(f"{where} is {table!r}; expected a table, for example {{ tasks = 10 }}")
-    raw = dict(cast("dict[str, Any]", table))
+    raw = dict(cast("dict[str, object]", table))
     options: object = raw.pop("options", {})
     if not isinstance(options, dict):
         raise BadConfig(f"{where}: options is {options!r}; expected a table, for example {{ difficulty = 1 }}")

@@ -98,7 +98,7 @@ class App:
             raise Refusal(413, f"a body may have at most {self._body_bytes} bytes")
         return await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal)
 
-    def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, name: str, raw: dict[str, Any]) -> dict[str, object]:
         reward, success = read_number(raw, "reward", 0.0, -1e9, 1e9), raw.get("success")
         success = reward > 0 if success is None else success
         labels = [raw.get("task_id") or "", raw.get("group_id") or ""]
@@ -152,7 +152,7 @@ class _Stream:
 
 
 async def _while_connected(
-    receive: Receive, work: Coroutine[Any, Any, Answer], late: Callable[[], Awaitable[None]] | None = None
+    receive: Receive, work: Coroutine[object, object, Answer], late: Callable[[], Awaitable[None]] | None = None
 ) -> Answer:
     """Return what `work` brings; cancel it when the client hangs up. `late` is called whenever it takes long."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))

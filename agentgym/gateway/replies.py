@@ -12,7 +12,7 @@ from agentgym.gateway.tools import shown
 
 def whole(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, Any]:
     """Return one JSON object; ids and `policy_version` stand where vLLM's server puts ids."""
-    choice: dict[str, Any] = {"index": 0, "finish_reason": _finish(answer), "stop_reason": None}
+    choice: dict[str, object] = {"index": 0, "finish_reason": _finish(answer), "stop_reason": None}
     choice["logprobs"] = _logprobs(gateway, asked, answer)
     if asked.chat:
         choice["message"] = _message(answer)
@@ -34,7 +34,7 @@ def events(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> Iterator[
     """Yield a stream's events. The text comes in one piece: an engine returns completions."""
     head = _head(gateway, asked, answer, id)
     head["object"] = "chat.completion.chunk" if asked.chat else "text_completion"
-    part: dict[str, Any] = {"index": 0, "logprobs": _logprobs(gateway, asked, answer), "finish_reason": None}
+    part: dict[str, object] = {"index": 0, "logprobs": _logprobs(gateway, asked, answer), "finish_reason": None}
     if asked.token_ids:
         part["token_ids"] = answer.completion.ids
         (head if asked.chat else part)["prompt_token_ids"] = answer.prompt_ids
@@ -61,7 +61,7 @@ def _message(answer: Answer, *, stream: bool = False) -> dict[str, object]:
     return {"role": "assistant", "content": answer.text or None, "tool_calls": shown(answer.calls, stream=stream)}
 
 
-def event(body: dict[str, Any]) -> bytes:
+def event(body: dict[str, object]) -> bytes:
     """Return one server-sent event."""
     return b"data: " + json.dumps(body).encode() + b"\n\n"
 

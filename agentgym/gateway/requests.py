@@ -112,7 +112,7 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
     )
 
 
-def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
+def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:
     limit = "max_completion_tokens" if raw.get("max_completion_tokens") is not None else "max_tokens"
     stops: object = raw.get("stop_token_ids") or []
     if not isinstance(stops, list) or not all(type(id) is int for id in cast("list[object]", stops)):
@@ -129,7 +129,7 @@ def _sampling(raw: dict[str, Any], default_tokens: int) -> Sampling:
     )
 
 
-def _conversation(raw: dict[str, Any]) -> tuple[list[Message], dict[str, Tool]]:
+def _conversation(raw: dict[str, object]) -> tuple[list[Message], dict[str, Tool]]:
     """Return messages and tools, in agreement with each other."""
     if raw.get("tool_choice") not in (None, "auto") or raw.get("parallel_tool_calls") is False:
         why = "the model decides whether and how often it calls: tool_choice must be auto, parallel_tool_calls true"
@@ -144,13 +144,13 @@ def _conversation(raw: dict[str, Any]) -> tuple[list[Message], dict[str, Tool]]:
     return messages, tools
 
 
-def _messages(raw: Any) -> list[Message]:
+def _messages(raw: object) -> list[Message]:
     if not isinstance(raw, list) or not raw:
         raise Refusal(400, "messages must be a list of at least one message", None, "messages")
     messages: list[Message] = []
     for place, entry in enumerate(cast("list[object]", raw)):
         name = f"messages[{place}]"
-        message = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        message = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
         role = message.get("role")
         if not isinstance(role, str) or role not in _ROLES:
             raise Refusal(400, f"{name}.role must be one of {', '.join(_ROLES)}", None, name)
@@ -168,17 +168,17 @@ def _messages(raw: Any) -> list[Message]:
     return messages
 
 
-def _content(raw: Any, name: str) -> str:
+def _content(raw: object, name: str) -> str:
     if isinstance(raw, str):
         return raw
-    parts = cast("list[Any]", raw) if isinstance(raw, list) else []
+    parts = cast("list[object]", raw) if isinstance(raw, list) else []
     texts = [cast("dict[str, object]", part).get("text") for part in parts if isinstance(part, dict)]
     if not parts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
         raise Refusal(400, f"{name}.content must be a string or a list of text parts", None, name)
     return "".join(cast("list[str]", texts))
 
 
-def _prompt(raw: Any) -> list[int] | str:
+def _prompt(raw: object) -> list[int] | str:
     if isinstance(raw, list) and len(cast("list[object]", raw)) == 1 and isinstance(raw[0], list | str):
         raw = cast("Any", raw[0])
     if isinstance(raw, str) and raw:
@@ -198,7 +198,7 @@ def read_number(raw: dict[str, Any], name: str, default: float, low: float, high
     return float(value)
 
 
-def _integer(raw: dict[str, Any], name: str, default: int, low: int, high: int) -> int:
+def _integer(raw: dict[str, object], name: str, default: int, low: int, high: int) -> int:
     value = raw.get(name)
     if value is None:
         return default
@@ -207,7 +207,7 @@ def _integer(raw: dict[str, Any], name: str, default: int, low: int, high: int) 
     return value
 
 
-def _flag(raw: dict[str, Any], name: str) -> bool:
+def _flag(raw: dict[str, object], name: str) -> bool:
     value = raw.get(name)
     if value is not None and not isinstance(value, bool):
         raise Refusal(400, f"{name} must be true or false", None, name)

@@ -19,29 +19,29 @@ _OPENERS = re.compile(r"<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>")
 MOST = 128
 
 
-def read_tools(raw: Any) -> dict[str, Tool]:
+def read_tools(raw: object) -> dict[str, Tool]:
     """Return the tools of a request by name; ValueError says what is wrong."""
     if raw in (None, []):
         return {}
     if not isinstance(raw, list) or len(cast("list[object]", raw)) > MOST:
         raise ValueError(f"tools must be a list of at most {MOST} functions")
     tools: dict[str, Tool] = {}
-    for place, entry in enumerate(cast("list[Any]", raw)):
+    for place, entry in enumerate(cast("list[object]", raw)):
         function = _table(_table(entry).get("function"))
         name, about = function.get("name"), function.get("description") or ""
-        schema: Any = function.get("parameters") or {"type": "object", "properties": {}}
+        schema: object = function.get("parameters") or {"type": "object", "properties": {}}
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in tools or not isinstance(about, str):
             raise ValueError(f"tools[{place}] must be a function with a name of its own (letters, digits, _ and -)")
         properties = _table(schema).get("properties", {})
         if not isinstance(properties, dict) or not all(
-            isinstance(property, dict) for property in _table(properties).values()
+            isinstance(property, dict) for property in _table(cast("object", properties)).values()
         ):
             raise ValueError(f"tools[{place}].function.parameters must be a JSON Schema of an object")
         tools[name] = Tool(name, about, {"properties": {}, **_table(schema)})
     return tools
 
 
-def read_calls(raw: Any, name: str) -> list[dict[str, str]]:
+def read_calls(raw: object, name: str) -> list[dict[str, str]]:
     """Return the calls of an assistant message as id, name and arguments; ValueError says what is wrong."""
     calls: list[dict[str, str]] = []
     for entry in cast("list[object]", raw) if isinstance(raw, list) else [None]:
@@ -69,7 +69,7 @@ def check_results(messages: Sequence[Message]) -> None:
         raise ValueError("an assistant message with tool_calls must be followed by a tool message for each tool_call_id")
 
 
-def canonical(message: Message) -> Any:
+def canonical(message: Message) -> object:
     """Return what makes two messages the same: JSON in arguments may be spaced anew by a client."""
     content = message["content"].strip()
     calls = [[call["id"], call["name"], _respaced(call["arguments"])] for call in message.get("calls", ())]
@@ -133,7 +133,7 @@ def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str,
     return rendered
 
 
-def shown(calls: Sequence[Mapping[str, str]], *, stream: bool = False) -> list[dict[str, Any]]:
+def shown(calls: Sequence[Mapping[str, str]], *, stream: bool = False) -> list[dict[str, object]]:
     """Return calls in the API's form; a stream's have an index."""
     return [
         {
@@ -151,18 +151,18 @@ def refused(error: BadConfig) -> BadConfig:
     return BadConfig(str(error).replace("use tools='text'", "describe the tools in the prompt instead"))
 
 
-def _table(raw: Any) -> dict[str, Any]:
+def _table(raw: object) -> dict[str, object]:
     return cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
 
 
-def _loaded(text: str) -> dict[str, Any]:
+def _loaded(text: str) -> dict[str, object]:
     try:
         return _table(json.loads(text))
     except (ValueError, RecursionError):
         return {}
 
 
-def _respaced(text: str) -> Any:
+def _respaced(text: str) -> str:
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except (ValueError, RecursionError):

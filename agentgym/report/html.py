@@ -72,7 +72,7 @@ def page(title: str, data: dict[str, Any], *, body: str = "run.html", scripts: t
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def embed(data: Any) -> str:
+def embed(data: object) -> str:
     """Return JSON in ASCII that can stand inside a script element: nothing in it can end the element."""
     text = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -82,7 +82,7 @@ def _embed(run: RunFolder, rows: list[Row], limit: int) -> tuple[list[Row], list
     """Return the rows that fit on the page and their episodes."""
     decode = decoder(run)
     while True:
-        shown, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, Any]]()
+        shown, size, episodes = display_order(select(rows, limit)), 0, list[dict[str, object]]()
         for row, episode in zip(shown, run.read(shown), strict=True):
             entry = episode_entry(row, episode, decode)
             size += len(json.dumps(finite(entry)))
@@ -153,7 +153,7 @@ def _advantage(turn: Turn) -> float | None:
     return float(values.mean()) if values.size else None
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 

@@ -64,7 +64,7 @@ def _curves(axes: Any, run: RunFolder) -> None:
         axes.text(0.5, 0.5, "no success was measured yet", transform=axes.transAxes, ha="center", color=SOFT)
 
 
-def _levels(axes: Any, summary: dict[str, Any]) -> None:
+def _levels(axes: Any, summary: dict[str, object]) -> None:
     names = {"success_before": "before", "success_sft": "after SFT warm start", "success_after": "after training"}
     levels = [(summary.get(key), name) for key, name in names.items()]
     free = -1.0  # names of levels close to one another are stacked upwards from here

@@ -94,12 +94,12 @@ def open_run(path: str | Path) -> RunFolder:
     )
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, object]]:
     """Return the rows of a `metrics.jsonl` in order of phase and step; of a step written twice, the last row holds.
 
     Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
     """
-    rows: dict[tuple[str, float], dict[str, Any]] = {}
+    rows: dict[tuple[str, float], dict[str, object]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
         if not line.strip():
             continue
@@ -156,7 +156,7 @@ def place(group_id: str) -> tuple[str, str]:
     return ("train", first) if first.isdecimal() else ("", "")
 
 
-def finite(value: Any) -> object:
+def finite(value: object) -> object:
     """Return a JSON value without infinities and nan, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -53,7 +53,7 @@ def tokens(turn: Turn, decode: Decode) -> list[list[Any]]:
     return [list(row) for row in zip(decode(ids), *columns, strict=True)]
 
 
-def _column(value: Any, length: int) -> list[float | None]:
+def _column(value: object, length: int) -> list[float | None]:
     """Return a number per token: an array's own, one number for all; None where there is none, or it does not fit."""
     if value is None:
         return [None] * length
@@ -63,6 +63,6 @@ def _column(value: Any, length: int) -> list[float | None]:
     return [round(float(v), 6) for v in values[:length]] if len(values) >= length else [None] * length
 
 
-def _difference(ours: Any, engine: Sequence[float], length: int) -> list[float | None]:
+def _difference(ours: object, engine: Sequence[float], length: int) -> list[float | None]:
     a, b = _column(ours, length), _column(engine, length)
     return [None if x is None or y is None else round(x - y, 6) for x, y in zip(a, b, strict=True)]

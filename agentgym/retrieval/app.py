@@ -52,7 +52,7 @@ class App:
             _log.exception("a request failed")
             await send_json(send, 500, {"detail": "the retriever failed; its log says how"})
 
-    async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, Any]:
+    async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, object]:
         path, method = scope["path"].rstrip("/"), scope["method"]
         wanted = {"/retrieve": "POST", "/health": "GET"}.get(path)
         if wanted is None:
@@ -76,7 +76,7 @@ class App:
             raw = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise _Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
-        body = cast("dict[str, Any]", raw if isinstance(raw, dict) else {})
+        body = cast("dict[str, object]", raw if isinstance(raw, dict) else {})
         queries, topk, scores = body.get("queries"), body.get("topk") or self._topk, body.get("return_scores", False)
         if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[object]", queries)):
             raise _Refusal(422, 'the body has no "queries", a list of texts')
@@ -92,6 +92,6 @@ class App:
         return texts, topk, scores
 
 
-def _entry(hit: Hit, scores: bool) -> dict[str, Any]:
-    document = {"id": hit.document.id, "contents": hit.document.contents}
+def _entry(hit: Hit, scores: bool) -> dict[str, object]:
+    document: dict[str, object] = {"id": hit.document.id, "contents": hit.document.contents}
     return {"document": document, "score": hit.score} if scores else document

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
 from agentgym.retrieval.documents import Document, from_contents, plain_text, title_key
@@ -135,7 +135,7 @@ def _results(content: bytes, queries: int, count: int) -> list[list[Hit]]:
         answer = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _Wrong(f"no JSON: {content[:60]!r}") from error
-    result: Any = cast("dict[str, Any]", answer).get("result") if isinstance(answer, dict) else None
+    result: object = cast("dict[str, object]", answer).get("result") if isinstance(answer, dict) else None
     shown = content[:80].decode("utf-8", "replace")
     if not isinstance(result, list) or len(cast("list[object]", result)) != queries:
         raise _Wrong(f'{shown!r}, not {{"result": [[…]]}} with {queries} list(s)')
@@ -151,13 +151,13 @@ def _hits(result: object, count: int) -> list[Hit]:
 def _hit(entry: object) -> Hit:
     if not isinstance(entry, Mapping):
         raise _Wrong(f"{str(entry)[:80]!r}, not a document")
-    plain = cast("Mapping[str, Any]", entry)
+    plain = cast("Mapping[str, object]", entry)
     document, score = plain.get("document", plain), plain.get("score", 0.0)
     if not isinstance(document, Mapping) or isinstance(score, bool) or not isinstance(score, int | float):
         raise _Wrong(f'{str(plain)[:80]!r}, not {{"document": {{…}}, "score": number}}')
     if not math.isfinite(score):
         raise _Wrong(f"the score {score}")
-    raw = cast("Mapping[str, Any]", document)
+    raw = cast("Mapping[str, object]", document)
     contents, id = raw.get("contents"), raw.get("id")
     if contents is None and isinstance(raw.get("title"), str) and isinstance(raw.get("text"), str):
         contents = f'"{raw["title"]}"\n{raw["text"]}'

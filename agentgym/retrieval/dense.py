@@ -55,7 +55,7 @@ def build_dense_index(
         "search": search,
     }
 
-    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
         _encode(model, partial / _VECTORS, store, batch, done)
         if search != "flat":
             _index(faiss, search, _mapped(partial / _VECTORS, store.size, model.dimension), partial / _FAISS)

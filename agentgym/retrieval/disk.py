@@ -29,7 +29,7 @@ def build_disk_index(corpus: str, folder: str | Path, progress: folders.Progress
     """Make the index of a corpus in a folder, or find it there, and open it; see `folder.build` for what is raised."""
     tantivy = _tantivy()
 
-    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+    def fill(partial: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
         return _fill(tantivy, partial / KIND, store, done)
 
     folders.build(KIND, corpus, folder, fill, {}, progress)
@@ -116,7 +116,7 @@ class DiskIndex:
         return sum(weights[word] * counts[word] / (counts[word] + least) for word in weights)
 
 
-def _fill(tantivy: Any, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, Any]:
+def _fill(tantivy: Any, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
     """Write the index of the documents; what an interrupted build left of it is written anew."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

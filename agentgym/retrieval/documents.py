@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from agentgym.errors import BadData
 from agentgym.tasks.lines import objects
@@ -78,7 +77,7 @@ def read_corpus(path: str) -> list[Document]:
     return list(documents.values())
 
 
-def read_document(raw: dict[str, Any], where: str) -> Document:
+def read_document(raw: dict[str, object], where: str) -> Document:
     """Return the document that an object says; BadData, beginning with `where`, for one that says none."""
     if "contents" in raw:
         return from_contents(read_id(raw, "id", where), read_text(raw, "contents", where))
@@ -89,7 +88,7 @@ def read_document(raw: dict[str, Any], where: str) -> Document:
     raise BadData(f"{where}: a document with the keys {sorted(raw)[:8]}; expected {expected}")
 
 
-def read_text(raw: dict[str, Any], key: str, where: str) -> str:
+def read_text(raw: dict[str, object], key: str, where: str) -> str:
     """Return the text under a key, white space at its ends included; BadData where there is none."""
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -97,7 +96,7 @@ def read_text(raw: dict[str, Any], key: str, where: str) -> str:
     return plain_text(value)
 
 
-def read_id(raw: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
+def read_id(raw: dict[str, object], key: str, where: str, default: str | None = None) -> str:
     """Return the id under a key, a text or a whole number, as text."""
     value = raw.get(key, default)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ FORMAT = 1
 MANIFEST, STORE = "index.json", "documents.sqlite"
 Progress = Callable[[str, int, int | None], None]
 """Is told what is being done, how many documents are done, and of how many."""
-Fill = Callable[[Path, Store, Callable[[int], None]], dict[str, Any]]
+Fill = Callable[[Path, Store, Callable[[int], None]], Mapping[str, object]]
 """Writes what a kind of index adds to a folder; returns what its manifest shall say besides."""
 
 
@@ -32,7 +32,7 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 def build(
-    kind: str, corpus: str, folder: str | Path, fill: Fill, options: dict[str, Any], progress: Progress
+    kind: str, corpus: str, folder: str | Path, fill: Fill, options: Mapping[str, object], progress: Progress
 ) -> dict[str, Any]:
     """Make the index folder of a corpus, or find it made, and return its manifest.
 
@@ -90,7 +90,7 @@ def kind_of(folder: str | Path) -> str | None:
     return read_manifest(path)["kind"] if (path / MANIFEST).exists() else None
 
 
-def open_store(folder: Path, manifest: dict[str, object]) -> Store:
+def open_store(folder: Path, manifest: Mapping[str, object]) -> Store:
     """Return the documents of an index; BadData where they are not those of its manifest."""
     if not (folder / STORE).exists():
         raise BadData(f"{folder / STORE} is missing; make the index again")
@@ -102,7 +102,7 @@ def open_store(folder: Path, manifest: dict[str, object]) -> Store:
     return store
 
 
-def check_corpus(manifest: dict[str, Any], folder: Path, corpus: str) -> None:
+def check_corpus(manifest: Mapping[str, Any], folder: Path, corpus: str) -> None:
     """Raise BadConfig where the index was made of another corpus; the file is read only where its date has changed."""
     known, file = manifest["corpus"], find_file(corpus)
     status = file.stat()
@@ -114,7 +114,7 @@ def check_corpus(manifest: dict[str, Any], folder: Path, corpus: str) -> None:
         )
 
 
-def _check_options(manifest: dict[str, Any], folder: Path, options: dict[str, Any]) -> None:
+def _check_options(manifest: Mapping[str, Any], folder: Path, options: Mapping[str, object]) -> None:
     if manifest["options"] != options:
         changed = {name: manifest["options"].get(name) for name in options if manifest["options"].get(name) != options[name]}
         raise BadConfig(f"{folder} was made with {changed}, not with {options}: give these, or build in another folder")
@@ -130,7 +130,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def _partial(target: Path, identity: dict[str, Any]) -> Path:
+def _partial(target: Path, identity: Mapping[str, object]) -> Path:
     """Return the folder to build in: what an earlier build of the same left, or else an empty one."""
     partial, said = _named(target, ".partial"), json.dumps(identity, indent=2)
     mark = partial / "building.json"

@@ -146,7 +146,7 @@ def serve() -> None:
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not mix with the replies
 
-    def say(reply: dict[str, Any]) -> None:
+    def say(reply: dict[str, object]) -> None:
         told.write(json.dumps(reply).encode() + b"\n")
         told.flush()
 

@@ -9,13 +9,12 @@ Spider (Zhong et al. 2020, arXiv 2010.02840).
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-Row = Sequence[Any]
+Row = Sequence[object]
 DIGITS = 12
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: object) -> object:
     """Return a value that is equal for equal SQL values: whole floats as integers, others to 12 significant digits."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value

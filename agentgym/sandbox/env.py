@@ -207,7 +207,7 @@ class SandboxEnv(TextEnv):
         self._drop()
         super().forget()
 
-    def break_off(self, fault: Fault) -> Any:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
         self._drop()
         return super().break_off(fault)
 

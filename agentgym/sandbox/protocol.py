@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 from agentgym.errors import BadConfig, Fault, how_to_install, unknown
 
@@ -171,7 +171,7 @@ class BackendOptions(ContainerOptions, total=False):
     unsafe: bool
 
 
-def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> str:
+def missing(backend: str, packages: Sequence[str] = (), options: Mapping[str, object] | None = None) -> str:
     """Return in one sentence what this machine lacks for a backend and how to get it; empty where nothing is missing.
 
     Nothing is started: whether a daemon answers is found out when a sandbox is made. UnknownName for no backend.

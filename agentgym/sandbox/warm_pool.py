@@ -24,7 +24,7 @@ def take(
     *,
     limits: Limits | None = None,
     packages: Sequence[str] = (),
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Sandbox:
     """Return a sandbox that nobody has used; whoever takes it closes it.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Send = Callable[[dict[str, object]], Awaitable[None]]
 _JSON = [(b"content-type", b"application/json")]
 
 
@@ -32,7 +32,7 @@ async def read_body(receive: Receive, most: int, seconds: float, refusal: Callab
         raise refusal(408, f"the body did not arrive within {seconds:.0f} seconds") from None
 
 
-async def send_json(send: Send, status: int, body: dict[str, Any]) -> None:
+async def send_json(send: Send, status: int, body: dict[str, object]) -> None:
     """Send a whole answer."""
     await send({"type": "http.response.start", "status": status, "headers": _JSON})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})

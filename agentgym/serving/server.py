@@ -13,7 +13,7 @@ _WAITING = 1024  # connections
 _GRACE = 5  # seconds that requests under way get when the server ends
 
 
-async def serve(app: Any, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
+async def serve(app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` is told the address once it is bound.
 
     Raises OSError where the address cannot be had, MissingExtra without uvicorn.

@@ -40,7 +40,7 @@ def stamp(path: str) -> tuple[str, int, int]:
     return str(file), status.st_mtime_ns, status.st_size
 
 
-def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects(path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the object of each line that is not empty, with its place; a name ending in .gz is unpacked.
 
     Of a table (.csv) these are its rows, by the names of the header.

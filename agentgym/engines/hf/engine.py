@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
 from agentgym.errors import BadConfig, Fault
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ class HFEngine:
     def __init__(
         self,
         model: Any,
-        tokenizer: Any = None,
+        tokenizer: object = None,
         *,
         slots: int = 64,
         context: int | None = None,
@@ -94,7 +97,7 @@ class HFEngine:
         self._broken = ""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`.
 
@@ -145,7 +148,7 @@ class HFEngine:
         self._paused = False
         self._wake()
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights, once running requests have finished; every cache is dropped.
 
         A folder (safetensors), or (name, tensor) pairs; pairs that are the model's own tensors cost nothing, and an
@@ -172,7 +175,7 @@ class HFEngine:
         self._table.forget_all()
         self._broken = "the engine was closed"
 
-    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[Any]) -> None:
+    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[object]) -> None:
         if self._broken:
             raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
         if images:

@@ -15,7 +15,7 @@ class LibraryModel:
     shares = False
     """Whether `copy` works."""
 
-    def __init__(self, model: Any, slots: int, context: int) -> None:
+    def __init__(self, model: object, slots: int, context: int) -> None:
         self.model, self.slots, self.context = model, slots, context
         self.caches: dict[int, Any] = {}
         self.held: dict[int, list[int]] = {}

@@ -59,6 +59,6 @@ def fused(parts: list[Linear]) -> Linear:
     return whole._replace(down=torch.cat(downs), up=torch.block_diag(*ups))
 
 
-def _adapted(module: Any) -> bool:
+def _adapted(module: object) -> bool:
     kind = type(module)
     return kind.__module__ == "peft.tuners.lora.layer" and kind.__name__ == "Linear"  # without importing peft

@@ -52,7 +52,7 @@ def unsupported(model: Any) -> str | None:
     return None
 
 
-def _projections(layer: Any) -> list[Any]:
+def _projections(layer: Any) -> list[object]:
     attention, mlp = layer.self_attn, layer.mlp
     heads = [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj]
     return [*heads, mlp.gate_proj, mlp.up_proj, mlp.down_proj]

@@ -36,7 +36,7 @@ def load_model(model: Any, tokenizer: Any, device: str, dtype: str | None) -> tu
     return loaded.to(device).eval(), tokenizer  # type: ignore[arg-type]
 
 
-def update(model: Any, weights: str | Path | Iterable[tuple[str, Any]]) -> None:
+def update(model: Any, weights: str | Path | Iterable[tuple[str, "Tensor"]]) -> None:
     """Copy new values into a model in place; tensors that already are the model's own are skipped.
 
     Raises BadConfig for an unknown name or another shape, BadData for a folder without safetensors.

@@ -4,8 +4,8 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
+from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Sampling, ToolCall
 from agentgym.engines.openai.http import Garbage, Refused, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
@@ -70,7 +70,7 @@ class OpenAIChatEngine(ServedEngine):
         self.model = model or _only_model(self.servers)
 
     async def chat(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling, session: str
+        self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling, session: str
     ) -> Completion:
         """Return one reply: text and tool calls; finish is `context` where the server says that the messages are too long.
 
@@ -78,18 +78,19 @@ class OpenAIChatEngine(ServedEngine):
         """
         if not sampling.plain() or sampling.stop_ids:
             raise BadConfig("the chat engine takes temperature and max_tokens only: no filters, penalties or stop_ids")
-        done = await self.asked(self._ask(self._request(messages, tools, sampling), session), session)
+        body = self._request(messages, tools, sampling)
+        done = await self.asked(self._ask(body, messages, session), session)
         return done or Completion([], [], "abort", text="")
 
     def _request(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], sampling: Sampling
-    ) -> dict[str, Any]:
+        self, messages: Sequence[dict[str, object]], tools: Sequence[dict[str, object]], sampling: Sampling
+    ) -> dict[str, object]:
         said = {"temperature": sampling.temperature, "top_p": 1.0, "seed": sampling.seed % 2**31}  # some take 32 bits
         body = {"model": self.model, "messages": list(messages), self._limit: sampling.max_tokens, "n": 1, "stream": False}
         offered = {"tools": list(tools)} if tools else {}
         return {**body, **offered, **{name: value for name, value in said.items() if name not in self.omitted}}
 
-    async def _ask(self, body: dict[str, Any], session: str) -> Completion:
+    async def _ask(self, body: dict[str, object], messages: Sequence[Mapping[str, object]], session: str) -> Completion:
         try:
             return await self.servers.post("/chat/completions", body, session, _completion)
         except Refused as refusal:
@@ -97,17 +98,19 @@ class OpenAIChatEngine(ServedEngine):
                 return Completion([], [], "context", text="")
             if refusal.status == 400 and (said := _failed_call(refusal.content)) is not None:
                 return Completion([], [], "stop", text=said)
-            raise _tools_refused(body, refusal) or _results_refused(body, refusal) or refusal from None
+            raise _tools_refused(body, messages, refusal) or _results_refused(messages, refusal) or refusal from None
         except BadConfig as error:  # a status that is hopeless, which some servers and models answer to tools with
-            raise _tools_refused(body, error) or error from None
+            raise _tools_refused(body, messages, error) or error from None
 
 
-def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | None:
+def _tools_refused(
+    body: Mapping[str, object], messages: Sequence[Mapping[str, object]], error: Exception
+) -> BadConfig | None:
     """Return what to do where a server refuses the tools of a request; None where it refuses something else.
 
     Only a first request is looked at: a later one holds the model's own words, which must not end an evaluation.
     """
-    first = not any(message["role"] == "assistant" for message in body["messages"])
+    first = not any(message["role"] == "assistant" for message in messages)
     if "tools" in body and first and _OF_TOOLS.search(str(error)):
         return BadConfig(
             f"{error}. The request offers the environment's tools as `tools=`. Where the server or its model takes none, "
@@ -117,9 +120,9 @@ def _tools_refused(body: Mapping[str, Any], error: Exception) -> BadConfig | Non
     return None
 
 
-def _results_refused(body: Mapping[str, Any], refusal: Refused) -> Refused | None:
+def _results_refused(messages: Sequence[Mapping[str, object]], refusal: Refused) -> Refused | None:
     """Return the refusal of a request that holds results of tools, with what helps where the server takes none."""
-    if all(message["role"] != "tool" for message in body["messages"]):
+    if all(message["role"] != "tool" for message in messages):
         return None
     hint = "The request holds results of tools as messages of the role `tool`: if the server takes none, use --tools text"
     return Refused(f"{refusal}. {hint}", refusal.status, refusal.content)
@@ -128,11 +131,10 @@ def _results_refused(body: Mapping[str, Any], refusal: Refused) -> Refused | Non
 def _failed_call(content: bytes) -> str | None:
     """Return what the model wrote where a server (Groq's) refuses its own model's words since they make no call."""
     try:
-        error: Any = json.loads(content)["error"]
-        said = str(error.get("failed_generation") or "") if error["code"] == "tool_use_failed" else None
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        error = table(table(json.loads(content)).get("error"))
+    except (ValueError, RecursionError):
         return None
-    return None if said is None else _sound(said)
+    return _sound(str(error.get("failed_generation") or "")) if error.get("code") == "tool_use_failed" else None
 
 
 def _key(name: str | None) -> str | None:
@@ -152,15 +154,13 @@ def _only_model(servers: Servers) -> str:
     return names[0]
 
 
-def _completion(answer: dict[str, Any]) -> Completion:
+def _completion(answer: Object) -> Completion:
     """Read an answer that nobody vouches for."""
     choice = only_choice(answer)
-    message: Any = choice.get("message")
-    if not isinstance(message, dict):
+    said = choice.get("message")
+    if not isinstance(said, dict):
         raise Garbage("expected a message")
-    said = cast("dict[str, Any]", message)
-    finish: Any = choice.get("finish_reason")
-    text: Any = said.get("content")
+    finish, text = choice.get("finish_reason"), said.get("content")
     calls = _calls(said.get("tool_calls"))
     if text is None and isinstance(finish, str):  # calls, a refusal, or a reply that was all thought
         text = said.get("refusal") or ""
@@ -169,13 +169,12 @@ def _completion(answer: dict[str, Any]) -> Completion:
     return Completion([], [], _ENDED[finish], text=_sound(text), usage=_usage(answer.get("usage")), calls=calls)
 
 
-def _calls(raw: Any) -> list[ToolCall]:
+def _calls(raw: JSON) -> list[ToolCall]:
     """Return the tool calls of a message; what the server says of them is taken as it is, where it is text."""
     calls: list[ToolCall] = []
-    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
-    for entry in entries[:MOST_CALLS]:
-        call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        function = cast("dict[str, Any]", call["function"]) if isinstance(call.get("function"), dict) else {}
+    for entry in entries(raw)[:MOST_CALLS]:
+        call = table(entry)
+        function = table(call.get("function"))
         name, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
         if isinstance(arguments, dict):  # as Ollama's own API has them
             arguments = json.dumps(arguments)
@@ -190,7 +189,9 @@ def _sound(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _usage(raw: Any) -> tuple[int, int] | None:
-    counts = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+def _usage(raw: JSON) -> tuple[int, int] | None:
+    counts = table(raw)
     asked, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    return (asked, completion) if type(asked) is int and type(completion) is int and asked >= 0 and completion >= 0 else None
+    if type(asked) is not int or type(completion) is not int or min(asked, completion) < 0:
+        return None
+    return asked, completion

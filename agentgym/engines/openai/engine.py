@@ -5,11 +5,15 @@ import importlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from agentgym.core.json_value import JSON, Object, entries, table
 from agentgym.engines import Completion, Sampling, TokenEngine
 from agentgym.engines.openai.http import Garbage, ServedEngine, Servers, only_choice
 from agentgym.errors import BadConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _LARGEST = 1e300  # beyond which a log-probability is none: infinite, or an integer that no float holds
 _LARGEST_ID = 2**31 - 1  # no vocabulary comes near; tokenizers and tensors take no more
@@ -34,7 +38,7 @@ class OpenAIEngine(ServedEngine):
     def __init__(
         self,
         url: str,
-        tokenizer: Any = None,
+        tokenizer: object = None,
         *,
         model: str | None = None,
         context: int | None = None,
@@ -61,7 +65,7 @@ class OpenAIEngine(ServedEngine):
         if context is None and not (isinstance(served, int) and served > 1):
             raise BadConfig(f"{urls[0]} does not say how long its context is (max_model_len is {served!r}): pass context=…")
         self.context = int(cast("int", served)) if context is None else context
-        self.tokenizer = _tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
+        self.tokenizer: Any = _tokenizer(entry.get("root") or self.model) if tokenizer is None else tokenizer
         self.policy_version = 0
         self.accepted = False
         """Whether `qualify` found that its log-probabilities are fit for training."""
@@ -69,7 +73,7 @@ class OpenAIEngine(ServedEngine):
         self._open.set()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion; an aborted one is empty. Raises BadConfig when refused, Fault after the last retry."""
         prompt = list(prompt_ids)
@@ -87,7 +91,7 @@ class OpenAIEngine(ServedEngine):
     async def _complete(self, prompt: list[int], sampling: Sampling, limit: int, session: str) -> Completion:
         body = {**_request(self.model, prompt, sampling, limit), "logprobs": 0, "return_token_ids": True}
 
-        def read(answer: dict[str, Any]) -> Completion:
+        def read(answer: Object) -> Completion:
             return _completion(answer, sampling, limit, self.policy_version)
 
         return await self.servers.post("/completions", body, session, read)
@@ -101,16 +105,16 @@ class OpenAIEngine(ServedEngine):
         body = {**_request(self.model, ids, Sampling(temperature=temperature), 1), "prompt_logprobs": 0}
         body["prompt_logprobs_temperature"] = temperature  # ours; a server that knows it says so in its answer
 
-        def read(answer: dict[str, Any]) -> list[float]:
+        def read(answer: Object) -> list[float]:
             if temperature != 1.0 and answer.get("prompt_logprobs_temperature") != temperature:
                 raise BadConfig(
                     f"{self.servers.servers[0].url} scores prompts at temperature 1 only; {temperature} was asked. "
                     "Score with the hf engine"
                 )
-            table = only_choice(answer).get("prompt_logprobs")
-            if not isinstance(table, list) or len(cast("list[Any]", table)) != len(ids):
+            rows = only_choice(answer).get("prompt_logprobs")
+            if not isinstance(rows, list) or len(rows) != len(ids):
                 raise Garbage(f"expected {len(ids)} prompt_logprobs")
-            return [_scored(entry, id) for entry, id in zip(cast("list[Any]", table)[1:], ids[1:], strict=True)]
+            return [_scored(entry, id) for entry, id in zip(rows[1:], ids[1:], strict=True)]
 
         return await self.servers.post("/completions", body, "score", read)
 
@@ -161,7 +165,7 @@ class OpenAIEngine(ServedEngine):
         """Start requests again."""
         self._open.set()
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Refuse: a server's weights are changed where it runs."""
         raise BadConfig("the openai engine cannot change a server's weights: train with hf or vllm, or restart the server")
 
@@ -170,7 +174,7 @@ class OpenAIEngine(ServedEngine):
             raise BadConfig(f"the prompt is {ids[:20]}; expected at least one token id, each 0 or more")
 
 
-def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> dict[str, Any]:
+def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> dict[str, object]:
     """Return a request in which everything is said, so that no default of the server's takes part."""
     return {
         "model": model,
@@ -188,20 +192,19 @@ def _request(model: str, prompt: list[int], sampling: Sampling, limit: int) -> d
     }
 
 
-def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version: int) -> Completion:
+def _completion(answer: Object, sampling: Sampling, limit: int, version: int) -> Completion:
     """Read an answer that nobody vouches for."""
     choice = only_choice(answer)
-    ids, finish = choice.get("token_ids"), choice.get("finish_reason")
-    table: Any = choice.get("logprobs")
-    values: Any = cast("dict[str, Any]", table).get("token_logprobs") if isinstance(table, dict) else None
-    if ids is None:
+    ids, finish = _integers(choice.get("token_ids")), choice.get("finish_reason")
+    values = _numbers(table(choice.get("logprobs")).get("token_logprobs"))
+    if choice.get("token_ids") is None:
         raise BadConfig("the server returns no token ids: it must know return_token_ids (vllm serve does, 0.10.2 or later)")
-    if not _all(ids, int) or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
+    if ids is None or not 1 <= len(ids) <= limit or min(ids) < 0 or max(ids) > _LARGEST_ID:
         raise Garbage(f"expected 1 to {limit} token_ids")
-    if not _all(values, float, int) or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
+    if values is None or len(values) != len(ids) or not all(-_LARGEST < v < 1e-3 for v in values):
         raise Garbage("expected a log-probability for each of token_ids")
     ended = ids[-1] in sampling.stop_ids
-    if finish not in ("stop", "length") or (finish == "stop") != ended:
+    if not isinstance(finish, str) or finish not in ("stop", "length") or (finish == "stop") != ended:
         raise Garbage(f"finish_reason {str(finish)[:20]!r} where the stop token {'came' if ended else 'did not come'}")
     if finish == "length" and len(ids) < limit:
         raise BadConfig(
@@ -212,14 +215,21 @@ def _completion(answer: dict[str, Any], sampling: Sampling, limit: int, version:
     return Completion(list(ids), [float(v) for v in values], finish, given if type(given) is int else version)
 
 
-def _all(values: Any, *kinds: type) -> bool:
-    return isinstance(values, list) and all(type(value) in kinds for value in cast("list[Any]", values))
+def _integers(raw: JSON) -> list[int] | None:
+    """Return an array of integers, None for anything else."""
+    integers = [value for value in entries(raw) if type(value) is int]
+    return integers if isinstance(raw, list) and len(integers) == len(raw) else None
 
 
-def _scored(entry: Any, id: int) -> float:
-    score: Any = cast("dict[str, Any]", entry).get(str(id)) if isinstance(entry, dict) else None
-    value: Any = cast("dict[str, Any]", score).get("logprob") if isinstance(score, dict) else None
-    if type(value) not in (float, int) or not -_LARGEST < value < 1e-3:
+def _numbers(raw: JSON) -> list[float] | None:
+    """Return an array of numbers, None for anything else."""
+    numbers = [value for value in entries(raw) if type(value) is int or type(value) is float]
+    return numbers if isinstance(raw, list) and len(numbers) == len(raw) else None
+
+
+def _scored(entry: JSON, id: int) -> float:
+    value = table(table(entry).get(str(id))).get("logprob")
+    if (type(value) is not float and type(value) is not int) or not -_LARGEST < value < 1e-3:
         raise Garbage(f"no log-probability for token {id}")
     return float(value)
 
@@ -228,7 +238,7 @@ def _mean_gap(a: list[float], b: list[float]) -> float:
     return sum(abs(x - y) for x, y in zip(a, b, strict=True)) / max(len(a), 1)
 
 
-def _entry(models: list[dict[str, Any]], model: str | None) -> dict[str, Any]:
+def _entry(models: list[Object], model: str | None) -> Object:
     names = [str(entry.get("id")) for entry in models]
     if model is None and len(models) == 1 and "id" in models[0]:
         return models[0]
@@ -238,7 +248,7 @@ def _entry(models: list[dict[str, Any]], model: str | None) -> dict[str, Any]:
     return models[names.index(model)]
 
 
-def _tokenizer(name: Any) -> Any:
+def _tokenizer(name: object) -> Any:
     """Load the tokenizer that a server names: a hub name or a folder of this machine, and never code."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in re.split(r"[/\\]", name):
         raise BadConfig(

@@ -5,11 +5,12 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import TypeVar
 
+from agentgym.core.json_value import JSON, Object
 from agentgym.engines import Completion
 from agentgym.engines.openai.traffic import Server, Traffic
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
@@ -21,6 +22,7 @@ except ImportError as error:
 
 LARGEST = 64 << 20  # bytes of an answer; a server that sends more is not believed
 SLOW_TRIES = 3  # times a request is sent that gets no answer in time: each costs all of it
+T = TypeVar("T")
 _QUOTED = 300  # characters of a server's own words in an error
 _TRANSIENT = (408, 409, 425, 429)
 _HOPELESS = {401: "check the key", 402: "is there credit left?"}
@@ -83,7 +85,7 @@ class Servers:
         self._client: httpx2.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def models(self) -> list[dict[str, Any]]:
+    def models(self) -> list[Object]:
         """Return what the first server lists under /models; blocks, and asks again as `post` does."""
         url, problem = f"{self.servers[0].url}/models", ""
         for attempt in range(min(self._retries, SLOW_TRIES) + 1):
@@ -95,7 +97,7 @@ class Servers:
                     answer.raise_for_status()
                     rows = _object(answer.content)["data"]
                     if isinstance(rows, list):
-                        return [model for model in cast("list[Any]", rows) if isinstance(model, dict)]
+                        return [model for model in rows if isinstance(model, dict)]
                 problem = f"status {answer.status_code}"
             except (httpx2.HTTPStatusError, httpx2.InvalidURL, KeyError) as error:
                 problem = repr(error)
@@ -112,7 +114,7 @@ class Servers:
                 self.met[problem] += 1
         raise BadConfig(f"{url} does not list its models ({problem}); expected an OpenAI-compatible server")
 
-    async def post(self, path: str, body: dict[str, Any], session: str, read: Any) -> Any:
+    async def post(self, path: str, body: dict[str, object], session: str, read: Callable[[Object], T]) -> T:
         """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be."""
         client, slow = self._open(), 0
         met: list[str] = []
@@ -123,7 +125,7 @@ class Servers:
             finally:
                 self._traffic.leave(server)
             server.heard |= not problem.startswith(("no connection", "no answer"))
-            if not problem:
+            if answer is not None:
                 return answer
             kind = problem.partition(" (")[0]
             self.met[kind] += 1
@@ -142,8 +144,14 @@ class Servers:
         raise Fault(said, reason="engine")
 
     async def _ask(
-        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, Any], session: str, read: Any
-    ) -> tuple[str, Any]:
+        self,
+        client: httpx2.AsyncClient,
+        server: Server,
+        path: str,
+        body: dict[str, object],
+        session: str,
+        read: Callable[[Object], T],
+    ) -> tuple[str, T | None]:
         """Return what went wrong, and the answer where nothing did; BadConfig or Refused where nothing else would help."""
         try:
             async with asyncio.timeout(self._timeout):  # of all: each byte of an answer that drips may come in time
@@ -171,7 +179,7 @@ class Servers:
         return BadConfig(f"{said}; {hint}") if hint else Refused(said, status, content)
 
     async def _send(
-        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, Any], session: str
+        self, client: httpx2.AsyncClient, server: Server, path: str, body: dict[str, object], session: str
     ) -> tuple[int, float, bytes]:
         headers = {**self._headers, "X-Session-Id": session.encode("ascii", "replace").decode().replace("\n", "?")[:200]}
         content = bytearray()
@@ -193,22 +201,22 @@ class Servers:
         return self._client
 
 
-def only_choice(answer: dict[str, Any]) -> dict[str, Any]:
+def only_choice(answer: Object) -> Object:
     """Return the one choice of an answer; raises Garbage where there is none, or several."""
     choices = answer.get("choices")
-    if isinstance(choices, list) and len(cast("list[Any]", choices)) == 1 and isinstance(choices[0], dict):
-        return cast("dict[str, Any]", choices[0])
+    if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
+        return choices[0]
     raise Garbage("expected one choice")
 
 
-def _object(content: bytes) -> dict[str, Any]:
+def _object(content: bytes) -> Object:
     try:
-        answer = json.loads(content)
+        answer: JSON = json.loads(content)
     except (ValueError, RecursionError):
         raise Garbage(_quote(content), "not JSON") from None
     if not isinstance(answer, dict):
         raise Garbage(_quote(content))
-    return cast("dict[str, Any]", answer)
+    return answer
 
 
 def _quote(content: bytes) -> str:
@@ -249,7 +257,7 @@ class ServedEngine:
         """How often each kind of trouble was met: `status 429`, `not JSON`, `a cut answer`, `no answer in 600 s`, …."""
         return dict(self.servers.met)
 
-    async def asked(self, request: Coroutine[Any, Any, Completion], session: str) -> Completion | None:
+    async def asked(self, request: Coroutine[object, object, Completion], session: str) -> Completion | None:
         """Run a session's request and return its completion; None where it was aborted."""
         task = asyncio.get_running_loop().create_task(request)
         self._running[task] = session

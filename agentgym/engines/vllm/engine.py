@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.adapters import is_adapter
@@ -16,6 +16,9 @@ from agentgym.engines.kinds import ENGINES
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, bad_option, how_to_install
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -51,7 +54,7 @@ class VLLMEngine:
     ) -> None:
         check_transport(weights)
         base, adapted = base_and_options(model, lora_rank)
-        fixed: dict[str, Any] = {
+        fixed: dict[str, object] = {
             "model": base,
             "generation_config": "vllm",
             "logprobs_mode": "processed_logprobs",
@@ -67,7 +70,7 @@ class VLLMEngine:
         os.environ[OWNER] = str(os.getpid())
         async_llm: Any = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
         self._llm: Any = async_llm.from_engine_args(vllm.AsyncEngineArgs(**fixed, **options))
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
         self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
         self.context = int(self._llm.model_config.max_model_len)
         self.policy_version = 0
@@ -89,7 +92,7 @@ class VLLMEngine:
         self._broken = ""
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
         prompt = list(prompt_ids)
@@ -156,7 +159,7 @@ class VLLMEngine:
         """Start requests again."""
         self._open.set()
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Take new weights from a model folder, or named tensors as a checkpoint has them; or an adapter's folder.
 
         BadData for a damaged folder, BadConfig where weights come by `ipc` or `nccl`, or for an adapter where the engine
@@ -187,7 +190,7 @@ class VLLMEngine:
             if was_open:
                 await self.resume()
 
-    async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Any], None], version: int) -> None:
+    async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[object], None], version: int) -> None:
         """Let `send(control)` run one weight update in a thread; what was cached under old weights is dropped.
 
         `shapes` is what will come. A Fault names what went wrong and what the engine now holds: the weights it had, when
@@ -247,7 +250,7 @@ class VLLMEngine:
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
 
-    def _check(self, ids: list[int], images: Sequence[Any]) -> None:
+    def _check(self, ids: list[int], images: Sequence[object]) -> None:
         if self._broken:
             raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
         if images:
@@ -256,7 +259,7 @@ class VLLMEngine:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 
 
-def _parameters(sampling: Sampling, limit: int) -> Any:
+def _parameters(sampling: Sampling, limit: int) -> object:
     return vllm.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
@@ -274,7 +277,7 @@ def _parameters(sampling: Sampling, limit: int) -> Any:
     )
 
 
-def _check_options(options: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+def _check_options(options: Mapping[str, object], fixed: Mapping[str, object]) -> None:
     known = {field.name for field in dataclasses.fields(vllm.AsyncEngineArgs)}
     for name in sorted(options):
         if name in fixed:

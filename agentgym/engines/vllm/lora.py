@@ -12,7 +12,7 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The room for an adapter that vLLM (0.32, `MaxLoRARanks`) can be given; one of a smaller rank fits in."""
 
 
-def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, Any]]:
+def base_and_options(model: str | Path, rank: int) -> tuple[str, dict[str, object]]:
     """Return the model that vLLM is to load, and the engine arguments for adapters up to a rank; an adapter's own rank
     goes for its folder. BadConfig for a rank that vLLM has no room for, BadData for a damaged adapter."""
     base = str(model)

@@ -13,7 +13,7 @@ from agentgym.engines import shards
 from agentgym.engines.vllm.transfer import OWNER
 
 # by name, for in this folder a checker takes `vllm` for a file beside this one
-_base: Any = importlib.import_module("vllm.distributed.weight_transfer.base")
+_base: object = importlib.import_module("vllm.distributed.weight_transfer.base")
 _factory: Any = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferEngineFactory
 _platforms: Any = importlib.import_module("vllm.platforms")
 _reload: Any = importlib.import_module("vllm.model_executor.model_loader.reload")
@@ -38,7 +38,7 @@ class SharedMemoryTransfer(_base.WeightTransferEngine):
     init_info_cls = _Init
     update_info_cls = _Shard
 
-    def init_transfer_engine(self, init_info: Any) -> None:
+    def init_transfer_engine(self, init_info: object) -> None:
         """Do nothing: a path is all that is sent."""
 
     def start_weight_update(self) -> None:
@@ -48,7 +48,7 @@ class SharedMemoryTransfer(_base.WeightTransferEngine):
         _reload.initialize_layerwise_reload(self.model)
         self._wanted, self._loaded = served & _names(self.model), set[str]()
 
-    def update_weights(self, update_info: dict[str, Any]) -> None:
+    def update_weights(self, update_info: dict[str, object]) -> None:
         """Load one file."""
         self.receive_weights(self.parse_update_info(update_info))  # vLLM's own synchronises a GPU, which may not be there
 

@@ -1,11 +1,15 @@
 """The package's bot: with eyes only for what was shown it is the expert, with all of the map the oracle."""
 
 import importlib
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import cast
+
+import numpy as np
 
 from agentgym.core.seeding import generator
 from agentgym.envs.babyai.levels import copied
+from agentgym.envs.babyai.parts import Bot, Cell, Level
 from agentgym.envs.babyai.rules import COMMANDS, DONE, DROP, FORWARD, LEFT, RIGHT, TOGGLE, hindrance
 from agentgym.errors import Fault
 
@@ -20,13 +24,13 @@ class Lost(Exception):
 
 
 @lru_cache(maxsize=1)
-def _kind() -> Any:
+def _kind() -> Callable[[Level], Bot]:
     module = importlib.import_module("minigrid.utils.baby_ai_bot")
 
-    class Bot(module.BabyAIBot):
+    class PatientBot(module.BabyAIBot):
         """The package's bot, which neither looks at squares that are in view but hidden nor plans for ever."""
 
-        def _closest_wall_or_door_given_dir(self, position: Any, direction: Any) -> int:
+        def _closest_wall_or_door_given_dir(self, position: np.ndarray, direction: np.ndarray) -> int:
             distance = 1
             while True:
                 place = position + distance * direction
@@ -37,10 +41,14 @@ def _kind() -> Any:
                     return distance
                 distance += 1
 
-        def _breadth_first_search(self, *arguments: Any, **options: Any) -> Any:
+        def _breadth_first_search(self, *arguments: object, **options: object) -> object:
             if self.bfs_counter > self.allowed:
                 raise Lost("it goes round in circles")
             return module.BabyAIBot._breadth_first_search(self, *arguments, **options)
+
+        def look(self) -> None:
+            """Take in what is in view."""
+            self._process_obs()
 
         def says(self, taken: int | None) -> int:
             """Return what to do now, given what was done last."""
@@ -53,10 +61,10 @@ def _kind() -> Any:
                 raise Lost("it takes the mission for accomplished")
             return said
 
-    return Bot
+    return cast("Callable[[Level], Bot]", PatientBot)
 
 
-def new_bot(level: Any, *, all_seen: bool) -> Any:
+def new_bot(level: Level, *, all_seen: bool) -> Bot:
     """Return a bot at the present state of a level, which may have seen all that no closed door is in front of.
 
     What lies behind a closed door it must not have seen: it takes everything seen for something there is a way to.
@@ -73,7 +81,7 @@ def new_bot(level: Any, *, all_seen: bool) -> Any:
     return bot
 
 
-def solution(level: Any) -> list[int]:
+def solution(level: Level) -> list[int]:
     """Return moves that solve a level from its present state, found by trying them on a copy.
 
     The bot counts on empty hands and on boxes that hide nothing. Where it fails the copy is brought into such a state
@@ -96,7 +104,7 @@ def solution(level: Any) -> list[int]:
 class Trial:
     """A copy of a level to try moves on."""
 
-    def __init__(self, level: Any) -> None:
+    def __init__(self, level: Level) -> None:
         self.level = level
         self.moves: list[int] = []
         self.won = False
@@ -111,9 +119,9 @@ class Trial:
         if over and not self.won:
             raise Lost("that was the wrong thing")
 
-    def follow(self, bot: Any, stop: int = 0) -> bool:
+    def follow(self, bot: Bot, stop: int = 0) -> bool:
         """Do what a bot says until the level is won, or its plan has no more than so many parts; say which."""
-        taken = None
+        taken: int | None = None
         while not self.won and len(self.moves) < 4 * self.level.width * self.level.height:
             if stop and len(bot.stack) < stop:
                 return False
@@ -130,7 +138,7 @@ class Trial:
         if attempt % 2 == 0:
             self._open_boxes()
 
-    def _empty_hands(self, rng: Any) -> None:
+    def _empty_hands(self, rng: np.random.Generator) -> None:
         for turn in range(40):
             if not self.level.carrying:
                 return
@@ -154,14 +162,14 @@ class Trial:
             self.move(TOGGLE)
             self.level.update_objs_poss()
 
-    def follow_one(self, bot: Any) -> None:
+    def follow_one(self, bot: Bot) -> None:
         """Make one move that a bot says."""
         self.move(bot.says(self.moves[-1] if self.moves and bot.bfs_counter else None))
         if len(self.moves) > 4 * self.level.width * self.level.height:
             raise Lost("it takes too long")
 
 
-def _by_a_door(level: Any) -> bool:
+def _by_a_door(level: Level) -> bool:
     i, j = (int(k) for k in level.front_pos)
     around = ((i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1))
     inside = (level.grid.get(*place) for place in around if 0 <= place[0] < level.width and 0 <= place[1] < level.height)
@@ -171,7 +179,7 @@ def _by_a_door(level: Any) -> bool:
 class Onlooker:
     """A bot that has watched an episode from its beginning and knows what was shown in it."""
 
-    def __init__(self, level: Any) -> None:
+    def __init__(self, level: Level) -> None:
         self.level = level
         self.done: list[int] = []
         self.bot = new_bot(level, all_seen=False)
@@ -194,7 +202,7 @@ class Onlooker:
         if self.level.carrying and len(self.done) < 400:  # its plan counts on empty hands
             self.bot = new_bot(self.level, all_seen=False)
             self.bot.vis_mask |= seen
-            self.bot._process_obs()
+            self.bot.look()
             return DROP if front is None else (LEFT if len(self.done) % 3 else FORWARD if _free(front) else RIGHT)
         self.bot = new_bot(self.level, all_seen=False)
         self.bot.vis_mask |= seen
@@ -204,5 +212,5 @@ class Onlooker:
             return FORWARD if _free(front) and len(self.done) % 2 else LEFT
 
 
-def _free(cell: Any) -> bool:
+def _free(cell: Cell | None) -> bool:
     return cell is None or cell.can_overlap()

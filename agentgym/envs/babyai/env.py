@@ -1,7 +1,7 @@
 """The environment: a level of BabyAI, seen as text, acted in by seven commands."""
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
 from agentgym.core.tasks import Task
 from agentgym.envs.babyai import bot, levels, rules, view
+from agentgym.envs.babyai.parts import Cell, Instruction, Level
 from agentgym.envs.babyai.rules import COMMANDS, TOGGLE
 
 SEEDS = 2**31
@@ -55,7 +56,7 @@ class BabyAI(TextEnv):
             name, seed = str(names[int(rng.integers(len(names)))]), int(rng.integers(SEEDS))
             level = levels.layout(name, seed)
             mission = str(level.mission)
-            data: dict[str, Any] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
+            data: dict[str, object] = {"level": name, "seed": seed, "mission": mission, "rooms": level.pprint_grid()}
             if not any(level.step(rules.LEFT)[2] for _ in range(4)):
                 return Task(mission, data)
 
@@ -65,7 +66,7 @@ class BabyAI(TextEnv):
     # The episode
 
     def begin(self, task: Task) -> str:
-        self.game: Any = levels.layout(task.data["level"], task.data["seed"])
+        self.game = levels.layout(task.data["level"], task.data["seed"])
         self.log: list[int] = []
         return (
             f"Mission: {task.data['mission']}.\n"
@@ -100,12 +101,12 @@ class BabyAI(TextEnv):
     def admissible(self) -> list[str]:
         return rules.possible_commands(self.game)
 
-    def state(self) -> tuple[Any, ...]:
+    def state(self) -> tuple[object, ...]:
         game = self.game
         meanings = [desc for instr in rules.clauses(game.instrs) for desc in rules.descs(instr)]
         grid = game.grid
 
-        def mark(cell: Any) -> tuple[Any, ...]:
+        def mark(cell: Cell) -> tuple[object, ...]:
             """Return what a thing looks like, what it hides, and which parts of the mission mean it."""
             meant = tuple(n for n, desc in enumerate(meanings) if any(cell is matching for matching in desc.obj_set))
             return (*cell.encode(), mark(cell.contains) if cell.contains else None, meant)
@@ -119,10 +120,10 @@ class BabyAI(TextEnv):
         held = mark(game.carrying) if game.carrying else None
         return _ints(game.agent_pos), int(game.agent_dir), held, things, places, _progress(game.instrs, mark)
 
-    def save(self) -> tuple[Any, list[int]]:
+    def save(self) -> tuple[Level, list[int]]:
         return levels.copied(self.game), list(self.log)
 
-    def load(self, payload: tuple[Any, list[int]]) -> None:
+    def load(self, payload: tuple[Level, list[int]]) -> None:
         self.forget()
         self.game, self.log = levels.copied(payload[0]), list(payload[1])
 
@@ -153,13 +154,13 @@ class BabyAI(TextEnv):
         return known[1]
 
 
-def _ints(place: Any) -> tuple[int, int]:
+def _ints(place: Sequence[int]) -> tuple[int, int]:
     return int(place[0]), int(place[1])
 
 
-def _progress(instr: Any, mark: Any) -> tuple[Any, ...]:
+def _progress(instr: Instruction, mark: Callable[[Cell], object]) -> tuple[object, ...]:
     """Return how far the verifier is: which parts are done, and what it believes was carried."""
     if hasattr(instr, "instr_a"):
         return instr.a_done, instr.b_done, _progress(instr.instr_a, mark), _progress(instr.instr_b, mark)
-    held = cast("dict[str, Any]", vars(instr)).get("preCarrying")
+    held: Cell | None = vars(instr).get("preCarrying")
     return (mark(held) if held is not None else None,)

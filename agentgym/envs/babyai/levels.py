@@ -5,8 +5,8 @@ import importlib
 import importlib.util
 import os
 from functools import lru_cache
-from typing import Any
 
+from agentgym.envs.babyai.parts import Level
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 
 REFUSED = {
@@ -77,7 +77,7 @@ def horizon(level: str, difficulty: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _level(name: str) -> Any:
+def _level(name: str) -> Level:
     more = name.partition("+")[2]
     if more:
         kind = importlib.import_module("minigrid.envs.babyai.core.levelgen").LevelGen
@@ -86,7 +86,7 @@ def _level(name: str) -> Any:
     return importlib.import_module("gymnasium").make(known()[name], disable_env_checker=True).unwrapped
 
 
-def layout(name: str, seed: int) -> Any:
+def layout(name: str, seed: int) -> Level:
     """Return the level as that seed lays it out: an object of its own, with what a reset never changes in common."""
     known()
     level = copy.copy(_level(name))
@@ -96,8 +96,8 @@ def layout(name: str, seed: int) -> Any:
     return level
 
 
-def copied(level: Any) -> Any:
+def copied(level: Level) -> Level:
     """Return a copy of a level that can be played on; what never changes in an episode is shared."""
-    same = [level.action_space, level.observation_space, level.spec, level.np_random]
+    same: list[object] = [level.action_space, level.observation_space, level.spec, level.np_random]
     same += [cell for cell in level.grid.grid if cell is not None and cell.type == "wall"]
     return copy.deepcopy(level, {id(same_object): same_object for same_object in same})

@@ -1,7 +1,6 @@
 """What the package leaves to be seen: which commands would change nothing, and whether a mission can still be done."""
 
-from typing import Any
-
+from agentgym.envs.babyai.parts import Cell, Description, Instruction, Level
 from agentgym.envs.babyai.view import AHEAD, thing
 
 COMMANDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
@@ -10,24 +9,24 @@ LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 TURNS = COMMANDS[:2]
 
 
-def hindrance(game: Any, command: str) -> str:
+def hindrance(game: Level, command: str) -> str:
     """Return why a command would change nothing, or an empty text."""
     return _hindrance(_ahead(game), game.carrying, command)
 
 
-def possible_commands(game: Any) -> list[str]:
+def possible_commands(game: Level) -> list[str]:
     """Return the commands that would change something."""
     cell, held = _ahead(game), game.carrying
     return [command for command in COMMANDS if not _hindrance(cell, held, command)]
 
 
-def _ahead(game: Any) -> Any:
+def _ahead(game: Level) -> Cell | None:
     """Return what is in front of the agent."""
     ahead_x, ahead_y = AHEAD[int(game.agent_dir)]
     return game.grid.get(int(game.agent_pos[0]) + ahead_x, int(game.agent_pos[1]) + ahead_y)
 
 
-def _hindrance(cell: Any, held: Any, command: str) -> str:
+def _hindrance(cell: Cell | None, held: Cell | None, command: str) -> str:
     if command in TURNS:
         return ""
     what = "nothing" if cell is None else "a wall" if cell.type == "wall" else f"a {thing(cell)}"
@@ -43,27 +42,27 @@ def _hindrance(cell: Any, held: Any, command: str) -> str:
         return f"You cannot drop anything there: in front of you is {what}."
     if command == "toggle" and (cell is None or cell.type not in ("door", "box")):
         return f"You cannot toggle that: in front of you is {what}."
-    return _lock(cell, held) if command == "toggle" else ""
+    return _lock(cell, held) if command == "toggle" and cell is not None else ""
 
 
-def _lock(cell: Any, held: Any) -> str:
+def _lock(cell: Cell, held: Cell | None) -> str:
     """Return why a door or box does not open, or an empty text."""
     if cell.type != "door" or not cell.is_locked or (held is not None and (held.type, held.color) == ("key", cell.color)):
         return ""
     return f"The door is locked: it needs a {cell.color} key."
 
 
-def clauses(instr: Any) -> list[Any]:
+def clauses(instr: Instruction) -> list[Instruction]:
     """Return the simple instructions that an instruction is made of."""
     return [*clauses(instr.instr_a), *clauses(instr.instr_b)] if hasattr(instr, "instr_a") else [instr]
 
 
-def descs(instr: Any) -> list[Any]:
+def descs(instr: Instruction) -> list[Description]:
     """Return the descriptions of things in a simple instruction."""
     return [vars(instr)[name] for name in ("desc", "desc_move", "desc_fixed") if name in vars(instr)]
 
 
-def _unfinished(instr: Any) -> list[Any]:
+def _unfinished(instr: Instruction) -> list[Instruction]:
     """Return the simple instructions that are still to be carried out."""
     if not hasattr(instr, "instr_a"):
         return [instr]
@@ -71,7 +70,7 @@ def _unfinished(instr: Any) -> list[Any]:
     return rest if instr.b_done == "success" else rest + _unfinished(instr.instr_b)
 
 
-def possible(game: Any) -> bool:
+def possible(game: Level) -> bool:
     """Return whether every description that is still needed means something that is still there."""
     there = {id(cell) for cell in game.grid.grid if cell is not None} | {id(game.carrying)}
     hidden = {id(cell.contains) for cell in game.grid.grid if cell is not None and cell.contains}

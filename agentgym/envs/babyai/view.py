@@ -1,6 +1,6 @@
 """What the agent sees of a level, in words and as a map of letters."""
 
-from typing import Any
+from agentgym.envs.babyai.parts import Cell, Level
 
 SIGNS = {"wall": "#", "ball": "b", "box": "x", "key": "k"}
 DOORS = {"open": "o", "closed": "c", "locked": "l"}
@@ -9,16 +9,16 @@ AHEAD: tuple[tuple[int, int], ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
 LEGEND = "# wall, . floor, ? unseen, b ball, x box, k key, o open door, c closed door, l locked door"
 
 
-def thing(cell: Any) -> str:
+def thing(cell: Cell) -> str:
     """Return the words for what lies in a cell: `red ball`, `locked blue door`."""
     return f"{_door(cell)} {cell.color} door" if cell.type == "door" else f"{cell.color} {cell.type}"
 
 
-def _door(cell: Any) -> str:
+def _door(cell: Cell) -> str:
     return "open" if cell.is_open else "locked" if cell.is_locked else "closed"
 
 
-def told(level: Any) -> str:
+def told(level: Level) -> str:
     """Return everything that can be seen: things with their places, what is carried, and the seven by seven squares."""
     cells, seen = in_view(level)
     last, middle = len(cells) - 1, len(cells) // 2
@@ -43,7 +43,7 @@ def told(level: Any) -> str:
     return f"You see {things}.\nYou carry {carried}.\n" + "\n".join(rows)
 
 
-def in_view(level: Any) -> tuple[list[list[Any]], list[list[bool]]]:
+def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:
     """Return the squares in front of the agent, row by row from the farthest, and which of them can be seen.
 
     What the package's `gen_obs_grid` and `process_vis` find out by turning copies of the map; beyond the map is wall.
@@ -52,9 +52,9 @@ def in_view(level: Any) -> tuple[list[list[Any]], list[list[bool]]]:
     width, height, squares = level.grid.width, level.grid.height, level.grid.grid
     x, y = (int(k) for k in level.agent_pos)
     ahead_x, ahead_y = AHEAD[int(level.agent_dir)]
-    cells: list[list[Any]] = []
+    cells: list[list[Cell | None]] = []
     for ahead in range(size - 1, -1, -1):
-        row: list[Any] = []
+        row: list[Cell | None] = []
         for side in range(-half, size - half):
             i, j = x + ahead * ahead_x - side * ahead_y, y + ahead * ahead_y + side * ahead_x
             row.append(squares[j * width + i] if 0 <= i < width and 0 <= j < height else squares[0])  # a corner is wall
@@ -62,7 +62,7 @@ def in_view(level: Any) -> tuple[list[list[Any]], list[list[bool]]]:
     return cells, _seen(cells, half)
 
 
-def _seen(cells: list[list[Any]], half: int) -> list[list[bool]]:
+def _seen(cells: list[list[Cell | None]], half: int) -> list[list[bool]]:
     """Return which squares are seen: sight goes from one to its neighbours beside and ahead unless it hides them."""
     size = len(cells)
     seen = [[False] * size for _ in cells]
@@ -78,7 +78,7 @@ def _seen(cells: list[list[Any]], half: int) -> list[list[bool]]:
     return seen
 
 
-def _sign(cell: Any) -> str:
+def _sign(cell: Cell | None) -> str:
     if cell is None:
         return "."
     return DOORS[_door(cell)] if cell.type == "door" else SIGNS[cell.type]

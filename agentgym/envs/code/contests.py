@@ -60,7 +60,7 @@ def _tests(value: object, where: str) -> list[Data]:
 class _Text(pickle.Unpickler):
     """Reads text that was pickled, and nothing else: no class is ever looked up."""
 
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
+    def find_class(self, module_name: str, global_name: str, /) -> object:
         raise pickle.UnpicklingError(f"a pickle that asks for {module_name}.{global_name}")
 
 

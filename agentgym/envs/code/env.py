@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Code(SandboxEnv):
 
     horizon = 12
     settings: ClassVar[tuple[str, ...]] = (*SandboxEnv.settings, "families", "data", "verify", "seconds", "packages")
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tiny": {"difficulty": 0}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"tiny": {"difficulty": 0}}
     families: tuple[str, ...] = ()
     """Families of generated tasks to draw from; empty: all."""
     data: str | None = None
@@ -223,7 +223,7 @@ class Code(SandboxEnv):
             lines += [expected(self.task.data, number), f"  got:      {cut(tried[number].got, LONGEST_VALUE)}"]
         return "\n".join(lines)
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self.cells, self.candidate, self.passed, self.public
 
     def measures(self) -> dict[str, float]:

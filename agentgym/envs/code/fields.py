@@ -49,7 +49,7 @@ def table(value: object, where: str, *keys: str) -> Data:
     return cast("Data", value)
 
 
-def parsed(value: object, where: str) -> Any:
+def parsed(value: object, where: str) -> object:
     """Return what a text in JSON says; anything else as it is."""
     try:
         return json.loads(value) if isinstance(value, str | bytes) else value

@@ -42,7 +42,7 @@ def _loaded(path: str, _time: int, _size: int) -> Library:
     return Library(path, tuple(tasks.values()))
 
 
-def whole(data: Mapping[str, Any], code: str) -> str:
+def whole(data: Mapping[str, object], code: str) -> str:
     """Return the code to try: after the beginning that a task gives, whose last function it may go on with."""
     return f"{data['before']}\n{code}" if data.get("before") else code
 

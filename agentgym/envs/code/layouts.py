@@ -8,7 +8,6 @@ with, as wanted, `id`, `split`, `entry`, `public`, `reference`, `compare`, `tole
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from agentgym.envs.code.contests import code_contests, live_code_bench
 from agentgym.envs.code.fields import Data, entries, number, packed, table, text, texts
@@ -156,7 +155,7 @@ def _seconds(raw: Data, where: str) -> float:
     return seconds
 
 
-def _test(test: object, kind: str, where: str) -> list[Any]:
+def _test(test: object, kind: str, where: str) -> list[object]:
     if kind == "checks":
         if not isinstance(test, str):
             raise BadData(f"{where}: a check is {str(test)[:60]!r}; expected Python such as 'assert f(1) == 2'")

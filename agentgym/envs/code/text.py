@@ -25,7 +25,7 @@ def expected(data: Mapping[str, Any], number: int) -> str:
     return f"{cut(call(data, test[0]), LONGEST_VALUE)}\n  expected: {cut(wanted, LONGEST_VALUE)}"
 
 
-def call(data: Mapping[str, Any], given: Any) -> str:
+def call(data: Mapping[str, object], given: Any) -> str:
     """Return how a test calls a solution, as one writes it in Python; the input of a program."""
     entry = data["entry"]
     if data["kind"] == "program":
@@ -40,7 +40,7 @@ def _arguments(packed: list[Any]) -> str:
     return ", ".join(shown(argument) for argument in packed)
 
 
-def example(data: Mapping[str, Any], test: list[Any]) -> str:
+def example(data: Mapping[str, object], test: list[Any]) -> str:
     """Return a public test as a statement shows it."""
     given, expected = test
     if data["kind"] == "program":

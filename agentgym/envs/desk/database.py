@@ -48,7 +48,7 @@ class Database:
         self.seen.add((table, key))
         return row
 
-    def where(self, table: str, **fields: Any) -> dict[str, Row]:
+    def where(self, table: str, **fields: object) -> dict[str, Row]:
         """Return the rows with these values, ordered by key, and note that they were shown."""
         asked = (table, _short(repr(sorted(fields.items()))))
         if self.view and asked not in self.seen:
@@ -60,7 +60,7 @@ class Database:
             self.seen.update([asked, *((table, key) for key in matching)])
         return matching
 
-    def change(self, table: str, key: str, **fields: Any) -> None:
+    def change(self, table: str, key: str, **fields: object) -> None:
         """Change fields of a row."""
         self.put(table, key, {**self.peek(table, key), **fields})
 

@@ -129,7 +129,7 @@ class Domain:
         self.db.put("strangers", people.plain(name), {"reported": True})
         return f"Reported: somebody who gave the name {name[:40]}."
 
-    def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[Any]) -> str | None:
+    def one(self, rng: np.random.Generator, mine: Mapping[str, Row], **fields: Sequence[object]) -> str | None:
         """Return a key of the rows whose fields have one of the given values each; None where there is none."""
         matching = [key for key, row in mine.items() if all(row[name] in values for name, values in fields.items())]
         return pick(rng, matching) if matching else None
@@ -143,7 +143,7 @@ class Domain:
         """Return a row as the tools print it."""
         return self._written(key, self.db.get(table, key))
 
-    def list(self, table: str, **fields: Any) -> str:
+    def list(self, table: str, **fields: object) -> str:
         """Return the rows with these values as the tools print them."""
         rows = self.db.where(table, **fields)
         return "\n".join(self._written(key, row) for key, row in rows.items()) or f"No {table} found."
@@ -198,7 +198,7 @@ def some(rng: np.random.Generator, low: int, high: int, step: int = 1) -> int:
     return low + step * int(rng.integers((high - low) // step + 1))
 
 
-def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, Any], digits: int = 5) -> str:
+def code(rng: np.random.Generator, prefix: str, taken: Mapping[str, object], digits: int = 5) -> str:
     """Return a new key such as `R-48213`; one with more digits where half of these are taken."""
     least: int = 10 ** (digits - 1)
     while 2 * len(taken) > 9 * least:

@@ -220,7 +220,7 @@ class Desk(TextEnv):
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return partial(self._operate, name)
 
-    def _operate(self, name: str, /, **arguments: Any) -> str | Outcome:
+    def _operate(self, name: str, /, **arguments: object) -> str | Outcome:
         """Carry out a domain's tool and judge what it changed."""
         domain = self.domain
         before = domain.db.delta()

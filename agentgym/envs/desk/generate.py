@@ -49,10 +49,10 @@ def draw(rng: np.random.Generator, difficulty: int, names: Sequence[str]) -> dic
     }
 
 
-def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: int) -> list[dict[str, Any]]:
+def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: int) -> list[dict[str, object]]:
     """Return what the customer calls about: one matter, and one more at every second level, up to four."""
     mine = {key: row for key, row in domain.db.base[domain.table].items() if row["customer_id"] == caller}
-    matters: list[dict[str, Any]] = []
+    matters: list[dict[str, object]] = []
     for _ in range(min(1 + difficulty // 2, 4)):
         free = {key: row for key, row in mine.items() if key not in [matter["ref"] for matter in matters]}
         refused, matter = rng.random() < REFUSED, None

@@ -36,7 +36,10 @@ class ModelUser:
     def reply(self, system: str, talk: Sequence[tuple[str, str]], seed: int) -> str:
         """Return the customer's next words; `talk` has (`desk` or `customer`, text). Fault where the engine fails."""
         names = {"desk": "user", "customer": "assistant"}
-        messages = [{"role": "system", "content": system}, *({"role": names[who], "content": text} for who, text in talk)]
+        messages: list[dict[str, object]] = [
+            {"role": "system", "content": system},
+            *({"role": names[who], "content": text} for who, text in talk),
+        ]
         sampling = Sampling(temperature=0.0, max_tokens=MOST_TOKENS, seed=seed)
 
         async def ask() -> Completion:

@@ -133,7 +133,7 @@ def _splits(path: Path) -> dict[str, str]:
     return {str(id): name for name, ids in (parts or named).items() for id in ids}
 
 
-def _database(folder: Path) -> Mapping[str, Any]:
+def _database(folder: Path) -> Mapping[str, object]:
     if (folder / "db.json").is_file():
         return _object(_json(folder / "db.json"), str(folder / "db.json"))
     if (folder / "db.toml").is_file():

@@ -33,7 +33,7 @@ def reply(
     case: Case,
     log: Sequence[Said | Called],
     seed: int,
-    call: Callable[[str, Mapping[str, Any]], Called],
+    call: Callable[[str, Mapping[str, object]], Called],
 ) -> str:
     """Return the customer's next words; `call` carries out what it does before. Fault where the engine fails."""
     hands = case.customer_tools
@@ -55,7 +55,7 @@ def reply(
     return "…"
 
 
-def spelled(name: str, arguments: Mapping[str, Any]) -> str:
+def spelled(name: str, arguments: Mapping[str, object]) -> str:
     """Return a call as JSON."""
     return json.dumps({"name": name, "arguments": dict(arguments)}, sort_keys=True)
 

@@ -161,7 +161,7 @@ class Tau2Desk(TextEnv):
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return partial(self._operate, name)
 
-    def _operate(self, name: str, /, **arguments: Any) -> str | Outcome:
+    def _operate(self, name: str, /, **arguments: object) -> str | Outcome:
         if reason := refusal(name, arguments):
             return self.invalid(reason)
         called = self._call("assistant", name, arguments)
@@ -170,7 +170,7 @@ class Tau2Desk(TextEnv):
             text = f"{text[:MOST_SHOWN]}… ({len(text) - MOST_SHOWN} more characters)"
         return self.invalid(text) if called.error else text
 
-    def _call(self, who: str, name: str, arguments: Mapping[str, Any]) -> Called:
+    def _call(self, who: str, name: str, arguments: Mapping[str, object]) -> Called:
         called = self._case.call(who, name, arguments)
         self.log.append(called)
         self.databases = self._case.databases()
@@ -224,7 +224,7 @@ class Tau2Desk(TextEnv):
         return {"nothing": lambda _: "done[]"}
 
 
-def _told(row: Mapping[str, Any]) -> list[str]:
+def _told(row: Mapping[str, object]) -> list[str]:
     """Return the messages with which a task begins, as the agent is shown them; the customer's own calls are not."""
     lines: list[str] = []
     for message in history(row):

@@ -36,7 +36,7 @@ class Called:
 
     who: str
     name: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     answer: str
     error: bool
 
@@ -49,7 +49,7 @@ class Case:
         if folder.name not in registry.get_domains():
             raise unknown("domain of tau2-bench", folder.name, registry.get_domains(), "The tasks' folder has its name.")
         try:
-            self.task: Any = _module("data_model.tasks").Task.model_validate(row)
+            self.task = _module("data_model.tasks").Task.model_validate(row)
         except ValueError as error:
             raise BadData(f"{folder}, task {row['id']!r}: {error}; expected a task of the installed tau2-bench") from error
         self.row, self.solo = row, solo
@@ -58,7 +58,7 @@ class Case:
     def open(self, log: Sequence[Said | Called]) -> None:
         """Put the database into the task's initial state, and carry out what an episode has done since."""
         try:
-            self.environment: Any = self._fresh(solo_mode=self.solo)
+            self.environment = self._fresh(solo_mode=self.solo)
         except ValueError as error:  # the domains that have no solo mode say so here
             raise BadConfig(f"{error}; give the customer's part to a model with user=") from error
         start = self.task.initial_state
@@ -66,7 +66,7 @@ class Case:
         with steady(self._draw):
             self.environment.set_state(data, actions, [*self.history, *_messages(log)])
 
-    def _fresh(self, **options: Any) -> Any:
+    def _fresh(self, **options: object) -> Any:
         """Make an environment; every one of a task draws the same ids, in the order of the calls."""
         self._chance = random.Random(self.row["id"])
         fresh = self._constructor(**options)
@@ -79,7 +79,7 @@ class Case:
         return self._chance.getrandbits(128)
 
     @property
-    def history(self) -> list[Any]:
+    def history(self) -> list[object]:
         """The messages with which the task begins."""
         return list((self.task.initial_state and self.task.initial_state.message_history) or [])
 
@@ -98,7 +98,7 @@ class Case:
         offered = map(_tool, self.environment.get_user_tools())
         return {tool.name: tool for tool in offered if allowed is None or tool.name in allowed}
 
-    def call(self, who: str, name: str, arguments: Mapping[str, Any]) -> Called:
+    def call(self, who: str, name: str, arguments: Mapping[str, object]) -> Called:
         """Carry out a call; what a tool raises comes back as the text `Error: …`."""
         call = _module("data_model.message").ToolCall(id="now", name=name, arguments=dict(arguments), requestor=who)
         with steady(self._draw):
@@ -137,10 +137,10 @@ class Case:
         module = _module(f"evaluator.evaluator_{name}")
         if name == "env":
             return self._evaluate_databases(module.EnvironmentEvaluator, messages)
-        evaluator: Any = module.ActionEvaluator if name == "action" else module.CommunicateEvaluator
+        evaluator = module.ActionEvaluator if name == "action" else module.CommunicateEvaluator
         return evaluator.calculate_reward(task=self.task, full_trajectory=messages)
 
-    def _evaluate_databases(self, evaluator: Any, messages: list[Any]) -> Any:
+    def _evaluate_databases(self, evaluator: Any, messages: list[object]) -> Any:
         try:
             with steady(self._draw):
                 return evaluator.calculate_reward(
@@ -156,7 +156,7 @@ def _messages(log: Sequence[Said | Called]) -> list[object]:
     """Return what happened as tau2-bench's messages."""
     form = _module("data_model.message")
     kinds = {"assistant": form.AssistantMessage, "user": form.UserMessage}
-    messages: list[Any] = []
+    messages: list[object] = []
     for number, entry in enumerate(log):
         if isinstance(entry, Said):
             messages.append(kinds[entry.who](role=entry.who, content=entry.text))

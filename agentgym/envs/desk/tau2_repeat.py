@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 _LOCK = threading.RLock()
 MOST_DEPTH = 50
@@ -20,7 +20,7 @@ _DEFAULTS: dict[type, dict[str, object]] = {}
 """What a toolkit's class held when its first environment was made."""
 
 
-def refusal(name: str, arguments: Mapping[str, Any]) -> str:
+def refusal(name: str, arguments: Mapping[str, object]) -> str:
     """Return why a call is not carried out at all, or nothing where it is."""
     if _depth(arguments) > MOST_DEPTH:
         return f"Error: the arguments of {name} are nested more than {MOST_DEPTH} deep."
@@ -33,9 +33,9 @@ def refusal(name: str, arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def _depth(arguments: Mapping[str, Any]) -> int:
+def _depth(arguments: Mapping[str, object]) -> int:
     """Return how deep lists and objects lie in each other."""
-    depth, level = 0, list[Any](arguments.values())
+    depth, level = 0, list[object](arguments.values())
     while level:
         depth += 1
         lists = [

@@ -31,7 +31,7 @@ def read_game(path: str | Path) -> Game:
 def parse_game(content: bytes, where: str) -> Game:
     """Build a game from the content of a game file."""
     try:
-        raw: Any = json.loads(content)
+        raw: object = json.loads(content)
     except json.JSONDecodeError as error:
         expected = "expected one JSON object; is the file cut off?"
         raise BadData(f"{where}, line {error.lineno} column {error.colno}: {error.msg}; {expected}") from None

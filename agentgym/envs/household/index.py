@@ -121,7 +121,7 @@ def _type(path: Path) -> str:
     """Return the task type that a trajectory names."""
     expected = 'expected the description of an ALFRED trajectory, one JSON object with a text under "task_type"'
     try:
-        raw: Any = json.loads(path.read_bytes())
+        raw: object = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise BadData(f"{path}: {error}; {expected}; is the file cut off?") from None
     kind = cast("dict[str, Any]", raw).get("task_type") if isinstance(raw, dict) else None

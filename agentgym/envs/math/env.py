@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class Math(Attempts, SandboxEnv):
             return self.invalid(f"{shown!r} cannot be read as one value. {_FORMS[self.task.data['form']]}")
         return self.judged(text, right)
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self._programs, self.attempts_state()
 
     # Who plays

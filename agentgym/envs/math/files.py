@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from agentgym.core.tasks import Task
 from agentgym.errors import BadData, MissingExtra
@@ -118,7 +118,7 @@ def _whole(lines: list[str]) -> list[object] | None:
     return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
-def _record(value: Any, where: str, id: str, split: str | None) -> Record:
+def _record(value: object, where: str, id: str, split: str | None) -> Record:
     if not isinstance(value, dict):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected a JSON object")
     return where, id, split, cast("dict[str, object]", value)
@@ -136,7 +136,7 @@ def _collection(source: str, records: Iterator[Record]) -> Library:
     return Library(source, tuple(tasks.values()), "problem")
 
 
-def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
+def _task(where: str, id: str, split: str | None, raw: dict[str, object]) -> Task:
     if not {"question", "problem"} & raw.keys() or not {"answer", "answers", "solution"} & raw.keys():
         raise BadData(f"{where}: the keys are {sorted(raw)[:12]}; expected for example {EXAMPLE}")
     problem = _text(raw.get("question", raw.get("problem")), f"{where}: question (or problem)")
@@ -151,7 +151,7 @@ def _task(where: str, id: str, split: str | None, raw: dict[str, Any]) -> Task:
     return Task(problem, data, id=id, split=chosen, difficulty=int(level[0]) if level else 0)
 
 
-def _answer(raw: dict[str, Any], where: str) -> str:
+def _answer(raw: dict[str, object], where: str) -> str:
     listed = raw.get("answers")
     if raw.get("answer") is None and listed is not None:
         if not isinstance(listed, list) or len(cast("list[object]", listed)) == 1:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,10 +55,10 @@ class MiniWoB(BrowserEnv):
     settings: ClassVar[tuple[str, ...]] = ("names", *BrowserEnv.settings)
     names: tuple[str, ...] = DEFAULT
     """Tasks that are drawn, by their names in the package."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"all": {"names": NAMES}}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"all": {"names": NAMES}}
     viewport = (500, 320)
     ready = f"ready.{HOST}"
-    page_options: ClassVar[dict[str, Any]] = {"every": True}
+    page_options: ClassVar[dict[str, object]] = {"every": True}
     declared = Declarations(random_bound=0.25, expert_bound=0.9)
 
     def requires(self) -> None:
@@ -114,7 +114,7 @@ class MiniWoB(BrowserEnv):
 
     # The page
 
-    def start(self, task: Task) -> tuple[Any, str]:
+    def start(self, task: Task) -> tuple[object, str]:
         return task.data, url(task.data["type"])
 
     async def prepare(self, session: Session) -> None:

@@ -37,7 +37,7 @@ def _read(path: str) -> tuple[bytes, str] | None:
     return file.read_bytes(), kind + ("; charset=utf-8" if kind.startswith("text/") else "")
 
 
-def site(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+def site(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
     """Answer with a file."""
     file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
     if file is None:

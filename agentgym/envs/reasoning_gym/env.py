@@ -115,7 +115,7 @@ class ReasoningGym(Attempts):
         value = 0.0 if reply.problem or not isinstance(reply.value, float) else reply.value
         return value if 0.0 <= value <= 1.0 else 0.0  # one scorer pays more than 1 for what is far off
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self.attempts_state(), round(self._score, 9)
 
     def measures(self) -> dict[str, float]:
@@ -142,7 +142,7 @@ def _uses(text: str, numbers: list[int]) -> bool:
     return Counter(digits.lstrip("0") or "0" for digits in re.findall(r"\d+", text)) == Counter(map(str, numbers))
 
 
-def _trusted(name: str, *arguments: Any) -> Any:
+def _trusted(name: str, *arguments: object) -> Any:
     """Return what a function of the package's process says; Fault where it fails, since no model had a hand in it."""
     reply: Reply = call(f"{_PACKAGE}:{name}", *arguments, preload=(f"{_PACKAGE}:warm",), seconds=GENERATE, trusted=True)
     if reply.problem:

@@ -71,7 +71,7 @@ class Simulator:
         self._gateway = gateway.JavaGateway(gateway_parameters=parameters, java_process=self.process)
         self._api = self.call(START, lambda: self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface())
 
-    def set_up(self, key: tuple[Any, ...], log: list[str]) -> str | None:
+    def set_up(self, key: tuple[object, ...], log: list[str]) -> str | None:
         """Bring it to where a log of a task leads; return what it said last, None where it was there already."""
         known, played = self.played
         said: str | None = None
@@ -105,7 +105,7 @@ class Simulator:
         finally:
             watch.cancel()
 
-    def ask(self, seconds: float, name: str, *arguments: Any) -> Any:
+    def ask(self, seconds: float, name: str, *arguments: object) -> Any:
         """Return what a method of the simulator returns."""
         return self.call(seconds, lambda: getattr(self._api, name)(*arguments))
 

@@ -257,7 +257,7 @@ class Search(TextEnv):
         hint = f" The nearest titles: {'; '.join(near)}." if near else " Search for it first."
         return f"no document has the title or id {shown!r}.{hint}"
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return sorted(self._shown), sorted(self._opened), None if self._given is None else normalise(self._given)
 
     def measures(self) -> dict[str, float]:

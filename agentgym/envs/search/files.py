@@ -87,7 +87,7 @@ def _hotpot(path: str, _time: int, _size: int) -> Library:
     return _library(path, documents.values(), tasks)
 
 
-def _paragraphs(raw: dict[str, Any], where: str) -> dict[str, str]:
+def _paragraphs(raw: dict[str, object], where: str) -> dict[str, str]:
     expected = 'a list of [title, [sentences]], {"title": [...], "sentences": [...]}, or either as a Python literal'
     value = read_literal(raw.get("context"), f"{where}: context", expected)
     pairs = as_list(value, ("title", "sentences"), f"{where}: context", expected)
@@ -100,7 +100,7 @@ def _paragraphs(raw: dict[str, Any], where: str) -> dict[str, str]:
     return paragraphs
 
 
-def _supporting_titles(raw: dict[str, Any], where: str) -> list[str]:
+def _supporting_titles(raw: dict[str, object], where: str) -> list[str]:
     """Return the titles of the supporting facts without repetition; a test file without any has none."""
     if raw.get("supporting_facts") is None:
         return []
@@ -161,7 +161,7 @@ def _asked(file: QuestionFile, corpus: str, by_title: dict[str, str] | None) -> 
 EXAMPLE = '{"question": "Who wrote Emma?", "answer": "Jane Austen"}, or in a table: question,answer'
 
 
-def _answers(raw: dict[str, Any], where: str) -> list[str]:
+def _answers(raw: dict[str, object], where: str) -> list[str]:
     """Return the right answers: `golden_answers`, `answers` or `answer`, texts (in a table as JSON) or one."""
     key = next((key for key in ("golden_answers", "answers", "answer") if raw.get(key) is not None), None)
     if key is None:
@@ -178,7 +178,7 @@ def _answers(raw: dict[str, Any], where: str) -> list[str]:
     return _strings({key: answers}, key, where)
 
 
-def _chain(raw: dict[str, Any], where: str, corpus: str, by_title: dict[str, str] | None) -> dict[str, list[str]]:
+def _chain(raw: dict[str, object], where: str, corpus: str, by_title: dict[str, str] | None) -> dict[str, list[str]]:
     """Return the supporting documents of a question: their ids, or where those are not known their titles."""
     if raw.get("supporting_titles") is not None:
         titles = [_line(title) for title in _strings(raw, "supporting_titles", where)]
@@ -189,8 +189,8 @@ def _chain(raw: dict[str, Any], where: str, corpus: str, by_title: dict[str, str
                 raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
         return {"evidence": list(dict.fromkeys(by_title[title] for title in titles))}
     metadata: object = raw.get("metadata")
-    facts: Any = cast("dict[str, Any]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
-    named: Any = cast("dict[str, Any]", facts).get("title") if isinstance(facts, dict) else None
+    facts: object = cast("dict[str, Any]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
+    named: object = cast("dict[str, Any]", facts).get("title") if isinstance(facts, dict) else None
     titles = [title for title in cast("list[object]", named if isinstance(named, list) else []) if isinstance(title, str)]
     return {"titles": list(dict.fromkeys(map(_line, titles)))} if titles else {}
 
@@ -206,7 +206,7 @@ def _task(id: str, question: str, answers: list[str], evidence: list[str], split
     return Task(instruction=question, data=data, id=id, split=split)
 
 
-def _split(raw: dict[str, Any], id: str, where: str) -> str:
+def _split(raw: dict[str, object], id: str, where: str) -> str:
     if raw.get("split") is not None:
         split = _text(raw, "split", where)
         if split == ALL:
@@ -237,14 +237,14 @@ def _records(path: str) -> Iterator[tuple[str, dict[str, object]]]:
         yield where, cast("dict[str, object]", value)
 
 
-def _text(raw: dict[str, Any], key: str, where: str) -> str:
+def _text(raw: dict[str, object], key: str, where: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")
     return plain_text(value.strip())
 
 
-def _strings(raw: dict[str, Any], key: str, where: str) -> list[str]:
+def _strings(raw: dict[str, object], key: str, where: str) -> list[str]:
     value = raw.get(key)
     texts = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(text, str) and text.strip() for text in texts):

@@ -67,7 +67,7 @@ class Shop(TextEnv):
         if self.pages not in PAGES:
             raise unknown(f"pages of {type(self).__name__}", str(self.pages), PAGES)
         for name, least in (("products", 0), ("per_page", 1)):
-            value: Any = getattr(self, name)
+            value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadConfig(f"{name} of {type(self).__name__} is {value!r}; expected a number from {least}")
         if not isinstance(self.show_attrs, bool):  # pyright: ignore[reportUnnecessaryIsInstance]

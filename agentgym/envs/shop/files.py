@@ -146,7 +146,7 @@ def _price(asin: str, prices: list[float]) -> float:
     return float(generator("WebShop price", asin).uniform(prices[0], prices[1]))
 
 
-Draft = tuple[Product, str, tuple[str, ...], list[Any], float]
+Draft = tuple[Product, str, tuple[str, ...], list[object], float]
 
 
 def _synthetic(products: list[Product], wishes: dict[str, Any]) -> list[Draft | None]:

@@ -59,7 +59,7 @@ def tables_of(schema: str, only: str = "") -> list[Table]:
 
 
 def _column(
-    rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Any
+    rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: object
 ) -> Iterator[object]:
     """Yield the values of a column, one for each key of its table."""
     count = len(keys[table.name])

@@ -40,7 +40,7 @@ class SQL(TextEnv):
     horizon = 12
     difficulty = 2
     settings: ClassVar[tuple[str, ...]] = ("data", "family", "show_schema", "rows_shown", "variants")
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "tiny": {"difficulty": 0, "family": "one_table", "show_schema": True, "horizon": 3}
     }
     data: str | None = None
@@ -217,7 +217,7 @@ class SQL(TextEnv):
     def _wrong(self, error: QueryError) -> Outcome:
         return self.invalid(f"Error: {show.explained(str(error), self._database)}")
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return bool(self._schema), sorted(self._seen), self._given
 
     def measures(self) -> dict[str, float]:

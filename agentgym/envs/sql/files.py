@@ -186,7 +186,7 @@ def _database(folder: Path, split: str, name: str, where: str) -> Path:
     raise BadData(f"{where}: no database {name!r} in {folder} (looked for {tried})")
 
 
-def _text(raw: dict[str, Any], key: str, where: str) -> str:
+def _text(raw: dict[str, object], key: str, where: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
         raise BadData(f"{where}: {key} is {str(value)[:60]!r}; expected text")

@@ -148,7 +148,7 @@ class Drawing:
                 for path, end in self._paths(self.schema.by_name[column.target], depth - 1):
                     yield (column.name, *path), end
 
-    def conditions(self, least: int) -> dict[str, Any] | None:
+    def conditions(self, least: int) -> dict[str, object] | None:
         """Return from `least` to two or more conditions, on columns that differ."""
         most = 2 + self.difficulty // 3
         wanted = int(self.rng.integers(least, most + 1)) if least else int(self.rng.integers(0, 2))
@@ -196,7 +196,7 @@ class Drawing:
         names = [named.name for named in self.schema.by_name[column.target].columns if named.names and not named.nullable]
         return {"parent": column.name, "column": (names[0],)} if names else None
 
-    def parent_of(self) -> dict[str, Any] | None:
+    def parent_of(self) -> dict[str, object] | None:
         """Return a reference of the table that is always known."""
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
@@ -212,7 +212,7 @@ class Drawing:
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
 
 
-_DRAWN: dict[str, Callable[[Drawing], dict[str, Any] | None]] = {
+_DRAWN: dict[str, Callable[[Drawing], dict[str, object] | None]] = {
     "where": lambda drawing: drawing.conditions(1),
     "where?": lambda drawing: drawing.conditions(0),
     "column": lambda drawing: drawing.named("column", lambda c: True, 0),
@@ -231,5 +231,5 @@ _EITHER = ("count", "list", "aggregate", "distinct", "groups", "group_values", "
 """Families in which conditions stand last, so that `or` cannot be read in two ways."""
 
 
-def _pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+def _pick(rng: np.random.Generator, values: Sequence[object]) -> Any:
     return values[int(rng.integers(len(values)))]

@@ -133,7 +133,7 @@ class Guarded:
 
     def _fetch(self, cursor: sqlite3.Cursor, first: int | None) -> Result:
         columns = tuple(str(column[0]) for column in cursor.description or ())
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[object, ...]] = []
         size = 0
         for row in cursor:
             if len(rows) == first:
@@ -237,15 +237,16 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _dated(name: str) -> Callable[..., Any]:
+def _dated(name: str) -> Callable[..., str | bytes | int | float | None]:
     """Return SQLite's own date function with a clock that stands still, and no time zone of the machine."""
     at = 1 if name == "strftime" else 0
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         given = [_read(argument) for argument in arguments]
         if len(given) <= at:
             given.append("now")
-        if isinstance(given[at], str) and given[at].strip().lower() == "now":
+        moment = given[at]
+        if isinstance(moment, str) and moment.strip().lower() == "now":
             given[at] = CLOCK
         if any(
             isinstance(argument, str) and argument.strip().lower() in ("localtime", "utc", "now")
@@ -258,7 +259,7 @@ def _dated(name: str) -> Callable[..., Any]:
     return call
 
 
-def _read(value: Any) -> Any:
+def _read(value: object) -> object:
     """Return an argument as SQLite's date functions take it: a blob is text, and text ends at its first NUL."""
     if isinstance(value, bytes):
         value = _text(value)
@@ -270,7 +271,7 @@ KEPT = 100
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _calendar(name: str, arguments: tuple[Any, ...]) -> Any:
+def _calendar(name: str, arguments: tuple[object, ...]) -> object:
     places = ", ".join("?" * len(arguments))
     return _plain().execute(f"SELECT {name}({places})", arguments).fetchone()[0]
 
@@ -308,7 +309,7 @@ def serve() -> None:
 
 def _answer(
     kept: "OrderedDict[Any, Guarded]", key: Any, content: Any, steps: int, seconds: float, sql: str, first: int | None
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Return the answer to a request; SIGPROF ends the process where the query does not heed the clock."""
     if key not in kept and content is None:
         return ("unknown",)

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from typing import Any
 
 from agentgym.envs.sql.database import Database, QueryError, Result
 
@@ -72,7 +71,7 @@ def table(result: Result, most: int) -> str:
     return cut("\n".join(lines), lines[-1])
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """Return a value as text of one line."""
     if value is None:
         return "NULL"

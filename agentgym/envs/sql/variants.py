@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def _variant(path: Path, _time: int, number: int, gold: str) -> bytes | None:
 
 def compared(gold: str) -> dict[str, list[object]]:
     """Return the values that a query compares columns with, by the lower-case name of the column."""
-    answers: dict[str, list[Any]] = {}
+    answers: dict[str, list[object]] = {}
     for match in _LITERAL.finditer(gold):
         for text in filter(None, (match["value"], match["second"])):
             answers.setdefault(match["column"].lower(), []).extend(_values(text))
@@ -78,7 +77,7 @@ def _values(text: str) -> list[object]:
     return [number, number + 1, number - 1]
 
 
-def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[Any]]) -> None:
+def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict[str, list[object]]) -> None:
     """Give the values of each column that is no key to other rows, and write those of `values` into half of the rows."""
     kept = _keys(copy, tables)
     copy.execute("CREATE TEMP TABLE place (row INTEGER PRIMARY KEY, at INT)")
@@ -101,7 +100,7 @@ def _move(copy: sqlite3.Connection, tables: list[str], number: int, values: dict
 
 
 def _move_column(
-    copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, given: list[Any]
+    copy: sqlite3.Connection, table: str, column: str, count: int, rng: np.random.Generator, given: list[object]
 ) -> None:
     by = 1 + int(rng.integers(count - 1))
     copy.execute("DELETE FROM temp.held")
@@ -119,7 +118,7 @@ def _move_column(
 
 def _keys(copy: sqlite3.Connection, tables: list[str]) -> set[tuple[str, str]]:
     """Return the columns, as (table, column) in lower case, that are unique, refer to others, or are referred to."""
-    keys: set[tuple[str, Any]] = set()
+    keys: set[tuple[str, object]] = set()
     for table in tables:
         for _, name, _, _, _, key in copy.execute(f"PRAGMA table_info({_quoted(table)})").fetchall():
             keys |= {(table, name)} if key else set()

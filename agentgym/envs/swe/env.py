@@ -78,7 +78,7 @@ class SWE(RepositoryEnv):
             return _embedded()
         return library(self.data, read(self.data))
 
-    def data_of(self, item: Instance) -> dict[str, Any]:
+    def data_of(self, item: Instance) -> dict[str, object]:
         fix = [edit.new.strip() for edit in item.gold]
         return {"instance": item.id, "package": item.package, "kind": item.kind, "fix": fix}
 
@@ -152,7 +152,7 @@ class SWE(RepositoryEnv):
             )
         return note
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self.changed
 
     def _python(self) -> str:

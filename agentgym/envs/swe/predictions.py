@@ -57,7 +57,9 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     """
     text = Path(path).read_text(encoding="utf-8-sig")
     try:
-        raw: Any = [json.loads(line) for line in text.split("\n") if line.strip()] if _is_lines(path) else json.loads(text)
+        raw: object = (
+            [json.loads(line) for line in text.split("\n") if line.strip()] if _is_lines(path) else json.loads(text)
+        )
     except ValueError as error:
         raise BadData(f"{path}: {error}") from error
     if isinstance(raw, dict):

@@ -63,7 +63,7 @@ class RepositoryEnv(SandboxEnv):
         """Return the tasks that the options ask for; BadConfig or BadData."""
         raise NotImplementedError
 
-    def data_of(self, item: Any) -> dict[str, Any]:
+    def data_of(self, item: Any) -> dict[str, object]:
         """Return the data of a task, its answer included."""
         raise NotImplementedError
 

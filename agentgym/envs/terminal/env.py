@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -197,7 +197,7 @@ class Terminal(SandboxEnv):
             _STARTED[kind] = started(result, f"{home}/{FOLDER}")
         return _STARTED[kind]
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self.key, self.shell
 
     # Grading

@@ -281,7 +281,7 @@ def _only_file(archive: bytes) -> bytes:
 def _reward(content: bytes, name: str) -> float | None:
     """Return the number that a reward file holds: alone, under the key `reward`, or under the only key."""
     try:
-        value: Any = json.loads(content)
+        value: object = json.loads(content)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict) and name.endswith(".json"):

@@ -113,7 +113,7 @@ def _task(folder: Path) -> HarborTask:
     )
 
 
-def _refuse(folder: Path, raw: dict[str, Any], verifier: dict[str, object], environment: dict[str, object]) -> None:
+def _refuse(folder: Path, raw: dict[str, object], verifier: dict[str, object], environment: dict[str, object]) -> None:
     """Refuse what this environment has not; a task that is played otherwise than it was meant would give a wrong number."""
     compose = any((folder / "environment" / f"docker-compose.{end}").exists() for end in ("yaml", "yml"))
     absent = {
@@ -157,14 +157,14 @@ def _table(raw: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
     return cast("dict[str, object]", value)
 
 
-def _text(table: dict[str, Any], key: str, file: Path) -> str:
+def _text(table: dict[str, object], key: str, file: Path) -> str:
     value = table.get(key, "")
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise BadData(f"{file}: {key} is {value!r:.60}; expected a text")
     return str(value)
 
 
-def _number(table: dict[str, Any], key: str, default: float, file: Path) -> float:
+def _number(table: dict[str, object], key: str, default: float, file: Path) -> float:
     value = table.get(key)
     value = default if value is None else value
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
@@ -172,7 +172,7 @@ def _number(table: dict[str, Any], key: str, default: float, file: Path) -> floa
     return float(value)
 
 
-def _size(table: dict[str, Any], key: str, older: str, default: float, file: Path) -> float:
+def _size(table: dict[str, object], key: str, older: str, default: float, file: Path) -> float:
     """Return megabytes, from a number or from an older text like `2G`."""
     if key in table or older not in table:
         return _number(table, key, default, file)
@@ -182,7 +182,7 @@ def _size(table: dict[str, Any], key: str, older: str, default: float, file: Pat
     return float(match[1]) * _UNITS[match[2].upper()]
 
 
-def _variables(table: dict[str, Any], name: str, file: Path) -> dict[str, str]:
+def _variables(table: dict[str, object], name: str, file: Path) -> dict[str, str]:
     value: object = table.get("env") or {}
     if not isinstance(value, dict):
         raise BadData(f"{file}: env of [{name}] is {value!r:.60}; expected a table of texts")

@@ -157,7 +157,7 @@ class TextWorld(TextEnv):
         most = self._now.max_score or 1
         return {"score": max(0.0, min(1.0, (self._now.score or 0) / most))}
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """Return what holds in the game, its score, and the interpreter's table of things: their order decides texts."""
         facts = sorted(str(fact) for fact in self._now["_facts"])
         return facts, self._now.score, things_of(self._game.unwrapped._jericho._get_ram().tobytes())

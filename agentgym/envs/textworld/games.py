@@ -75,7 +75,7 @@ def _walk(maker: Any, commands: Sequence[str]) -> None:
 
     record = Record(maker.build())
     events = [event for quest in record.progress.quest_progressions for event in quest.win_events]
-    done: list[Any] = []
+    done: list[object] = []
     for number, command in enumerate(commands):
         before = [event.triggered for event in events]
         done.append(record.follow(command) or done[-1])  # the package repeats what it saw last, too
@@ -122,7 +122,7 @@ def folder() -> Path:
     return cache("textworld")
 
 
-def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[Any, Path], T]) -> T:
+def read(challenge: str, level: str, seed: int, content: str, reader: Callable[[object, Path], T]) -> T:
     """Return what a reader makes of a game and its compiled story, made where there is none yet.
 
     Another process may forget them while they are read: they are compiled once more then. A Fault where the compiler
@@ -148,7 +148,7 @@ def _unreadable() -> tuple[type[Exception], ...]:
 
 
 @functools.lru_cache(maxsize=32)
-def loaded(path: Path) -> Any:
+def loaded(path: Path) -> object:
     """Return the game that a file keeps."""
     _package()
     return importlib.import_module("textworld.generator.game").Game.load(str(path))

@@ -32,7 +32,7 @@ class Record:
 class Policy(Record):
     """The record of one task, with what was done in it."""
 
-    def __init__(self, key: str, game: Any) -> None:
+    def __init__(self, key: str, game: object) -> None:
         super().__init__(game)
         self.key = key
         self.log: list[str] = []

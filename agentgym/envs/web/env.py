@@ -88,7 +88,7 @@ class Web(BrowserEnv):
 
     # The episode
 
-    def start(self, task: Task) -> tuple[Any, str]:
+    def start(self, task: Task) -> tuple[EpisodeState, str]:
         first = self._family(task).sites[0]
         return EpisodeState(task.data["seed"], task.data["size"]), f"http://{SITES[first][0][0]}/"
 
@@ -125,7 +125,7 @@ class Web(BrowserEnv):
     def end(state: Any) -> None:
         state.close()
 
-    def do(self, name: str, *arguments: Any) -> Outcome:
+    def do(self, name: str, *arguments: object) -> Outcome:
         """Carry out an action and write down on which page it was done."""
         before = self._shown()
         outcome = super().do(name, *arguments)

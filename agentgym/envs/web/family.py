@@ -98,7 +98,7 @@ class Family:
         else:
             yield Answer(DONE)
 
-    def check(self, state: EpisodeState, answer: str, data: dict[str, Any]) -> bool:
+    def check(self, state: EpisodeState, answer: str, data: Ask) -> bool:
         """Return whether the task is solved by this state and this answer."""
         answers: list[str] = data["answers"]
         expected = answers[0] if answers else DONE if data["possible"] else IMPOSSIBLE
@@ -113,12 +113,12 @@ class Family:
             wanted.close()
 
 
-def asked(ask: Ask) -> dict[str, Any]:
+def asked(ask: Ask) -> dict[str, object]:
     """Return the data of a task that changes something."""
     return {"ask": ask, "answers": []}
 
 
-def question(ask: Ask, answer: object) -> dict[str, Any]:
+def question(ask: Ask, answer: object) -> dict[str, object]:
     """Return the data of a task that asks for an answer (and may change something)."""
     return {"ask": ask, "answers": [str(answer)]}
 

@@ -124,18 +124,18 @@ class EpisodeState:
                 self._open[site] = db
             return self._open[site]
 
-    def one(self, site: str, sql: str, *values: Any) -> Any:
+    def one(self, site: str, sql: str, *values: object) -> Any:
         """Return the first value of the first row that a query finds; None where it finds none."""
         with self.lock:
             row = self.db(site).execute(sql, values).fetchone()
         return None if row is None else row[0]
 
-    def rows(self, site: str, sql: str, *values: Any) -> list[sqlite3.Row]:
+    def rows(self, site: str, sql: str, *values: object) -> list[sqlite3.Row]:
         """Return the rows that a query finds."""
         with self.lock:
             return self.db(site).execute(sql, values).fetchall()
 
-    def change(self, site: str, sql: str, *values: Any) -> None:
+    def change(self, site: str, sql: str, *values: object) -> None:
         """Carry out one statement."""
         with self.lock:
             db = self.db(site)

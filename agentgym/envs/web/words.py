@@ -4,11 +4,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-_FOUND: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_FOUND = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 FIRST_NAMES: list[str] = _FOUND["first_names"].split()
 LAST_NAMES: list[str] = _FOUND["last_names"].split()
 COLOURS: list[str] = _FOUND["colours"].split()

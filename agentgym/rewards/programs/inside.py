@@ -73,7 +73,7 @@ def compiled(code: str) -> types.CodeType:
     return compile(code, f"<{SOLUTION}>", "exec", dont_inherit=True)
 
 
-def tried(work: Callable[[], Any], seconds: float, room: int) -> list[Any]:
+def tried(work: Callable[[], object], seconds: float, room: int) -> list[Any]:
     """Return [packed value, None], or [None, what was wrong]."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)

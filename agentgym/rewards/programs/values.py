@@ -114,7 +114,7 @@ def unpack(packed: Any) -> Any:
         raise NotData(f"unreadable data: {error}") from error
 
 
-def _unpacked(packed: Any, depth: int) -> object:
+def _unpacked(packed: object, depth: int) -> object:
     if depth > DEEPEST:
         raise NotData("nested too deep")
     if packed is None or type(packed) in (bool, int, str):

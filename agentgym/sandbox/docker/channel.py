@@ -182,4 +182,4 @@ def told_in(body: bytes) -> dict[str, Any]:
         raise SandboxFault(f"the container reports {body[:100]!r}") from error
     if not isinstance(told, dict):
         raise SandboxFault(f"the container reports {body[:100]!r}")
-    return dict[str, Any](told)  # pyright: ignore[reportUnknownArgumentType]  checked above
+    return dict[str, object](told)  # pyright: ignore[reportUnknownArgumentType]  checked above

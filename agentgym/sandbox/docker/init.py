@@ -64,7 +64,7 @@ class Init:
     def _wanted(self) -> dict[int, tuple[int, Callable[[], object]]]:
         """Return what is waited for: the events of each file, and what to do then."""
         backlog = max((len(program.pending) for program in self.programs.values()), default=0)
-        waiting: dict[int, tuple[int, Callable[[], Any]]] = {self.woken: (select.POLLIN, self._reap)}
+        waiting: dict[int, tuple[int, Callable[[], object]]] = {self.woken: (select.POLLIN, self._reap)}
         if backlog < BACKLOG:
             waiting[self.hear] = (select.POLLIN, self._hear)
         if self.outgoing:
@@ -290,7 +290,7 @@ class Init:
         seconds = time.monotonic() - program.started
         self._report(program.number, {"reason": reason, "status": program.status, "seconds": seconds})
 
-    def _report(self, number: int, told: dict[str, Any]) -> None:
+    def _report(self, number: int, told: dict[str, object]) -> None:
         self.say(number, frames.END, json.dumps(told).encode())
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentgym.errors import EpisodeOver
 from agentgym.sandbox.docker import frames as frames
@@ -28,7 +28,7 @@ class KernelSandbox(Protocol):
 class DockerKernel:
     """A Python that keeps its variables; made by `Sandbox.kernel()`."""
 
-    def __init__(self, sandbox: KernelSandbox, request: dict[str, Any], number: int) -> None:
+    def __init__(self, sandbox: KernelSandbox, request: dict[str, object], number: int) -> None:
         self._sandbox = sandbox  # which ends when nobody holds it
         self._channel, self._number, self.limits = sandbox.channel, number, sandbox.limits
         self.alive = True

@@ -215,7 +215,7 @@ class Docker(BaseSandbox):
         request = {"kind": "command", "command": ["/bin/sh", "-c", script, "sh", *words]}
         return self._execute(request, stdin, max(GRACE, self.limits.timeout), cap)
 
-    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, object]) -> dict[str, object]:
         return {"cwd": self.work, "env": self._environment, "timeout": 0, "cap": self.limits.output, **request}
 
     def _execute(self, request: dict[str, Any], stdin: bytes, timeout: float | None, cap: int = 0) -> Result:

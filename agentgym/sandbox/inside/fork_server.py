@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # type: ignore[import-not-found]  # beside this file, not in a package
@@ -100,10 +101,10 @@ def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (marshal.loads(body) if len(body) == length else None), list(files)
 
 
-def _execute(request: dict[str, Any], files: list[int], settings: dict[str, Any]) -> None:
+def _execute(request: dict[str, Any], files: list[int], settings: dict[str, object]) -> None:
     """Supervise one execution, tell the host how it ended, and end. files: streams, lifeline, control of a kernel."""
     lifeline = files[3]
-    outcome: dict[str, Any] = {"error": "the supervisor ended"}
+    outcome: dict[str, object] = {"error": "the supervisor ended"}
     try:
         if settings["isolated"]:
             system.unshare(system.NEW_PIDS)  # those of its children
@@ -127,12 +128,12 @@ def _tell(file: int, outcome: dict[str, Any]) -> None:
         os.write(file, ascii(outcome).encode() + b"\n")
 
 
-def _refused(error: OSError) -> dict[str, Any]:
+def _refused(error: OSError) -> dict[str, object]:
     """Return how an execution ended that could not begin: the programs of the sandbox take all its processes."""
     return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
 
 
-def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, Any]:
+def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, object]:
     """Prepare what the program will see, start it, watch it, end all that is left of it; return how it ended."""
     proc = os.open("/proc", os.O_PATH)
     _offer(proc, 500)
@@ -175,7 +176,9 @@ def _heed(*_: object) -> None:
     """Be called for a signal, which wakes whoever waits."""
 
 
-def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _watch(
+    program: int, woken: int, lifeline: int, deadline: float, settings: dict[str, Any]
+) -> tuple[str, dict[str, object]]:
     """Return why a program ended and how; reap whatever else ends meanwhile."""
     pulse, held = PULSE, 0
     while True:
@@ -215,7 +218,7 @@ def _reap(program: int) -> int | None:
     return code
 
 
-def _end_all(settings: dict[str, Any]) -> None:
+def _end_all(settings: dict[str, object]) -> None:
     """Kill all that an execution has left, and wait until it is gone."""
     if not settings["isolated"]:
         _end_descendants()
@@ -246,7 +249,7 @@ def _mounts(settings: dict[str, Any]) -> None:
         system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
 
 
-def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, Any], telling: int, proc: int) -> None:
+def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, object], telling: int, proc: int) -> None:
     """Become the program; what hinders that is told as the sandbox's own fault."""
     try:
         signal.set_wakeup_fd(-1)
@@ -308,7 +311,7 @@ def _stream(number: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
 
 
-def _size(settings: dict[str, Any]) -> str:
+def _size(settings: dict[str, object]) -> str:
     return f"size={settings['disk']},nr_inodes={settings['files']}"
 
 

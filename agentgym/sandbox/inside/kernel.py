@@ -17,6 +17,7 @@ import struct
 import sys
 import traceback
 from types import CodeType, ModuleType
+from typing import Any
 
 TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every kernel
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _finish(space: dict[str, object], before: set[str]) -> None:
     _flush()
 
 
-def _shown(source: str, name: str, space: dict[str, Any], *, last: bool) -> int:
+def _shown(source: str, name: str, space: dict[str, object], *, last: bool) -> int:
     """Run code and print what it raises as Python does; 0 if all went well, else what its exit code would be."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flex_attention_mask, sdpa_mask
@@ -34,7 +34,7 @@ BLOCK = 128
 _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 
 
-def choose(model: Any, asked: str = "auto", *, compiled: bool = False) -> str:
+def choose(model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False) -> str:
     """Make a model attend by a method and return it; for `auto`, the best that runs here and does not change the result.
 
     A method is taken only after two short rows, run together, came out as each does by itself. Raises BadConfig, with
@@ -53,7 +53,7 @@ def choose(model: Any, asked: str = "auto", *, compiled: bool = False) -> str:
     raise BadConfig(f"attention {asked!r} cannot run here: {reasons[asked]}. Leave attention at 'auto'")
 
 
-def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> tuple[dict[str, Any], Tensor]:
+def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> tuple[dict[str, object], Tensor]:
     """Return what a model is called with for right-padded rows `ids` [rows, tokens], and where `places` lie in it.
 
     Unpadded, the rows are one sequence [1, tokens] in which positions begin again with every row. `places` are flat indices.
@@ -63,7 +63,7 @@ def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> 
     device, width = ids.device, ids.shape[1]
     real = torch.cat([torch.arange(n) + row * width for row, n in enumerate(lengths)]).to(device)
     spare = -len(real) % BLOCK if method == "flex" else 0  # a row of its own, behind all others
-    arguments: dict[str, Any] = {
+    arguments: dict[str, object] = {
         "input_ids": F.pad(ids.flatten()[real], (0, spare))[None],
         "position_ids": torch.cat([real % width, torch.arange(spare, device=device)])[None],
         "use_cache": False,
@@ -76,7 +76,7 @@ def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> 
     return arguments, torch.searchsorted(real, places)
 
 
-def call(module: Any, arguments: Mapping[str, Any], **options: Any) -> Any:
+def call(module: torch.nn.Module, arguments: Mapping[str, object], **options: object) -> Any:
     """Call a model or its decoder with what `inputs` returned."""
     token = _unpadded.set("position_ids" in arguments)
     try:
@@ -85,13 +85,13 @@ def call(module: Any, arguments: Mapping[str, Any], **options: Any) -> Any:
         _unpadded.reset(token)
 
 
-def hidden_states(model: Any, ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> Tensor:
+def hidden_states(model: PreTrainedModel, ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> Tensor:
     """Return the final hidden states [places, width] at flat indices of right-padded rows `ids` [rows, tokens]."""
     arguments, places = inputs(ids, places, lengths, method)
     return call(model.get_decoder(), arguments).last_hidden_state.flatten(0, 1)[places]
 
 
-def _candidates(model: Any, compiled: bool) -> tuple[str, ...]:
+def _candidates(model: PreTrainedModel, compiled: bool) -> tuple[str, ...]:
     if model.device.type == "cuda":
         return ("flash", "flex", "sdpa", "rows")
     if compiled:  # a call a row would be compiled anew for every number of rows
@@ -99,7 +99,7 @@ def _candidates(model: Any, compiled: bool) -> tuple[str, ...]:
     return ("small", "split", "sdpa", "rows")
 
 
-def _obstacle(model: Any, method: str, own: str) -> str | None:
+def _obstacle(model: PreTrainedModel, method: str, own: str) -> str | None:
     """Return why a method cannot compute what the model does, None where it can; the model then attends by it."""
     if method == "small":
         return None if forward.supported(model) else "it is for dense Llama and Qwen3 models in fp32 on a CPU"
@@ -109,7 +109,7 @@ def _obstacle(model: Any, method: str, own: str) -> str | None:
     return _unfit(model) or _missing(model, method) or _difference(model, method, own)
 
 
-def _unfit(model: Any) -> str | None:
+def _unfit(model: PreTrainedModel) -> str | None:
     """Return what in a model does not keep rows apart that follow one another."""
     config = model.config.get_text_config()
     kinds = set(cast("Sequence[str]", getattr(config, "layer_types", None) or ())) - LAYERS
@@ -118,7 +118,7 @@ def _unfit(model: Any) -> str | None:
     return f"the model has layers that do not keep rows apart ({', '.join(sorted(kinds))})" if kinds else None
 
 
-def _missing(model: Any, method: str) -> str | None:
+def _missing(model: PreTrainedModel, method: str) -> str | None:
     """Return what a method needs that is not here."""
     if method == "flex" and model.device.type != "cuda":
         return f"flex attention has no backward pass on {model.device.type}"
@@ -132,7 +132,7 @@ def _missing(model: Any, method: str) -> str | None:
     return None
 
 
-def _capped(model: Any) -> bool:
+def _capped(model: PreTrainedModel) -> bool:
     return getattr(model.config.get_text_config(), "attn_logit_softcapping", None) is not None
 
 
@@ -145,10 +145,10 @@ def _own(model: Any) -> str:
 
 
 @torch.no_grad()
-def _difference(model: Any, method: str, own: str) -> str | None:
+def _difference(model: PreTrainedModel, method: str, own: str) -> str | None:
     """Return how two rows together differ from each alone, None where they do not; what cannot run says why."""
     lengths, device = (7, 5), model.device
-    size = int(model.get_input_embeddings().weight.shape[0])
+    size = len(cast(Tensor, model.get_input_embeddings().weight))
     ids = F.pad(torch.arange(12).remainder(size), (0, 2)).view(2, 7).to(device)
     places = torch.arange(12, device=device)  # the second row lies behind the first without a gap
     rows = zip(ids, lengths, strict=True)
@@ -169,7 +169,7 @@ def _difference(model: Any, method: str, own: str) -> str | None:
 
 
 def _split(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
     """Attend by one call a row: no mask, and no work between rows."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
@@ -194,7 +194,7 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
 
 
 def _flash(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
     """Attend by a kernel that is told where rows end."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
@@ -209,7 +209,12 @@ def _flash(
 
 
 def _flex(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | BlockMask | None,
+    **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend by flex attention under the block mask of `_flex_mask`."""
     if not isinstance(attention_mask, BlockMask):
@@ -217,18 +222,18 @@ def _flex(
     return flex_attention_forward(module, query, key, value, attention_mask, **options)
 
 
-def _flex_mask(*arguments: Any, **options: Any) -> Any:
+def _flex_mask(*arguments: Any, **options: Any) -> object:
     return (flex_attention_mask if _unpadded.get() else sdpa_mask)(*arguments, **options)
 
 
-def _plain(options: Mapping[str, Any], *allowed: str) -> None:
+def _plain(options: Mapping[str, object], *allowed: str) -> None:
     """Refuse what would change the result and is not computed here; `choose` then takes another method."""
     for name in {"softcap", "s_aux", "position_bias"} - set(allowed):
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
 
 
-def _mask(*arguments: Any, **options: Any) -> Any:
+def _mask(*arguments: Any, **options: Any) -> object:
     return None if _unpadded.get() else sdpa_mask(*arguments, **options)
 
 

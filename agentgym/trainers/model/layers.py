@@ -7,12 +7,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agentgym.errors import BadConfig
 
 
-def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tuple[Any, ...]:
+def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tuple[torch.nn.Module, ...]:
     """Prepare a model's layers and return those that `recomputed` has compute again in the backward pass.
 
     Layers are compiled one by one, which takes the compiler far less time than the whole model, as they are alike.
@@ -32,7 +33,7 @@ def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tupl
 
 
 @contextmanager
-def recomputed(layers: Sequence[Any]) -> Generator[None]:
+def recomputed(layers: Sequence[torch.nn.Module]) -> Generator[None]:
     """Run a forward pass that keeps only the inputs of these layers.
 
     The library checkpoints a layer in training mode alone. The mode is set on the layers themselves and not on what is in

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from agentgym.trainers.model import attention, forward
 from agentgym.trainers.packing import Batch
@@ -41,7 +42,7 @@ def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.
     return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy)
 
 
-def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0, method: str = "rows") -> Scores:
+def policy_logprobs(model: PreTrainedModel, batch: Batch, temperature: float = 1.0, method: str = "rows") -> Scores:
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
     `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
@@ -58,7 +59,7 @@ def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0, method: 
     return project(model.get_output_embeddings(), hidden, batch.targets, heat)
 
 
-def trained_states(model: Any, batch: Batch, method: str) -> Tensor:
+def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:
     """Return the final hidden states [trained, width] that predict a micro-batch's trained tokens."""
     if method == "small":
         return forward.hidden_states(model, batch.ids, batch.places, batch.lengths, batch.counts)
@@ -85,7 +86,7 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, temperature: float | Tensor
-    ) -> Any:
+    ) -> object:
         logprobs, entropy, totals = (torch.empty(len(ids), device=hidden.device) for _ in range(3))
         for part in _parts(len(ids), len(weight)):
             scaled = F.linear(hidden[part], weight, bias).float().div_(_of(temperature, part))  # [tokens, vocabulary]
@@ -134,7 +135,7 @@ def _parts(tokens: int, vocabulary: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, tokens, size)]
 
 
-def changes_logits(model: Any) -> bool:
+def changes_logits(model: PreTrainedModel) -> bool:
     """Return whether a model caps or scales its logits."""
     config = model.config.get_text_config()
     names = ("final_logit_softcapping", "logit_scale", "logits_scaling")

@@ -16,6 +16,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     Qwen3Config,
     Qwen3ForCausalLM,
@@ -73,11 +75,11 @@ def init_policy(
     env: str,
     out: str | Path,
     *,
-    env_options: Mapping[str, Any] | None = None,
+    env_options: Mapping[str, object] | None = None,
     size: PolicySize | None = None,
     episodes: int = 1500,
     seed: int = 0,
-    beside: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    beside: Sequence[tuple[str, Mapping[str, object]]] = (),
 ) -> Path:
     """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
 
@@ -91,14 +93,14 @@ def init_policy(
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
 
 
-def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> Any:
+def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> object:
     """Return a random model of a size."""
     tokens = {"eos_token_id": tokenizer.vocab[END], "pad_token_id": tokenizer.vocab[PAD]}
-    kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
+    kind: object = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
 
 
-def policy_shape(size: PolicySize, **tokens: int) -> Any:
+def policy_shape(size: PolicySize, **tokens: int) -> object:
     """Return the configuration of a model shaped like Qwen3, or like Qwen3-30B-A3B where the size has experts."""
     shape: dict[str, Any] = {
         "vocab_size": size.vocabulary,
@@ -120,7 +122,7 @@ def policy_shape(size: PolicySize, **tokens: int) -> Any:
     return Qwen3MoeConfig(**shape, **routing, moe_intermediate_size=size.feed_forward // ACTIVE)
 
 
-def save_policy(model: Any, tokenizer: Any, folder: Path) -> Path:
+def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
     """Write a model and its tokenizer to a folder and return it; BadData when it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,10 +139,10 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[A
     Of an adapter's folder: its base model with the adapter in it, which alone is trainable.
     """
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(str(path))
+        tokenizer: object = AutoTokenizer.from_pretrained(str(path))
         if adapters.is_adapter(path):
             return adapters.load_adapted(path, dtype, trainable=True), tokenizer
-        model: Any = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+        model: object = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
     except BadData:
         raise
     except Exception as error:  # transformers raises many types for a damaged folder
@@ -150,7 +152,7 @@ def load_policy(path: str | Path, dtype: torch.dtype = torch.float32) -> tuple[A
     return model, tokenizer
 
 
-def set_threads(model: Any, threads: int = 0) -> None:
+def set_threads(model: PreTrainedModel, threads: int = 0) -> None:
     """Set how many CPU threads torch has; 0 means one for a model below `SMALL` parameters, else torch's own choice."""
     if not threads and model.device.type == "cpu" and sum(parameter.numel() for parameter in model.parameters()) < SMALL:
         threads = 1
@@ -158,7 +160,7 @@ def set_threads(model: Any, threads: int = 0) -> None:
         torch.set_num_threads(threads)
 
 
-def env_text(env: str, options: dict[str, Any], episodes: int, seed: int) -> Iterable[str]:
+def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> Iterable[str]:
     """Yield what an environment prints and what its expert says, with some random and invalid play mixed in."""
     environment = registry.make(env, **options)
     rng = generator("world text", env, seed)

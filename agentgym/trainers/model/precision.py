@@ -6,7 +6,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +120,6 @@ def _take(master: Tensor, own: Tensor) -> None:
     own.grad = None
 
 
-def masters(model: Any, precision: str, processes: int) -> Masters | None:
+def masters(model: nn.Module, precision: str, processes: int) -> Masters | None:
     """Return the masters of a model in `precision`; None where it learns in the weights it computes with."""
     return Masters(model, early=processes == 1) if precision == "bf16" else None

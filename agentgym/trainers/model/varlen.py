@@ -27,7 +27,7 @@ def varlen() -> Kernel | None:
         except (ImportError, OSError, AttributeError):  # not installed, or built for another torch
             continue
     try:
-        module: Any = importlib.import_module("torch.nn.attention.varlen")
+        module: object = importlib.import_module("torch.nn.attention.varlen")
     except ImportError:
         return None
     return _torchs(module.varlen_attn)
@@ -71,7 +71,7 @@ def _torchs(function: Any) -> Kernel:
         longest: int,
         scale: float | None,
         window: int | None,
-        cap: Any,
+        cap: object,
     ) -> Tensor:
         if cap is not None:
             raise NotImplementedError("torch's variable-length attention does not cap scores")

@@ -4,9 +4,12 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import importlib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.trainers.optim.muon import Muon
@@ -14,10 +17,18 @@ from agentgym.trainers.optim.muon import Muon
 MUON_SHARE = 5.0  # Muon's step is orthogonal, so its rate is that of AdamW times about this at small widths
 
 
-def optimizers(model: Any, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw") -> list[Any]:
+class HasParameters(Protocol):
+    """A model, or what stands behind one: anything with named parameters."""
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]: ...
+
+
+def optimizers(
+    model: HasParameters, lr: float, *, muon: bool, weight_decay: float = 0.0, kind: str = "adamw"
+) -> list[Optimizer]:
     """Return optimizers for a model's trainable parameters; a group's `share` multiplies the scheduled learning rate.
 
-    `model`: anything with `named_parameters`. `kind`: `adamw`, or `adamw8bit`, which keeps its state in 8 bits.
+    `kind`: `adamw`, or `adamw8bit`, which keeps its state in 8 bits.
     """
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     if not muon:
@@ -28,7 +39,7 @@ def optimizers(model: Any, lr: float, *, muon: bool, weight_decay: float = 0.0, 
     return [Muon([{"params": inner, "share": MUON_SHARE}], lr=MUON_SHARE * lr), _adamw(rest, lr, weight_decay, kind)]
 
 
-def set_lr(optimizer: Any, lr: float) -> None:
+def set_lr(optimizer: Optimizer, lr: float) -> None:
     """Set the learning rate of every group, as a share of the group's own peak."""
     for group in optimizer.param_groups:
         value = lr * group.get("share", 1.0)
@@ -38,7 +49,7 @@ def set_lr(optimizer: Any, lr: float) -> None:
             group["lr"] = value
 
 
-def _adamw(parameters: list[Any], lr: float, weight_decay: float, kind: str) -> Any:
+def _adamw(parameters: list[Parameter], lr: float, weight_decay: float, kind: str) -> Optimizer:
     if kind == "adamw8bit":
         try:
             torchao: Any = importlib.import_module("torchao.optim")

@@ -72,7 +72,7 @@ def _rates(config: TrainConfig, workload: Workload, plan: Plan, layers: int) -> 
     return Rates(prefill, decode, train, optimizer, sync, layers)
 
 
-def _sampling(config: TrainConfig, workload: Workload, plan: Plan, model: Any) -> tuple[float, float, float]:
+def _sampling(config: TrainConfig, workload: Workload, plan: Plan, model: object) -> tuple[float, float, float]:
     """Return seconds of a prompt's token, of a token for every episode in flight, and of taking in new weights."""
     play, slow = workload.play, unsupported(model) is not None
     flying = min(config.concurrency, engine_slots(config), config.tasks_per_step * config.group_size // config.processes)
@@ -120,7 +120,7 @@ def _tokens(plan: Plan, model: Any) -> int:
     return int(min(TOKENS, max(WORK[plan.memory.device] / (3 * model.num_parameters()), 32)))
 
 
-def _timed(work: Callable[[], Any]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     """Return the seconds of the second of two runs: the first also makes what is made once."""
     seconds = 0.0
     for _ in range(2):

@@ -47,7 +47,7 @@ class Live(TorchDispatchMode):
         self.bytes = self.peak = 0
         self._seen: dict[int, int] = {}
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         out = function(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
@@ -122,17 +122,17 @@ class Rollout:
 Counted = TypeVar("Counted", Update, Rollout)
 
 
-def update_bytes(architecture: Any, config: TrainConfig, batch: Rows, *, gpu: bool = False) -> Update:
+def update_bytes(architecture: object, config: TrainConfig, batch: Rows, *, gpu: bool = False) -> Update:
     """Return the bytes of one update on micro-batches of a shape; `config.precision` is `fp32` or `bf16`."""
     return _deep(architecture, lambda cut: _update(cut, config, batch, gpu))
 
 
-def rollout_bytes(architecture: Any, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
+def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
     """Return the bytes of the hf engine: `first` tokens of prompts to begin with, `longest` in a slot at the end."""
     return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill))
 
 
-def _deep(architecture: Any, count: Callable[[Any], Counted]) -> Counted:
+def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
     """Count a model of few layers and one of some more, and go on from there in a straight line."""
     depth = int(architecture.num_hidden_layers)
     if depth <= MORE or len(set(getattr(architecture, "layer_types", None) or ())) > 1:
@@ -151,7 +151,7 @@ def cut(architecture: Any, layers: int) -> Any:
     return short
 
 
-def _update(architecture: Any, config: TrainConfig, batch: Rows, gpu: bool) -> Update:
+def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -> Update:
     with FakeTensorMode(), Live() as live:
         model = _model(architecture, config)
         weights = live.restart()
@@ -190,7 +190,7 @@ def _update(architecture: Any, config: TrainConfig, batch: Rows, gpu: bool) -> U
     )
 
 
-def _rollout(architecture: Any, config: TrainConfig, first: int, longest: int, prefill: int) -> Rollout:
+def _rollout(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int) -> Rollout:
     context = config.context_tokens or int(getattr(architecture, "max_position_embeddings", None) or 4096)
     longest, first = min(longest, context), min(first, context - 1)
     with FakeTensorMode(), Live() as live:
@@ -223,7 +223,7 @@ def grown(first: int, longest: int, context: int) -> int:
     return capacity
 
 
-def _model(architecture: Any, config: TrainConfig) -> Any:
+def _model(architecture: object, config: TrainConfig) -> Any:
     """Return the model that the run would train, its tensors without content."""
     from transformers import AutoModelForCausalLM
 
@@ -275,7 +275,7 @@ def _pass(live: Live, model: Any, config: TrainConfig, batch: Rows, gpu: bool) -
     return reached[0] - before
 
 
-def _eight_bits(updates: Sequence[Any], state: int, stepping: int) -> tuple[int, int]:
+def _eight_bits(updates: Sequence[object], state: int, stepping: int) -> tuple[int, int]:
     """Return state and stepping as they are with 8 bits where AdamW's has 32; only large tensors in whole blocks have."""
     parameters = [p for o in updates if isinstance(o, torch.optim.AdamW) for g in o.param_groups for p in g["params"]]
     numbers = sum(p.numel() for p in parameters if p.numel() >= 4096 and not p.numel() % 256)

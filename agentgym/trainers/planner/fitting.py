@@ -1,8 +1,7 @@
 """The smallest change that makes a run fit, found by planning each in turn."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.fits import GIB, context, engine_slots
@@ -145,7 +144,7 @@ def _share(config: TrainConfig, workload: Workload) -> Iterator[TrainConfig]:
         yield _with(config, gpu_memory_utilization=share)
 
 
-def _with(config: TrainConfig, **options: Any) -> TrainConfig:
+def _with(config: TrainConfig, **options: object) -> TrainConfig:
     return replace(config, engine_options={**config.engine_options, **options})
 
 
@@ -180,5 +179,14 @@ UNDONE = (
     "gradient_checkpointing",
     "batch_tokens",
 )
-_KINDS: tuple[Any, ...] = (_slots, _share, _batch, _gradient_checkpointing, _concurrency, _small_state, _processes, _shorter)
+_KINDS: tuple[Callable[[TrainConfig, Workload], Iterator[TrainConfig]], ...] = (
+    _slots,
+    _share,
+    _batch,
+    _gradient_checkpointing,
+    _concurrency,
+    _small_state,
+    _processes,
+    _shorter,
+)
 """By what they cost: nothing, waiting, precision, time, and at last what is learned."""

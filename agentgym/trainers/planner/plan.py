@@ -126,7 +126,7 @@ def read_workload(config: TrainConfig) -> Workload:
     return Workload(architecture, play or assumed(config, context(config, architecture)))
 
 
-def _tokenizer(config: TrainConfig) -> Any:
+def _tokenizer(config: TrainConfig) -> object:
     from transformers import AutoTokenizer
 
     envs = [(env.id, dict(env.options)) for env in config.mix]
@@ -290,7 +290,7 @@ def _traced(config: TrainConfig, workload: Workload, batch: Rows, gpu: bool) -> 
     return replace(traced, **{name: max(getattr(traced, name), getattr(sft, name)) for name in ("optimizer", "stepping")})
 
 
-def _chosen(config: TrainConfig, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+def _chosen(config: TrainConfig, names: tuple[str, ...]) -> tuple[tuple[str, object], ...]:
     return tuple((name, getattr(config, name)) for name in names)
 
 
@@ -304,7 +304,7 @@ def _rollout(spelled: str, options: tuple[tuple[str, Any], ...], first: int, lon
     return rollout_bytes(_read(spelled), TrainConfig(**dict(options)), first, longest, prefill)
 
 
-def _read(spelled: str) -> Any:
+def _read(spelled: str) -> object:
     from transformers import AutoConfig
 
     options = json.loads(spelled)

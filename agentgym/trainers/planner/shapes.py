@@ -47,7 +47,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 def _shape(
     layers: int, width: int, heads: int, shared: int, feed_forward: int, vocabulary: int, tied: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
@@ -45,7 +44,7 @@ TEMPLATE = (
 """The form of Qwen2.5's own chat template, tools included."""
 
 
-def stand_in(envs: Sequence[tuple[str, dict[str, Any]]], seed: int) -> PreTrainedTokenizerFast:
+def stand_in(envs: Sequence[tuple[str, dict[str, object]]], seed: int) -> PreTrainedTokenizerFast:
     """Return a tokenizer of the chat kind whose tokens are words that the environments, given with their options, print."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
     tokenizer = trained_bpe(
@@ -60,7 +59,7 @@ def stand_in(envs: Sequence[tuple[str, dict[str, Any]]], seed: int) -> PreTraine
     )
 
 
-def printed(env: str, options: dict[str, Any], seed: int) -> Iterable[str]:
+def printed(env: str, options: dict[str, object], seed: int) -> Iterable[str]:
     """Yield what an environment prints at the start of some episodes, and in each as far as its oracle or expert goes."""
     env_made = registry.make(env, **options)
     for number in range(EPISODES):

@@ -66,14 +66,14 @@ class Play:
         return min(self.row(context), self.replies * turn_tokens)
 
 
-def trial_play(config: TrainConfig, tokenizer: Any) -> Play | None:
+def trial_play(config: TrainConfig, tokenizer: object) -> Play | None:
     """Play a few training tasks in the agent's own tokens; None without an expert, or when each is a fault."""
     plays = [(_trial(settings_in(config, env), env, tokenizer), env.weight) for env in config.mix]
     weighted = [(play, weight) for play, weight in plays if play is not None]
     return _joined(weighted) if len(weighted) == len(plays) else None
 
 
-def _trial(config: TrainConfig, env: EnvSpec, tokenizer: Any) -> Play | None:
+def _trial(config: TrainConfig, env: EnvSpec, tokenizer: object) -> Play | None:
     """Play in one environment."""
     chat = replace(config, agent="chat", sft_episodes=0) if not config.spec.kind.demonstrable else config
     agent: Any = chat.spec.make(ScriptedEngine([], tokenizer), Sampling(temperature=config.temperature), tokenizer)

@@ -43,7 +43,7 @@ OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """MODULE:NAME of a chat engine of one's own; what comes after the colon of the package's is an address."""
 
 
-def check(*, engine: str, rubric: str, engine_options: Any, cache: str, **_: object) -> None:
+def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: object) -> None:
     """Raise BadConfig for an engine that is none, or one without chat, and for a rubric that cannot be read."""
     _read(rubric)
     if engine_options is not None and not isinstance(engine_options, Mapping):
@@ -63,7 +63,7 @@ def check(*, engine: str, rubric: str, engine_options: Any, cache: str, **_: obj
         ENGINES[kind].check_names(cast("dict[str, Any]", engine_options or {}))
 
 
-async def reach(*, engine: str, engine_options: Mapping[str, Any] | None, **_: object) -> None:
+async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_: object) -> None:
     """Raise BadConfig unless the judge answers a short question."""
     asked = _made(engine, engine_options or {})
     try:
@@ -87,7 +87,7 @@ async def judge(
     tries: Annotated[int, Within(1)] = 3,
     concurrency: Annotated[int, Within(1)] = 16,
     cache: str = "",
-    engine_options: Mapping[str, Any] | None = None,
+    engine_options: Mapping[str, object] | None = None,
     run: Any = None,
 ) -> list[dict[str, float] | Fault]:
     """Pay `weight` times the grade from 0 to 1 that a model gives an episode by the text in the file `rubric`.

@@ -5,10 +5,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
 from agentgym.engines.shards import TensorMeta
@@ -26,7 +26,7 @@ class Checkpoint:
     It is a `WeightSource` of vLLM's (`metadata`, iteration). BadConfig for a model whose files mix tensors of layers.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         names = list(self._own())
         whole = {name: _meta(value) for name, value in revert_weight_conversion(model, self._empty(names)).items()}

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
+from transformers import PreTrainedModel
 
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
@@ -31,7 +32,7 @@ class WeightSync(Protocol):
         ...
 
 
-def weight_sync(model: Any, engine: Any) -> WeightSync:
+def weight_sync(model: PreTrainedModel, engine: Any) -> WeightSync:
     """Return the way from a model to an engine: by the tensors they share, or by the engine's transport."""
     kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
     if kind and kind.in_process and engine.model is model:
@@ -44,7 +45,7 @@ def weight_sync(model: Any, engine: Any) -> WeightSync:
 class SharedTensors:
     """The hf engine in this process computes with the trainer's own tensors: it only forgets its caches."""
 
-    def __init__(self, model: Any, engine: HFEngine) -> None:
+    def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
 
     async def push(self, version: int) -> None:
@@ -58,7 +59,7 @@ class SharedTensors:
 class Transfer:
     """Sends checkpoint tensors to a vLLM engine by its transport: `shared_memory`, `ipc` or `nccl`."""
 
-    def __init__(self, model: Any, engine: Any) -> None:
+    def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         from agentgym.trainers.weights.checkpoint import Checkpoint
 
         self._engine, self._device = engine, next(iter(model.parameters())).device
@@ -94,7 +95,7 @@ class Transfer:
 class AdapterFolder:
     """Hands a model's LoRA adapter to a vLLM engine as a folder in shared memory; the weights under it are never sent."""
 
-    def __init__(self, model: Any, engine: Any) -> None:
+    def __init__(self, model: PreTrainedModel, engine: Any) -> None:
         self._model, self._engine = model, engine
 
     async def push(self, version: int) -> None:

@@ -211,7 +211,7 @@ class Family:
     def _tested(self, plan: Plan, rng: Rng, difficulty: int) -> Draft | None:
         """Return the plan with tests; None where they would show too little."""
         kind, solution = plan.start.kind, plan.solution()
-        cases: dict[str, Any] = {}
+        cases: dict[str, list[Any]] = {}
         for _ in range(3 * (PUBLIC + HIDDEN)):
             given = pack(plan.start.draw(rng, difficulty, plan))
             result = outcome(solution, plan.entry, kind, given)
@@ -269,7 +269,7 @@ def typed(kind: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(replace(rule, takes=kind) for rule in rules)
 
 
-def filled(text: str, values: Mapping[str, Any]) -> str:
+def filled(text: str, values: Mapping[str, object]) -> str:
     """Return a text with its slots filled."""
     return Template(text).substitute({name: repr(value) for name, value in values.items()}) if "$" in text else text
 
@@ -315,7 +315,7 @@ def passes(cases: list[Any], code: str, entry: str, kind: str, tolerance: float)
     return sum(result is not None and _alike(expected, result[0], 10 * tolerance) for expected, result in results)
 
 
-def _alike(left: Any, right: Any, tolerance: float) -> bool:
+def _alike(left: Any, right: object, tolerance: float) -> bool:
     from agentgym.envs.code.grading.compare import same
 
     return same(left, right, tolerance)
@@ -325,5 +325,5 @@ def _part(rule: Rule | Frame, rng: Rng, difficulty: int) -> Part:
     return Part(rule, {name: slot(rng, difficulty) for name, slot in rule.slots.items()})
 
 
-def _pick(items: Sequence[Any], rng: Rng) -> Any:
+def _pick(items: Sequence[object], rng: Rng) -> Any:
     return items[int(rng.integers(len(items)))]

@@ -12,7 +12,7 @@ def integer(low: int, high: int, growth: int = 0) -> Slot:
     return lambda rng, difficulty: int(rng.integers(low, high + growth * difficulty + 1))
 
 
-def choice(*options: Any) -> Slot:
+def choice(*options: object) -> Slot:
     """Return a slot for one of the options."""
     return lambda rng, _: options[int(rng.integers(len(options)))]
 
@@ -25,12 +25,12 @@ def subset(options: Sequence[Any], low: int, high: int) -> Slot:
 letter = choice(*string.ascii_lowercase)
 
 
-def some(options: Sequence[Any], rng: Rng, count: int) -> list[Any]:
+def some(options: Sequence[object], rng: Rng, count: int) -> list[Any]:
     """Return so many different options."""
     return [options[int(i)] for i in rng.permutation(len(options))[:count]]
 
 
-def one(options: Sequence[Any], rng: Rng) -> Any:
+def one(options: Sequence[object], rng: Rng) -> Any:
     """Return one of the options."""
     return options[int(rng.integers(len(options)))]
 

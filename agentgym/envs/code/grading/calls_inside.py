@@ -111,7 +111,7 @@ def _check(asked: dict[str, Any]) -> None:
     state["out"].put({"results": results})
 
 
-def _shown(value: Any, wanted: str) -> str | None:
+def _shown(value: object, wanted: str) -> str | None:
     """Return None where a value is shown as wanted, or is what the wanted text means."""
     if repr(value) == wanted or value == ast.literal_eval(wanted):
         return None
@@ -121,7 +121,7 @@ def _shown(value: Any, wanted: str) -> str | None:
 def stand_in(name: str) -> object:
     """Return a function that has another sandbox do the work."""
 
-    def function(*given: Any, **named: Any) -> Any:
+    def function(*given: object, **named: object) -> object:
         return _asked(name, given, named)
 
     function.__name__ = name
@@ -145,7 +145,7 @@ class Distant:
             raise AttributeError(name)
         return _asked("", (self, name), {})
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         _asked("=", (self, name, value), {})
 
 
@@ -164,7 +164,7 @@ def _asked(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return _received(unpack(value))
 
 
-def _received(value: Any) -> Any:
+def _received(value: object) -> object:
     return Distant(value) if type(value) is Handle else value
 
 

@@ -29,13 +29,13 @@ def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
     return _close(float.fromhex(content), float.fromhex(got[tag]), tolerance)
 
 
-def equal(expected: object, got: Any, tolerance: float = 0.0) -> bool:
+def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
     """Return whether two packed values are equal to Python's `==`, tuples taken as lists: files in JSON know no others."""
     left, right = _listed(unpack(expected)), _listed(unpack(got))
     return _equal(left, right, tolerance) if tolerance else bool(left == right)
 
 
-def _equal(left: Any, right: object, tolerance: float) -> bool:
+def _equal(left: object, right: object, tolerance: float) -> bool:
     """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
     if isinstance(left, list) and isinstance(right, list):
         pairs = zip(cast("list[Any]", left), cast("list[Any]", right), strict=False)
@@ -55,7 +55,7 @@ def _close(left: float, right: float, tolerance: float) -> bool:
     return math.isfinite(left) and abs(left - right) <= tolerance * max(1.0, abs(left))
 
 
-def _listed(value: Any) -> object:
+def _listed(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_listed(item) for item in cast("list[object]", value)]
     return (

@@ -72,7 +72,7 @@ def run_tests(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
     return tried
 
 
-def _judged(answer: list[Any], expected: object, tests: CodeTests) -> Tried:
+def _judged(answer: list[object], expected: object, tests: CodeTests) -> Tried:
     value, error = answer
     if error is not None:
         return Tried(False, str(error))
@@ -87,7 +87,7 @@ def read_answers(said: bytes, most: int) -> list[list[object]] | str:
 
     Whatever stands here may have been written by the solution: a value is checked and packed anew.
     """
-    answers: list[list[Any]] = []
+    answers: list[list[object]] = []
     for line in said.split(b"\n")[: most + 1]:
         try:
             number, value, error = json.loads(line)

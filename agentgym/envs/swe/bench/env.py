@@ -66,7 +66,7 @@ class SWEBench(RepositoryEnv):
             raise BadConfig("SWEBench needs a file of instances: data='verified.jsonl' (docs/swe.md says where from)")
         return read_rows(self.data)
 
-    def data_of(self, item: Row) -> dict[str, Any]:
+    def data_of(self, item: Row) -> dict[str, object]:
         return {"instance": item.id, "repo": item.repo, "fix": [item.row["patch"]]}
 
     def split_key(self, task: Task) -> object:
@@ -85,7 +85,7 @@ class SWEBench(RepositoryEnv):
 
     def _take(self) -> Sandbox:  # not from the warm pool: a container that waits for each image would be many
         wanted: dict[str, Any] = {"image": self._row().image, "user": "root", "work": WORK, "writable": True}
-        return sandbox(self.backend, limits=self.limits, **{**wanted, **self.backend_options})
+        return sandbox(self.backend, limits=self.limits, **(wanted | dict(self.backend_options)))
 
     def prepare(self, sandbox: Sandbox) -> None:
         if self._row().bug:
@@ -111,7 +111,7 @@ class SWEBench(RepositoryEnv):
             f"BASH_ENV=$HOME/.bashrc; exec bash -c {shlex.quote(command)}"
         )
 
-    def state(self) -> Any:
+    def state(self) -> object:
         return self.folder or b""
 
     def patch(self) -> str:

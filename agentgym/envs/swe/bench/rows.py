@@ -97,7 +97,7 @@ def is_bench(path: str | Path) -> bool:
     return isinstance(first, dict) and "instance_id" in first
 
 
-def _row(told: Any) -> Row:
+def _row(told: object) -> Row:
     if not isinstance(told, dict):
         raise TypeError("an instance is an object")
     row = dict(cast("dict[str, Any]", told))
@@ -119,7 +119,7 @@ def _row(told: Any) -> Row:
     return Row(row)
 
 
-def _smith(row: dict[str, Any]) -> dict[str, object]:
+def _smith(row: dict[str, object]) -> dict[str, object]:
     tests = [*_listed(row["FAIL_TO_PASS"]), *_listed(row["PASS_TO_PASS"])]
     files = " ".join(shlex.quote(file) for file in sorted({test.partition("::")[0] for test in tests}))
     return {
@@ -133,7 +133,7 @@ def _smith(row: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _listed(value: Any) -> list[str]:
+def _listed(value: object) -> list[str]:
     """Return a column that is a list, or one written as JSON."""
     parsed = json.loads(value) if isinstance(value, str) else value
     if not isinstance(parsed, list):

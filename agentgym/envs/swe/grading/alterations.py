@@ -72,7 +72,7 @@ def visible(body: Sequence[ast.AST]) -> Iterator[ast.Constant]:
             left += ast.iter_child_nodes(node)
 
 
-def like(value: Any, alike: Mapping[type, list[Any]], rng: random.Random) -> Any:
+def like(value: Any, alike: Mapping[type, list[object]], rng: random.Random) -> Any:
     """Return another value much like one: a neighbour, or one that stands elsewhere in these tests."""
     if isinstance(value, bool):
         return not value

@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from agentgym.envs.swe.grading import remote, remote_classes, remote_tests, remote_values
 from agentgym.envs.swe.tasks.pytest_run import FOLDER
@@ -79,7 +78,7 @@ def run_apart(
         pack({f"{FOLDER}/{path}": content for path, content in tree.items() if is_protected(path) or not _is_code(path)})
     )
     theirs.restore(pack({f"{FOLDER}/{path}": content for path, content in tree.items() if not is_protected(path)}))
-    told: dict[str, Any] = {"folder": FOLDER, "roots": roots(tree)}
+    told: dict[str, object] = {"folder": FOLDER, "roots": roots(tree)}
     asked = told | {
         "names": sorted(names),
         "options": [*_OPTIONS, *([] if conftest else ["--noconftest"])],

@@ -162,7 +162,7 @@ def _value(node: ast.expr) -> object:
         return _NONE
 
 
-def other(value: Any, rng: random.Random) -> Any:
+def other(value: object, rng: random.Random) -> Any:
     """Return a value of the same kind that differs."""
     if isinstance(value, bool):
         return not value
@@ -175,7 +175,7 @@ def other(value: Any, rng: random.Random) -> Any:
     if isinstance(value, bytes):
         return value + rng.choice((b"a", b"0", b"\n"))
     if isinstance(value, list | tuple):
-        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        items: list[object] = list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         if items:
             place = rng.randrange(len(items))
             items[place] = other(items[place], rng)
@@ -185,7 +185,7 @@ def other(value: Any, rng: random.Random) -> Any:
     if isinstance(value, set):
         return {*value, rng.randrange(10**6, 10**7)}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, dict) and value:
-        held: dict[Any, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        held: dict[object, object] = dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         key = rng.choice(list(held))
         return {**held, key: other(held[key], rng)}
     return rng.randrange(10**6, 10**7)

@@ -48,7 +48,7 @@ class Peer:
 
     # Asking
 
-    def request(self, kind: str, *words: Any) -> Any:
+    def request(self, kind: str, *words: Any) -> object:
         """Have something done at the other end; return what it gave, or raise what it raised."""
         if kind == "do" and words[1] in JUDGING:
             self.judged.add(
@@ -78,7 +78,7 @@ class Peer:
 
     # Doing
 
-    def _done(self, what: str, words: tuple[Any, ...]) -> str:
+    def _done(self, what: str, words: tuple[object, ...]) -> str:
         try:
             return self._message("return", (self._carried_out(what, words),))
         except Gone:
@@ -105,7 +105,7 @@ class Peer:
 
     # Messages
 
-    def _message(self, what: str, words: tuple[Any, ...]) -> str:
+    def _message(self, what: str, words: tuple[object, ...]) -> str:
         self.described = []
         packed = [self.pack(word) for word in words]
         changed = self.shared.changed(self.pack)
@@ -122,7 +122,7 @@ class Peer:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise Gone(f"a message that makes no sense: {type(error).__name__}: {error}") from None
 
-    def pack(self, value: Any) -> Any:
+    def pack(self, value: Any) -> object:
         """Return a value as JSON can hold it."""
         number = self._own(value)
         if number is not None:
@@ -172,7 +172,7 @@ class Peer:
             self.theirs[number] = self._represented(number, packed)
         return self.theirs[number]
 
-    def _represented(self, number: int, packed: dict[str, Any]) -> Any:
+    def _represented(self, number: int, packed: dict[str, Any]) -> object:
         if "module" in packed:
             stand_in = Module(str(packed["module"]))
             stand_in.__dict__[OWN] = (self, number)
@@ -192,7 +192,7 @@ class Peer:
         object.__setattr__(stand_in, OWN, number)
         return stand_in
 
-    def _error(self, kind: Any, packed: dict[str, Any]) -> object:
+    def _error(self, kind: object, packed: dict[str, Any]) -> object:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError(f"{kind!r} is no exception")
         given = tuple(self.unpack(argument) for argument in packed["args"])
@@ -207,7 +207,7 @@ class Peer:
         """Return the name of a class that the other end may look up; None for others, which are described."""
         return values.standard(kind) if not self.obedient or values.is_harmless(kind) else None
 
-    def _own(self, value: Any) -> int | None:
+    def _own(self, value: object) -> int | None:
         """Return the number that something has at the other end; None where it is of this one."""
         if isinstance(value, types.FunctionType):
             return self.stand_ins.get(id(value))
@@ -217,7 +217,7 @@ class Peer:
         own = getattr(type(value), OWN, None)
         return value.__dict__.get(OWN) if type(own) is tuple and own[0] is self else None
 
-    def _number(self, value: Any) -> int:
+    def _number(self, value: object) -> int:
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.objects)
@@ -233,7 +233,7 @@ class Peer:
         return number
 
 
-def _is_own(value: Any) -> bool:
+def _is_own(value: object) -> bool:
     """Whether an object is of a class that the tests define: of others, no attribute is the other end's to see."""
     kind = value if isinstance(value, type) else type(value)
     return bool(kind.__flags__ & 1 << 9) and kind.__module__.partition(".")[0] not in values.LIBRARIES

@@ -7,8 +7,8 @@ import copy
 import math
 import operator
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from agentgym.envs.swe.grading import remote_values as values
 
@@ -16,11 +16,11 @@ OWN = "_agentgym_remote"
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 
 
-def _turned(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _turned(work: Callable[[Any, Any], object]) -> Callable[[object, object], object]:
     return lambda this, other: work(other, this)
 
 
-OPERATIONS: dict[str, Callable[..., Any]] = {
+OPERATIONS: dict[str, Callable[..., object]] = {
     **{
         f"__{name}__": getattr(operator, f"__{name}__")
         for name in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "index"]
@@ -46,6 +46,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 """What may be done to an object, by the method that does it."""
 _ALWAYS = ("__str__", "__repr__", "__copy__", "__deepcopy__", "__format__", "__dir__")
 _LOCAL = ("args", "with_traceback", "add_note", OWN)
+
+
+class Peer(Protocol):
+    """The other end: it does what is asked of its objects."""
+
+    def request(self, kind: str, *words: object) -> Any: ...
 
 
 def describe(kind: type, number: int, pack: Callable[[object], object]) -> dict[str, object]:
@@ -84,7 +90,7 @@ def _is_needed(base: type) -> bool:
 class Meta(type):
     """The class of representations: what its classes lack is asked of what they stand for."""
 
-    def __call__(cls, *given: Any, **named: Any) -> object:
+    def __call__(cls, *given: object, **named: object) -> object:
         own = cls.__dict__.get(OWN)
         if own is None:
             raise TypeError(f"{cls.__name__} is derived from a class of another process")
@@ -95,7 +101,7 @@ class Meta(type):
             raise AttributeError(name)
         return _peer(cls).request("get", cls, name)
 
-    def __setattr__(cls, name: str, value: Any) -> None:
+    def __setattr__(cls, name: str, value: object) -> None:
         if name.startswith("__"):
             type.__setattr__(cls, name, value)
         else:
@@ -104,10 +110,10 @@ class Meta(type):
     def __delattr__(cls, name: str) -> None:
         _peer(cls).request("delete", cls, name)
 
-    def __iter__(cls) -> Any:  # of an enumeration, as the next two
+    def __iter__(cls) -> Iterator[object]:  # of an enumeration, as the next two
         return _peer(cls).request("do", cls, "__iter__", (), ())
 
-    def __getitem__(cls, key: Any) -> Any:
+    def __getitem__(cls, key: object) -> object:
         return _peer(cls).request("do", cls, "__getitem__", (key,), ())
 
     def __len__(cls) -> int:
@@ -125,7 +131,7 @@ class Module(types.ModuleType):
             raise AttributeError(name)
         return self.__dict__[OWN][0].request("get", self, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("__") or isinstance(value, Module):
             super().__setattr__(name, value)
         else:
@@ -135,15 +141,15 @@ class Module(types.ModuleType):
         self.__dict__[OWN][0].request("delete", self, name)
 
 
-def _peer(thing: Any) -> Any:
+def _peer(thing: object) -> Peer:
     return getattr(type(thing), OWN)[0] if not isinstance(thing, type) else type.__getattribute__(thing, OWN)[0]
 
 
-def mirror(peer: object, told: dict[str, Any], bases: list[Any]) -> object:
+def mirror(peer: Peer, told: dict[str, Any], bases: list[type]) -> object:
     """Return a class that represents the one that was described."""
     bases = [base for base in bases if base in values.DATA or isinstance(base, Meta) or issubclass(base, Exception)]
     error = any(issubclass(base, Exception) for base in bases)
-    inner: dict[str, Any] = {OWN: (peer, told["number"]), "__module__": str(told["module"]), "__getattr__": _get}
+    inner: dict[str, object] = {OWN: (peer, told["number"]), "__module__": str(told["module"]), "__getattr__": _get}
     inner |= {"__setattr__": _set, "__delattr__": _delete}
     for name in map(str, told["methods"]):
         if name[:2] != "__" and name != OWN:  # the other end may say anything
@@ -164,7 +170,7 @@ def mirror(peer: object, told: dict[str, Any], bases: list[Any]) -> object:
 
 
 def _operation(name: str) -> Callable[..., object]:
-    def operation(self: Any, *given: Any, **named: Any) -> Any:
+    def operation(self: object, *given: object, **named: object) -> object:
         return _peer(self).request("do", self, name, given, tuple(named.items()))
 
     operation.__name__ = name
@@ -172,34 +178,34 @@ def _operation(name: str) -> Callable[..., object]:
 
 
 def _method(name: str) -> Callable[..., object]:
-    def method(self: Any, *given: Any, **named: Any) -> Any:
+    def method(self: object, *given: object, **named: object) -> object:
         return _peer(self).request("method", self, name, given, tuple(named.items()))
 
     method.__name__ = name
     return method
 
 
-def _get(self: Any, name: str) -> object:
+def _get(self: object, name: str) -> object:
     if name == OWN:
         raise AttributeError(name)
     return _peer(self).request("get", self, name)
 
 
-def _set(self: Any, name: str, value: Any) -> None:
+def _set(self: object, name: str, value: object) -> None:
     if name.startswith("__") or name in _LOCAL:
         object.__setattr__(self, name, value)
     else:
         _peer(self).request("set", self, name, value)
 
 
-def _delete(self: Any, name: str) -> None:
+def _delete(self: object, name: str) -> None:
     _peer(self).request("delete", self, name)
 
 
-def function(peer: Any, name: str) -> Callable[..., Any]:
+def function(peer: Peer, name: str) -> Callable[..., object]:
     """Return a function that has one of the other end do the work."""
 
-    def stand_in(*given: Any, **named: Any) -> object:
+    def stand_in(*given: object, **named: object) -> object:
         return peer.request("do", stand_in, "__call__", given, tuple(named.items()))
 
     stand_in.__name__ = stand_in.__qualname__ = name

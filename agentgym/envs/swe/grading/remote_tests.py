@@ -188,14 +188,14 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: Any) -> Any:
         return self.found[spec.name]
 
-    def exec_module(self, module: Any) -> None:
+    def exec_module(self, module: object) -> None:
         """Do nothing: it was executed at the other end."""
 
 
 class _Outcomes:
     """A plug-in that keeps how tests end, and gives some tests the parameters of others."""
 
-    def __init__(self, peer: Peer, exchanged: dict[str, list[Any]]) -> None:
+    def __init__(self, peer: Peer, exchanged: dict[str, tuple[str, int]]) -> None:
         self.peer, self.exchanged = peer, exchanged
         self.found: dict[str, str] = {}
         self.judged: dict[str, list[str]] = {}
@@ -203,12 +203,12 @@ class _Outcomes:
         self.now: list[str] = []
         self.problem = ""
 
-    def see(self, value: Any) -> None:
+    def see(self, value: object) -> None:
         """Keep what a test looks at, whatever it is."""
         told = remote_values.written(value, _told).encode("utf-8", "replace")
         self.now.append(hashlib.blake2b(told, digest_size=9).hexdigest())
 
-    def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
+    def pytest_runtest_makereport(self, item: object, call: Any) -> None:
         if call.excinfo is not None:
             self.now.append(ERROR)
 
@@ -221,11 +221,11 @@ class _Outcomes:
                 name = names[which % len(names)]
                 item.callspec.params[name] = given[other].get(name, item.callspec.params[name])
 
-    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+    def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
         self.peer.judged.clear()
         self.now = []
 
-    def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
+    def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
         from _pytest.junitxml import bin_xml_escape
 
         name = str(bin_xml_escape(nodeid))
@@ -245,7 +245,7 @@ class _Outcomes:
             self.found.setdefault(name, "passed")
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     """Return what an object says it is, without where it lies."""
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", f"{type(value).__name__} {value!r}")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-Pack = Callable[[Any], Any]
+Pack = Callable[[object], object]
 DATA = (tuple, str, int, float, bytes)
 """Types whose subclasses are data here too: the value crosses with the object."""
 MODULES = (
@@ -23,7 +23,7 @@ MODULES = (
 )
 """Modules whose classes and functions are the same at both ends."""
 LIBRARIES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "py", "pluggy", "agentgym"}
-SHARED: dict[type, Callable[..., Any]] = {
+SHARED: dict[type, Callable[..., object]] = {
     kind: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)
 }
 SHARED[collections.defaultdict] = collections.defaultdict
@@ -32,14 +32,14 @@ DEEPEST = 8
 """Levels of nesting in what `written` tells."""
 MOST = 100_000
 """Lists, dictionaries and sets in the course of one test."""
-_SINGLE: dict[str, Any] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
-_MANY: dict[str, Callable[[Any], Any]] = {
+_SINGLE: dict[str, object] = {"Ellipsis": ..., "NotImplemented": NotImplemented}
+_MANY: dict[str, Callable[[list[Any]], object]] = {
     "t": tuple,
     "z": frozenset,
     "s": lambda three: slice(*three),
     "r": lambda three: range(*three),
 }
-_ONE: dict[str, Callable[[Any], Any]] = {
+_ONE: dict[str, Callable[[Any], object]] = {
     "f": float.fromhex,
     "i": lambda text: int(text, 16),
     "c": lambda pair: complex(float.fromhex(pair[0]), float.fromhex(pair[1])),
@@ -54,7 +54,7 @@ _ONE: dict[str, Callable[[Any], Any]] = {
     "file": pathlib.Path,
     "single": _SINGLE.__getitem__,
 }
-_TO: dict[type, tuple[str, Callable[[Any], Any]]] = {
+_TO: dict[type, tuple[str, Callable[[Any], object]]] = {
     float: ("f", float.hex),
     complex: ("c", lambda value: [value.real.hex(), value.imag.hex()]),
     bytes: ("b", bytes.hex),
@@ -72,7 +72,7 @@ _TO: dict[type, tuple[str, Callable[[Any], Any]]] = {
 _HARMLESS = frozenset({object, bool, complex, frozenset, slice, range, re.Pattern, pathlib.Path, *DATA, *SHARED, *_TO})
 
 
-def packed(value: Any, pack: Pack) -> tuple[Any] | None:
+def packed(value: Any, pack: Pack) -> tuple[object] | None:
     """Return immutable data as JSON can hold it, in a tuple; None for anything else."""
     kind = type(value)
     if value is None or kind is bool or kind is str or (kind is int and -(1 << 53) < value < 1 << 53):
@@ -91,7 +91,7 @@ def packed(value: Any, pack: Pack) -> tuple[Any] | None:
     return None
 
 
-def unpacked(packed: Any, unpack: Pack) -> Any:
+def unpacked(packed: Any, unpack: Callable[[object], Any]) -> object:
     """Return the data that was packed; TypeError, ValueError or KeyError for what never was."""
     if packed is None or type(packed) in (bool, int, str):
         return packed
@@ -105,7 +105,7 @@ def unpacked(packed: Any, unpack: Pack) -> Any:
     return _ONE[tag](content)
 
 
-def plain(value: Any, base: type) -> Any:
+def plain(value: Any, base: type) -> object:
     """Return the value of an object whose class is derived from one of data."""
     if base is tuple:
         return tuple(tuple.__iter__(value))
@@ -114,7 +114,7 @@ def plain(value: Any, base: type) -> Any:
     )()
 
 
-def written(value: Any, other: Callable[[Any], str], depth: int = 0) -> str:
+def written(value: Any, other: Callable[[object], str], depth: int = 0) -> str:
     """Return a value as text in which what compares equal is the same; `other` tells what is no data or nested deep."""
     kind = type(value)
     if kind is float:
@@ -131,13 +131,13 @@ def written(value: Any, other: Callable[[Any], str], depth: int = 0) -> str:
     return f"{kind.__name__}[{','.join(inner if ordered else sorted(inner))}]"
 
 
-def standard(kind: type) -> Any:
+def standard(kind: type) -> dict[str, str] | None:
     """Return the name of a class that both ends have; None for others."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     return {"n": name} if kind.__module__ in MODULES and _looked_up(name) is kind else None
 
 
-def is_harmless(kind: Any) -> bool:
+def is_harmless(kind: object) -> bool:
     """Whether a class makes values, exceptions or nothing at all: those alone the code under test may name.
 
     Whoever calls `operator.attrgetter`, `operator.methodcaller` or `io.FileIO` where the tests are can do anything there.
@@ -147,14 +147,14 @@ def is_harmless(kind: Any) -> bool:
     return kind in _HARMLESS or issubclass(kind, Exception) or kind.__module__ == "collections.abc"
 
 
-def named(function: Any) -> Any:
+def named(function: object) -> dict[str, str] | None:
     """Return the name of a function of the standard library; None for others."""
     module = getattr(function, "__module__", None)
     name = f"{module}:{getattr(function, '__qualname__', '')}"
     return {"n": name} if module in MODULES and _looked_up(name) is function else None
 
 
-def resolved(name: Any) -> Any:
+def resolved(name: str) -> object:
     """Return the class that a name stands for, or the function where one is asked for."""
     thing = _looked_up(name)
     if thing is None:
@@ -162,7 +162,7 @@ def resolved(name: Any) -> Any:
     return thing
 
 
-def _looked_up(name: str) -> Any:
+def _looked_up(name: str) -> object:
     module, _, path = name.partition(":")
     try:
         return operator.attrgetter(path)(importlib.import_module(module)) if module in MODULES else None
@@ -185,7 +185,7 @@ class Shared:
         self.held.clear()
         self.numbers.clear()
 
-    def number(self, value: Any) -> int:
+    def number(self, value: object) -> int:
         """Return the number of an object, which from now on both ends have."""
         number = self.numbers.get(id(value))
         if number is None:
@@ -193,9 +193,9 @@ class Shared:
             self._hold(number, value, None)
         return number
 
-    def changed(self, pack: Pack) -> list[Any]:
+    def changed(self, pack: Pack) -> list[list[object]]:
         """Return what the other end does not know yet."""
-        told: list[Any] = []
+        told: list[list[object]] = []
         done: set[int] = set()
         while left := [number for number in self.held if number not in done]:  # to pack one may bring others
             for number in left:
@@ -211,7 +211,7 @@ class Shared:
                 told.append([number, type(value).__name__, [pack(item) for item in now], factory])
         return told
 
-    def change(self, told: list[Any], unpack: Pack) -> None:
+    def change(self, told: list[list[Any]], unpack: Pack) -> None:
         """Take over what the other end tells."""
         for number, kind, _, factory in told:
             if number not in self.held:
@@ -227,12 +227,12 @@ class Shared:
             self.held[number][1] = _flat(self.held[number][0])
         self.filling = set()
 
-    def _hold(self, number: int, value: Any, before: list[Any] | None) -> None:
+    def _hold(self, number: int, value: object, before: list[object] | None) -> None:
         self.held[number] = [value, before]
         self.numbers[id(value)] = number
 
 
-def _flat(value: Any) -> list[Any]:
+def _flat(value: Any) -> list[object]:
     if isinstance(value, dict):
         return [item for pair in value.items() for item in pair]
     return list(value)

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from agentgym.rewards.programs.syntax import parse
 
@@ -94,7 +94,7 @@ class Code:
         """Return the statements that a statement stands among, itself included."""
         above = self.parent(node)
         for name in ("body", "orelse", "finalbody"):
-            held: Any = getattr(above, name, None)
+            held: object = getattr(above, name, None)
             if isinstance(held, list) and node in held:
                 return cast("list[ast.stmt]", held)
         return []

@@ -9,7 +9,7 @@ from typing import Any
 class Journal:
     """Verdicts by candidate, written as they come. One of other settings is begun anew."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self.path = path
         self.verdicts: dict[str, dict[str, Any]] = {}
         head = json.dumps(settings, sort_keys=True)

@@ -186,7 +186,7 @@ class Maker:
 
     # In the threads
 
-    def _verdict(self, candidate: Candidate, known: dict[str, Any] | None) -> dict[str, object]:
+    def _verdict(self, candidate: Candidate, known: dict[str, object] | None) -> dict[str, object]:
         if known is not None:
             return {name: value for name, value in known.items() if name != "key"}
         tests = self.made.survey

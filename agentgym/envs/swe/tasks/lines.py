@@ -52,7 +52,7 @@ def write(path: str | Path, instances: Iterable[Instance]) -> None:
     Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def _repository(told: Mapping[str, Any], folder: Path) -> Repository:
+def _repository(told: Mapping[str, object], folder: Path) -> Repository:
     source = str(told["source"])
     if not source.startswith(sources.EMBEDDED):
         source = str(folder / source)
@@ -88,7 +88,7 @@ def _edits(told: Any) -> tuple[Edit, ...]:
     return tuple(Edit(str(edit["path"]), str(edit["old"]), str(edit["new"])) for edit in told)
 
 
-def _strings(told: Any) -> list[str]:
+def _strings(told: object) -> list[str]:
     if not isinstance(told, list):
         raise TypeError(f"{told!r:.80} is no list of test ids")
     return [str(item) for item in told]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -113,7 +113,7 @@ def _told(repository: Repository, folder: Path) -> dict[str, object]:
 def _task(instance: Instance) -> dict[str, object]:
     kept = {*instance.fail_to_pass, *instance.pass_to_pass}
     excluded = [test for test in instance.repository.tests if test not in kept]
-    told: dict[str, Any] = {
+    told: dict[str, object] = {
         "id": instance.id,
         "of": instance.package,
         "kind": instance.kind,

@@ -160,7 +160,7 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     )
 
 
-def _same(left: Any, right: object) -> bool:
+def _same(left: object, right: object) -> bool:
     """Return whether two values of JSON are the same, types included."""
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 

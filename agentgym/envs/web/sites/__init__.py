@@ -2,8 +2,8 @@
 
 import importlib
 import sqlite3
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ SITES: dict[str, tuple[tuple[str, ...], str]] = {
     "forum": (("forum.test",), "a forum: boards, topics, comments, votes, subscriptions, members"),
     "wiki": (("wiki.test",), "a wiki: pages with facts, links, versions, categories, a watch list"),
 }
-Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
+Wsgi = Callable[[dict[str, object], Callable[..., object]], Iterable[bytes]]
 
 
 class SiteData(Protocol):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 from urllib.parse import urlencode
 
 from flask import Flask, Response, current_app, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined
 from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response as AnyResponse
@@ -17,7 +18,11 @@ from werkzeug.wrappers import Response as AnyResponse
 from agentgym.envs.web.shown import day, moment, money
 from agentgym.envs.web.state import EpisodeState, Person
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse
+
 HERE = Path(__file__).parent
+P = ParamSpec("P")
 LONGEST = 5000
 """Characters that a field of a form may have at most."""
 
@@ -42,7 +47,7 @@ class Site(Flask):
         for path, view, methods in _SHARED:
             self.add_url_rule(path, view.__name__, view, methods=methods)
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+    def __call__(self, environ: dict[str, Any], start_response: "StartResponse") -> list[bytes]:
         state: EpisodeState = environ["agentgym.episode"]
         with state.lock:
             database = state.db(self.site)
@@ -50,11 +55,11 @@ class Site(Flask):
             database.commit()
         return body
 
-    def handle_exception(self, e: Exception) -> Any:
+    def handle_exception(self, e: Exception) -> Response:
         db().rollback()
         return super().handle_exception(e)
 
-    def _shared_names(self) -> dict[str, Any]:
+    def _shared_names(self) -> dict[str, object]:
         return {
             "site": self.site,
             "site_title": self.title,
@@ -88,11 +93,11 @@ def me() -> Person:
     return person
 
 
-def needs_login(view: Callable[..., Any]) -> Callable[..., Any]:
+def needs_login(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
     """Send whoever is not logged in to the log-in page."""
 
     @wraps(view)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
         if user() is None:
             return redirect(url_for("login", next=request.full_path if request.method == "GET" else "/"))
         return view(*args, **kwargs)
@@ -134,7 +139,7 @@ class Slice:
     total: int
 
 
-def slice_of(sql: str, values: Sequence[Any] = (), size: int = 10) -> Slice:
+def slice_of(sql: str, values: Sequence[object] = (), size: int = 10) -> Slice:
     """Return the page of a query's rows that `?page=` names; one that does not exist becomes the nearest."""
     total = int(db().execute(f"SELECT count(*) FROM ({sql})", values).fetchone()[0])
     pages = max(1, -(-total // size))
@@ -154,7 +159,7 @@ def like(text: str) -> str:
     return f"%{escaped}%"
 
 
-def login() -> Any:
+def login() -> ResponseReturnValue:
     """Log in."""
     target = request.values.get("next", "/")
     target = target if re.fullmatch(r"/(?![/\\])[^\s\\]*", target) else "/"  # never to another host
@@ -175,7 +180,7 @@ def logout() -> AnyResponse:
     return redirect(url_for("login"), 303)
 
 
-def restore() -> Any:
+def restore() -> ResponseReturnValue:
     """Put all sites back to what they were at the start of the episode."""
     if request.method == "POST":
         state().restore()
@@ -193,18 +198,18 @@ def favicon() -> tuple[str, int]:
     return "", 204
 
 
-def _error(error: HTTPException) -> Any:
+def _error(error: HTTPException) -> ResponseReturnValue:
     if error.code is None or error.code < 400:
         return error
     return render_template("error.html", code=error.code, name=error.name, description=error.description or ""), error.code
 
 
-def _too_large(error: Exception) -> Any:
+def _too_large(error: Exception) -> ResponseReturnValue:
     """A number in an address is larger than any id can be."""
     return _error(NotFound())
 
 
-_SHARED: tuple[tuple[str, Callable[..., Any], list[str]], ...] = (
+_SHARED: tuple[tuple[str, Callable[..., ResponseReturnValue], list[str]], ...] = (
     ("/login", login, ["GET", "POST"]),
     ("/logout", logout, ["POST"]),
     ("/restore", restore, ["GET", "POST"]),

@@ -1,9 +1,9 @@
 """What the tracker, the calendar and the mail ask about people and dates."""
 
 from datetime import date
-from typing import Any
 
 from flask import redirect, request, url_for
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import state, user
 
@@ -11,7 +11,7 @@ OPEN_TO_ALL = ("login", "logout", "style", "favicon", "restore")
 """Pages for whoever is logged out."""
 
 
-def ask_to_log_in() -> Any:
+def ask_to_log_in() -> ResponseReturnValue | None:
     """Send whoever is logged out to the page for logging in."""
     if user() is None and request.endpoint not in OPEN_TO_ALL:
         return redirect(url_for("login", next=request.full_path if request.method == "GET" else "/"))

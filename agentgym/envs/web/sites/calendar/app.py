@@ -1,10 +1,11 @@
 """The calendar: month, week and day, and a list to search; events live in `events.py`."""
 
 import calendar
+import sqlite3
 from datetime import date, timedelta
-from typing import Any
 
 from flask import Blueprint, abort, redirect, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.calendar import events
 from agentgym.envs.web.sites.calendar.data import CALENDARS
@@ -50,9 +51,9 @@ def day_of(text: str) -> date:
     return parsed if parsed.isoformat() == text and 1900 < parsed.year < 2200 else abort(404)
 
 
-def events_between(first: date, last: date) -> dict[str, list[Any]]:
+def events_between(first: date, last: date) -> dict[str, list[sqlite3.Row]]:
     """Return the events of each day from one to another, both included."""
-    days: dict[str, list[Any]] = {
+    days: dict[str, list[sqlite3.Row]] = {
         (first + timedelta(days=number)).isoformat(): [] for number in range((last - first).days + 1)
     }
     query = "SELECT * FROM event WHERE day BETWEEN ? AND ? ORDER BY day, start, id"
@@ -62,14 +63,14 @@ def events_between(first: date, last: date) -> dict[str, list[Any]]:
 
 
 @pages.get("/")
-def home() -> Any:
+def home() -> ResponseReturnValue:
     """Go to the month of the episode's day."""
     return redirect("/month")
 
 
 @pages.get("/month", defaults={"month": None})
 @pages.get("/month/<month>")
-def show_month(month: str | None) -> Any:
+def show_month(month: str | None) -> ResponseReturnValue:
     """Show a month as a table of weeks."""
     first = day_of(f"{month}-01") if month else state().now.date().replace(day=1)
     weeks = calendar.Calendar().monthdatescalendar(first.year, first.month)
@@ -86,7 +87,7 @@ def show_month(month: str | None) -> Any:
 
 @pages.get("/week", defaults={"day": None})
 @pages.get("/week/<day>")
-def show_week(day: str | None) -> Any:
+def show_week(day: str | None) -> ResponseReturnValue:
     """Show the week of a day, from Monday to Sunday."""
     shown_day = day_of(day) if day else state().now.date()
     monday = shown_day - timedelta(days=shown_day.weekday())
@@ -98,7 +99,7 @@ def show_week(day: str | None) -> Any:
 
 @pages.get("/day", defaults={"day": None})
 @pages.get("/day/<day>")
-def show_day(day: str | None) -> Any:
+def show_day(day: str | None) -> ResponseReturnValue:
     """Show the events of a day."""
     shown_day = day_of(day) if day else state().now.date()
     before, after = shown_day - timedelta(days=1), shown_day + timedelta(days=1)
@@ -112,7 +113,7 @@ def show_day(day: str | None) -> Any:
 
 
 @pages.get("/list")
-def search() -> Any:
+def search() -> ResponseReturnValue:
     """List events by words, person, calendar and time."""
     chosen = request.args
     where, values = ["(title LIKE ? ESCAPE '\\' OR place LIKE ? ESCAPE '\\')"], [like(chosen.get("q", "").strip())] * 2
@@ -129,7 +130,7 @@ def search() -> Any:
         values.append(state().now.date().isoformat())
     events = slice_of(f"SELECT * FROM event WHERE {' AND '.join(where)} ORDER BY day, start, id", values, PAGE)
     people = sorted((person.name, person.username) for person in state().setting.others)
-    choices: dict[str, Any] = {
+    choices: dict[str, object] = {
         "people": [("", "anybody"), *((username, name) for name, username in people)],
         "calendars": [("", "any"), *((name, name) for name in CALENDARS)],
         "times": [("coming", "today and later"), ("past", "past"), ("all", "all")],

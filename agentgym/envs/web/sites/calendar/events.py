@@ -2,9 +2,9 @@
 
 import re
 import sqlite3
-from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.calendar.data import CALENDARS, clock, minutes
 from agentgym.envs.web.sites.frame import done, field, me, refused, state
@@ -26,15 +26,15 @@ def is_time(text: str) -> bool:
 
 
 @pages.get("/events/<int:event_id>")
-def show(event_id: int) -> Any:
+def show(event_id: int) -> ResponseReturnValue:
     """Show an event."""
     return page(find(event_id), [])
 
 
-def page(event: sqlite3.Row, errors: list[str]) -> Any:
+def page(event: sqlite3.Row, errors: list[str]) -> ResponseReturnValue:
     """Return the page of an event, with what was wrong with the last request."""
     attendees = many("SELECT * FROM attendee WHERE event_id = ? ORDER BY username", event["id"])
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "event": event,
         "attendees": attendees,
         "own": event["organiser"] == me().username,
@@ -45,12 +45,12 @@ def page(event: sqlite3.Row, errors: list[str]) -> Any:
 
 @pages.route("/events/new", methods=["GET", "POST"], defaults={"event_id": None})
 @pages.route("/events/<int:event_id>/edit", methods=["GET", "POST"])
-def edit(event_id: int | None) -> Any:
+def edit(event_id: int | None) -> ResponseReturnValue:
     """Make an event or change one's own."""
     event = None if event_id is None else find(event_id)
     if event is not None and event["organiser"] != me().username:
         return page(event, ["Only the organiser can change this event."])
-    shown: dict[str, Any] = {"event": event, "calendars": [(name, name) for name in CALENDARS]}
+    shown: dict[str, object] = {"event": event, "calendars": [(name, name) for name in CALENDARS]}
     if request.method == "GET":
         return render_template("event_form.html", values=form_values(event), errors=[], **shown)
     values = {name: field(name) for name in FIELDS}
@@ -104,7 +104,7 @@ def problems(values: dict[str, str], unknown: list[str]) -> list[str]:
 
 
 @pages.route("/events/<int:event_id>/move", methods=["GET", "POST"])
-def move(event_id: int) -> Any:
+def move(event_id: int) -> ResponseReturnValue:
     """Give an event another day and start; it stays as long as it is."""
     event = find(event_id)
     if event["organiser"] != me().username:
@@ -128,7 +128,7 @@ def move(event_id: int) -> Any:
 
 
 @pages.route("/events/<int:event_id>/delete", methods=["GET", "POST"])
-def delete(event_id: int) -> Any:
+def delete(event_id: int) -> ResponseReturnValue:
     """Ask, then delete one's own event."""
     event = find(event_id)
     if event["organiser"] != me().username:
@@ -141,7 +141,7 @@ def delete(event_id: int) -> Any:
 
 
 @pages.post("/events/<int:event_id>/reply/<any(accepted, tentative, declined):reply>")
-def reply(event_id: int, reply: str) -> Any:
+def reply(event_id: int, reply: str) -> ResponseReturnValue:
     """Reply to an invitation."""
     one("SELECT * FROM attendee WHERE event_id = ? AND username = ?", event_id, me().username)
     run("UPDATE attendee SET reply = ? WHERE event_id = ? AND username = ?", reply, event_id, me().username)

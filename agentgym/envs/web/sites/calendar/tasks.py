@@ -1,8 +1,8 @@
 """The calendar's task families: when, with whom, and making, moving, deleting and answering events."""
 
+import sqlite3
 from collections.abc import Generator
 from datetime import date, timedelta
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def insert_event(state: EpisodeState, event: Ask) -> None:
         state.change("calendar", "INSERT INTO attendee VALUES ((SELECT max(id) FROM event), ?, 'no reply')", username)
 
 
-def coming(state: EpisodeState, where: str = "1", *values: Any) -> list[Any]:
+def coming(state: EpisodeState, where: str = "1", *values: object) -> list[sqlite3.Row]:
     """Return events from the episode's day on that meet a condition, in order."""
     sql = f"SELECT * FROM event WHERE day >= ? AND {where} ORDER BY day, start, id"
     return state.rows("calendar", sql, f"{state.now:%Y-%m-%d}", *values)

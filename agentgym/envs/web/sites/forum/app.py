@@ -1,8 +1,10 @@
 """The pages of the forum."""
 
+import sqlite3
 from typing import Any
 
 from flask import abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import Site, db, done, field, like, me, needs_login, refused, slice_of, state, user
 
@@ -30,27 +32,27 @@ app = Site("forum", "Common Room", NAV, NOTICES)
 
 
 @app.context_processor
-def names() -> dict[str, Any]:
+def names() -> dict[str, object]:
     """Give templates the names of people."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
 
-def _board(slug: str) -> Any:
+def _board(slug: str) -> sqlite3.Row:
     return db().execute("SELECT * FROM board WHERE slug = ?", (slug,)).fetchone() or abort(404, "There is no such board.")
 
 
-def _topic(id: int) -> Any:
+def _topic(id: int) -> sqlite3.Row:
     topic = db().execute(f"{TOPICS} WHERE topic.id = ?", (id,)).fetchone()
     return topic or abort(404, "There is no such topic.")
 
 
-def _own(row: Any) -> Any:
+def _own(row: sqlite3.Row) -> sqlite3.Row:
     if row["username"] != me().username:
         abort(403, "Only its author may change it.")
     return row
 
 
-def _comment(id: int) -> Any:
+def _comment(id: int) -> sqlite3.Row:
     comment_row = db().execute("SELECT * FROM comment WHERE id = ?", (id,)).fetchone()
     return comment_row or abort(404, "There is no such comment.")
 
@@ -65,7 +67,7 @@ def home() -> str:
 
 @app.post("/b/<slug>/subscribe")
 @needs_login
-def subscribe(slug: str) -> Any:
+def subscribe(slug: str) -> ResponseReturnValue:
     """Subscribe to a board, or no longer."""
     board_row = _board(slug)
     if field("subscribe") == "no":
@@ -97,7 +99,7 @@ def search() -> str:
 
 @app.route("/b/<slug>/new", methods=["GET", "POST"])
 @needs_login
-def post(slug: str) -> Any:
+def post(slug: str) -> ResponseReturnValue:
     """Start a topic."""
     board_row, values = _board(slug), {"title": field("title", 200), "body": field("body")}
     shown = {"board": board_row, "heading": f"New topic in {board_row['name']}", "values": values}
@@ -130,7 +132,7 @@ def _shown(id: int) -> dict[str, Any]:
 
 @app.post("/t/<int:id>/vote")
 @needs_login
-def vote(id: int) -> Any:
+def vote(id: int) -> ResponseReturnValue:
     """Vote for a topic, or take the vote back."""
     _topic(id)
     if field("vote") == "no":
@@ -142,7 +144,7 @@ def vote(id: int) -> Any:
 
 @app.post("/t/<int:id>/comment")
 @needs_login
-def comment(id: int) -> Any:
+def comment(id: int) -> ResponseReturnValue:
     """Comment on a topic."""
     topic, body = _topic(id), field("body")
     errors = ["This topic is locked."] if topic["locked"] else [] if body else ["Comment must not be empty."]
@@ -155,7 +157,7 @@ def comment(id: int) -> Any:
 
 @app.route("/t/<int:id>/edit", methods=["GET", "POST"])
 @needs_login
-def edit_topic(id: int) -> Any:
+def edit_topic(id: int) -> ResponseReturnValue:
     """Change one's own topic."""
     topic = _own(_topic(id))
     values = {"title": field("title", 200), "body": field("body")}
@@ -172,7 +174,7 @@ def edit_topic(id: int) -> Any:
 
 @app.post("/t/<int:id>/delete")
 @needs_login
-def delete_topic(id: int) -> Any:
+def delete_topic(id: int) -> ResponseReturnValue:
     """Delete one's own topic with its comments and votes."""
     topic = _own(_topic(id))
     for table in ("comment", "vote"):
@@ -183,7 +185,7 @@ def delete_topic(id: int) -> Any:
 
 @app.route("/c/<int:id>/edit", methods=["GET", "POST"])
 @needs_login
-def edit_comment(id: int) -> Any:
+def edit_comment(id: int) -> ResponseReturnValue:
     """Change one's own comment."""
     comment_row = _own(_comment(id))
     if request.method == "GET":
@@ -197,7 +199,7 @@ def edit_comment(id: int) -> Any:
 
 @app.post("/c/<int:id>/delete")
 @needs_login
-def delete_comment(id: int) -> Any:
+def delete_comment(id: int) -> ResponseReturnValue:
     """Delete one's own comment."""
     comment_row = _own(_comment(id))
     db().execute("DELETE FROM comment WHERE id = ?", (id,))
@@ -225,7 +227,7 @@ def member(username: str) -> str:
 
 
 @app.get("/me")
-def own_profile() -> Any:
+def own_profile() -> ResponseReturnValue:
     """Go to one's own profile."""
     person = user()
     return redirect(url_for("member", username=person.username) if person else url_for("login"))
@@ -233,7 +235,7 @@ def own_profile() -> Any:
 
 @app.route("/settings", methods=["GET", "POST"])
 @needs_login
-def settings() -> Any:
+def settings() -> ResponseReturnValue:
     """Change one's own profile."""
     profile = db().execute("SELECT * FROM profile WHERE username = ?", (me().username,)).fetchone()
     if request.method == "GET":

@@ -1,8 +1,7 @@
 """Mail: folders and search; messages, contacts and folders have files of their own."""
 
-from typing import Any
-
 from flask import Blueprint, redirect, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import Site, like, slice_of
 from agentgym.envs.web.sites.mail import compose, contacts, folders, messages
@@ -45,13 +44,13 @@ def site() -> Site:
 
 
 @pages.get("/")
-def home() -> Any:
+def home() -> ResponseReturnValue:
     """Go to the inbox."""
     return redirect("/folder/Inbox")
 
 
 @pages.get("/folder/<name>")
-def show_folder(name: str) -> Any:
+def show_folder(name: str) -> ResponseReturnValue:
     """List a folder, the newest first."""
     if name not in all_folders():
         return render_template("error.html", code=404, name="Not Found", description=f"There is no folder {name}."), 404
@@ -60,14 +59,14 @@ def show_folder(name: str) -> Any:
 
 
 @pages.get("/starred")
-def starred() -> Any:
+def starred() -> ResponseReturnValue:
     """List what has a star, in whatever folder."""
     query = f"{messages.LIST} WHERE starred AND folder <> 'Trash' ORDER BY sent DESC, id DESC"
     return render_template("folder.html", title="Starred", found=slice_of(query, [], PAGE), folders=all_folders())
 
 
 @pages.get("/search")
-def search() -> Any:
+def search() -> ResponseReturnValue:
     """List messages of all folders by words, sender, folder, and whether they were opened."""
     chosen = request.args
     where = ["(subject LIKE ? ESCAPE '\\' OR body LIKE ? ESCAPE '\\')"]

@@ -1,9 +1,9 @@
 """Writing: new messages, replies and forwards."""
 
 import sqlite3
-from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, me, number, refused, state
 from agentgym.envs.web.sites.mail.contacts import addresses_of, names_of
@@ -14,7 +14,7 @@ pages = Blueprint("compose", __name__)
 
 
 @pages.route("/compose", methods=["GET", "POST"])
-def compose() -> Any:
+def compose() -> ResponseReturnValue:
     """Write a message; `?reply=`, `?reply_all=` or `?forward=` names the one it refers to."""
     kind = next((kind for kind in KINDS if kind in request.args), "new")
     earlier = maybe("SELECT * FROM message WHERE id = ?", number(request.args.get(kind), 0, 10**9))

@@ -2,9 +2,9 @@
 
 import re
 import sqlite3
-from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, like, refused, slice_of, state
 from agentgym.envs.web.sites.queries import many, maybe, one, run
@@ -43,7 +43,7 @@ def is_address(text: str) -> bool:
 
 
 @pages.get("/contacts")
-def index() -> Any:
+def index() -> ResponseReturnValue:
     """List the contacts, all or those that a phrase names."""
     phrase = request.args.get("q", "").strip()
     query = "SELECT * FROM contact WHERE name LIKE ? ESCAPE '\\' OR email LIKE ? ESCAPE '\\' ORDER BY name, id"
@@ -51,14 +51,14 @@ def index() -> Any:
 
 
 @pages.get("/contacts/<int:contact_id>")
-def show(contact_id: int) -> Any:
+def show(contact_id: int) -> ResponseReturnValue:
     """Show a contact."""
     return render_template("contact.html", contact=one("SELECT * FROM contact WHERE id = ?", contact_id))
 
 
 @pages.route("/contacts/new", methods=["GET", "POST"], defaults={"contact_id": None})
 @pages.route("/contacts/<int:contact_id>/edit", methods=["GET", "POST"])
-def edit(contact_id: int | None) -> Any:
+def edit(contact_id: int | None) -> ResponseReturnValue:
     """Make or change a contact."""
     contact: sqlite3.Row | None = None
     if contact_id is not None:
@@ -85,7 +85,7 @@ def edit(contact_id: int | None) -> Any:
 
 
 @pages.post("/contacts/<int:contact_id>/delete")
-def delete(contact_id: int) -> Any:
+def delete(contact_id: int) -> ResponseReturnValue:
     """Delete a contact."""
     one("SELECT id FROM contact WHERE id = ?", contact_id)
     run("DELETE FROM contact WHERE id = ?", contact_id)

@@ -1,8 +1,8 @@
 """Task families that need two sites: mail with calendar or tracker, tracker with calendar."""
 
 import re
+import sqlite3
 from datetime import date, timedelta
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def overlaps(first: tuple[str, str], second: tuple[str, str]) -> bool:
     return minutes(first[0]) < minutes(second[1]) and minutes(second[0]) < minutes(first[1])
 
 
-def unique(state: EpisodeState, start: str) -> list[Any]:
+def unique(state: EpisodeState, start: str) -> list[sqlite3.Row]:
     """Return messages whose subject starts so, one to a sender: senders with several are left out."""
     sql = (
         "SELECT message.*, contact.name FROM message JOIN contact ON email = sender WHERE subject LIKE ? ORDER BY message.id"
@@ -46,7 +46,7 @@ def unique(state: EpisodeState, start: str) -> list[Any]:
     return [row for row in rows if senders.count(row["sender"]) == 1]
 
 
-def event_of(title: str, when: str, start: str, finish: str, **more: Any) -> Ask:
+def event_of(title: str, when: str, start: str, finish: str, **more: object) -> Ask:
     """Return an event of the Work calendar."""
     event: Ask = {
         "title": title,

@@ -1,8 +1,7 @@
 """The user's own folders."""
 
-from typing import Any
-
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, refused
 from agentgym.envs.web.sites.mail.data import SYSTEM
@@ -17,11 +16,11 @@ def all_folders() -> list[str]:
 
 
 @pages.route("/folders", methods=["GET", "POST"])
-def index() -> Any:
+def index() -> ResponseReturnValue:
     """List all folders; make one."""
     counts = {row[0]: row[1] for row in many("SELECT folder, COUNT(*) FROM message GROUP BY folder")}
     own = many("SELECT * FROM folder ORDER BY name")
-    shown: dict[str, Any] = {"system": SYSTEM, "own": own, "counts": counts}
+    shown: dict[str, object] = {"system": SYSTEM, "own": own, "counts": counts}
     if request.method == "GET":
         return render_template("folders.html", errors=[], name="", **shown)
     name = field("name", 60)
@@ -43,7 +42,7 @@ def problem(name: str, folder_id: int | None) -> str:
 
 
 @pages.route("/folders/<int:folder_id>", methods=["GET", "POST"])
-def edit(folder_id: int) -> Any:
+def edit(folder_id: int) -> ResponseReturnValue:
     """Rename a folder, or delete it."""
     folder = one("SELECT * FROM folder WHERE id = ?", folder_id)
     if request.method == "GET":

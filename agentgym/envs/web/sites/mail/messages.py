@@ -1,9 +1,9 @@
 """Messages: one message, and what can be done with it or with several of a list."""
 
 import sqlite3
-from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, me, refused
 from agentgym.envs.web.sites.mail.folders import all_folders
@@ -19,21 +19,21 @@ def find(message_id: int) -> sqlite3.Row:
 
 
 @pages.get("/message/<int:message_id>")
-def show(message_id: int) -> Any:
+def show(message_id: int) -> ResponseReturnValue:
     """Show a message; from then on it counts as read."""
     message = find(message_id)
     run("INSERT OR IGNORE INTO trace_opened VALUES (?)", message_id)
     earlier = maybe("SELECT * FROM message WHERE id = ?", message["refers"])
-    shown: dict[str, Any] = {"message": message, "earlier": earlier, "folders": all_folders(), "mine": me().email}
+    shown: dict[str, object] = {"message": message, "earlier": earlier, "folders": all_folders(), "mine": me().email}
     return render_template("message.html", errors=[], **shown)
 
 
 @pages.post("/message/<int:message_id>/<any(star, unstar, unread, archive, delete, move):verb>")
-def act(message_id: int, verb: str) -> Any:
+def act(message_id: int, verb: str) -> ResponseReturnValue:
     """Do something with a message."""
     message, target = find(message_id), field("folder")
     if verb == "move" and target not in all_folders():
-        shown: dict[str, Any] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
+        shown: dict[str, object] = {"message": message, "earlier": None, "folders": all_folders(), "mine": me().email}
         return refused("message.html", ["Folder: choose one of the list."], **shown)
     gone = carry_out(message, verb, target)
     if gone or verb == "unread":
@@ -61,7 +61,7 @@ def carry_out(message: sqlite3.Row, verb: str, target: str) -> bool:
 
 
 @pages.post("/messages")
-def act_on_many() -> Any:
+def act_on_many() -> ResponseReturnValue:
     """Do something with the messages that were ticked in a list."""
     verb, target, back = field("verb"), field("folder"), field("back")
     verbs = ("star", "unstar", "read", "unread", "archive", "delete", "move")
@@ -74,7 +74,7 @@ def act_on_many() -> Any:
     return return_to(back, "changed")
 
 
-def return_to(back: str, notice: str) -> Any:
+def return_to(back: str, notice: str) -> ResponseReturnValue:
     """Go back to the list that the user came from."""
     if back == "Starred":
         return done(notice, "lists.starred")

@@ -1,8 +1,10 @@
 """The pages of the shop."""
 
+import sqlite3
 from typing import Any
 
 from flask import abort, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.shown import money
 from agentgym.envs.web.sites.frame import (
@@ -85,7 +87,7 @@ def products() -> str:
     )
 
 
-def _product(id: int) -> Any:
+def _product(id: int) -> sqlite3.Row:
     return db().execute("SELECT * FROM product WHERE id = ?", (id,)).fetchone() or abort(404, "There is no such product.")
 
 
@@ -107,7 +109,7 @@ def _shown(id: int) -> dict[str, Any]:
 
 @app.post("/product/<int:id>/cart")
 @needs_login
-def add(id: int) -> Any:
+def add(id: int) -> ResponseReturnValue:
     """Put a product into the cart."""
     product_row, count = _product(id), number(field("quantity"), 1, MOST)
     row = db().execute("SELECT quantity FROM cart WHERE product = ?", (id,)).fetchone()
@@ -123,7 +125,7 @@ def add(id: int) -> Any:
 
 @app.post("/product/<int:id>/wish")
 @needs_login
-def wish(id: int) -> Any:
+def wish(id: int) -> ResponseReturnValue:
     """Put a product on the wish list, or take it off."""
     _product(id)
     if field("wish") == "no":
@@ -143,7 +145,7 @@ def wishlist() -> str:
 
 @app.route("/product/<int:id>/review", methods=["GET", "POST"])
 @needs_login
-def review(id: int) -> Any:
+def review(id: int) -> ResponseReturnValue:
     """Write a review, or change one's own."""
     shown = _product(id)
     own = db().execute("SELECT * FROM review WHERE product = ? AND username = ?", (id, me().username)).fetchone()
@@ -168,14 +170,14 @@ def review(id: int) -> Any:
 
 @app.post("/product/<int:id>/review/delete")
 @needs_login
-def unreview(id: int) -> Any:
+def unreview(id: int) -> ResponseReturnValue:
     """Delete one's own review."""
     _product(id)
     db().execute("DELETE FROM review WHERE product = ? AND username = ?", (id, me().username))
     return done("unreviewed", "product", id=id)
 
 
-def _cart() -> list[Any]:
+def _cart() -> list[sqlite3.Row]:
     sql = "SELECT product.*, quantity, quantity * price AS sum FROM cart JOIN product ON product.id = product ORDER BY name"
     return db().execute(sql).fetchall()
 
@@ -189,7 +191,7 @@ def cart() -> str:
 
 @app.post("/cart/<int:id>")
 @needs_login
-def change(id: int) -> Any:
+def change(id: int) -> ResponseReturnValue:
     """Change how many of a product are in the cart; 0 removes it."""
     if db().execute("SELECT 1 FROM cart WHERE product = ?", (id,)).fetchone() is None:
         abort(404, "This product is not in your cart.")
@@ -205,7 +207,7 @@ def change(id: int) -> Any:
 
 @app.route("/checkout", methods=["GET", "POST"])
 @needs_login
-def checkout() -> Any:
+def checkout() -> ResponseReturnValue:
     """Choose where and how to send what is in the cart, and order it."""
     rows = _cart()
     places = db().execute("SELECT * FROM address ORDER BY label").fetchall()
@@ -258,7 +260,7 @@ def order(id: int) -> str:
 
 @app.post("/orders/<int:id>/cancel")
 @needs_login
-def cancel(id: int) -> Any:
+def cancel(id: int) -> ResponseReturnValue:
     """Cancel an order that is not sent yet."""
     purchase = db().execute("SELECT status FROM purchase WHERE id = ?", (id,)).fetchone()
     if purchase is None or purchase["status"] != "Processing":
@@ -279,7 +281,7 @@ def addresses() -> str:
 @app.route("/addresses/new", methods=["GET", "POST"])
 @app.route("/addresses/<int:id>", methods=["GET", "POST"])
 @needs_login
-def address(id: int | None = None) -> Any:
+def address(id: int | None = None) -> ResponseReturnValue:
     """Write an address, or change one."""
     names = ("label", "street", "city", "postcode")
     address_row = db().execute("SELECT * FROM address WHERE id = ?", (id,)).fetchone()
@@ -309,7 +311,7 @@ def address(id: int | None = None) -> Any:
 
 @app.post("/addresses/<int:id>/delete")
 @needs_login
-def forget(id: int) -> Any:
+def forget(id: int) -> ResponseReturnValue:
     """Delete an address."""
     db().execute("DELETE FROM address WHERE id = ?", (id,))
     return done("noaddress", "addresses")

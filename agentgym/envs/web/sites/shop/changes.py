@@ -25,7 +25,7 @@ def add_to_cart(items: list[list[Any]]) -> Plan:
         yield Click("button", "Add to cart")
 
 
-def put_into_cart(state: EpisodeState, items: list[list[Any]]) -> None:
+def put_into_cart(state: EpisodeState, items: list[list[object]]) -> None:
     """Write products (name, quantity) into the cart."""
     for name, quantity in items:
         state.change("shop", "INSERT INTO cart SELECT id, ? FROM product WHERE name = ?", quantity, name)
@@ -45,7 +45,7 @@ def draw_items(rng: np.random.Generator, state: EpisodeState, count: int, possib
     return items
 
 
-def spoken(items: list[list[Any]]) -> str:
+def spoken(items: list[list[object]]) -> str:
     """Write products with their quantities in a row."""
     return ", ".join(f"{quantity} × {name}" for name, quantity in items)
 
@@ -268,5 +268,5 @@ class OrderAgain(Family):
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{SHOP}/orders/{ask['order']}")
-        items: list[list[Any]] = [[row["Product"], int(row["Quantity"])] for row in page.records("Product")]
+        items: list[list[object]] = [[row["Product"], int(row["Quantity"])] for row in page.records("Product")]
         yield from add_to_cart(items)

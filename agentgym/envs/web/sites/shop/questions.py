@@ -1,10 +1,10 @@
 """Task families that ask what the shop says, and the steps that all its families share."""
 
 import re
+import sqlite3
 from collections.abc import Generator
 from datetime import datetime
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class Cheapest(Family):
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("shop", "SELECT * FROM product WHERE stock > 0 ORDER BY price, name")
-        kinds = {kind: list[Any]() for kind in product(CATEGORIES, words.COLOURS[:8])}
+        kinds = {kind: list[sqlite3.Row]() for kind in product(CATEGORIES, words.COLOURS[:8])}
         for row in rows:
             kinds[row["category"], row["colour"]].append(row)
         place = contested(rng, [len(group) for group in kinds.values()], 1 + difficulty)

@@ -1,8 +1,7 @@
 """The tracker: what waits for the user, projects, people and search."""
 
-from typing import Any
-
 from flask import Blueprint, abort, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import Site, like, me, slice_of, state
 from agentgym.envs.web.sites.people import ask_to_log_in, full_name
@@ -38,7 +37,7 @@ def site() -> Site:
 
 
 @pages.get("/")
-def home() -> Any:
+def home() -> ResponseReturnValue:
     """Show what waits for the user."""
     name = me().username
     return render_template(
@@ -52,27 +51,27 @@ def home() -> Any:
 
 
 @pages.get("/my/issues")
-def my_issues() -> Any:
+def my_issues() -> ResponseReturnValue:
     """List all open issues assigned to the user."""
     query = f"{projects.ISSUES} WHERE issue.state = 'open' AND issue.assignee = ? ORDER BY project.slug, issue.number DESC"
     return render_template("my_issues.html", found=slice_of(query, [me().username], issues.PAGE))
 
 
 @pages.get("/my/reviews")
-def my_reviews() -> Any:
+def my_reviews() -> ResponseReturnValue:
     """List all open merge requests that wait for the user's review."""
     query = f"{merge_requests.LIST} WHERE m.state = 'open' AND m.reviewer = ? ORDER BY project.slug, m.number DESC"
     return render_template("my_reviews.html", found=slice_of(query, [me().username], issues.PAGE))
 
 
 @pages.get("/people")
-def people() -> Any:
+def people() -> ResponseReturnValue:
     """List everybody."""
     return render_template("people.html", people=sorted(state().setting.people, key=lambda person: person.name))
 
 
 @pages.get("/people/<username>")
-def person(username: str) -> Any:
+def person(username: str) -> ResponseReturnValue:
     """Show a person: roles in projects, open issues."""
     person_shown = next(
         (candidate for candidate in state().setting.people if candidate.username == username), None
@@ -87,7 +86,7 @@ def person(username: str) -> Any:
 
 
 @pages.get("/search")
-def search() -> Any:
+def search() -> ResponseReturnValue:
     """List the issues or merge requests of all projects that hold a phrase in title or description."""
     phrase, kind = request.args.get("q", "").strip(), request.args.get("in", "issues")
     values = [like(phrase)] * 2

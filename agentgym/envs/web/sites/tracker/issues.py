@@ -1,9 +1,10 @@
 """Issues of a project: list with filters, one issue with its comments, the form, closing."""
 
 import sqlite3
-from typing import Any
+from typing import TypedDict
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, me, refused, slice_of, state
 from agentgym.envs.web.sites.people import is_date
@@ -22,13 +23,32 @@ SORTS = {
 pages = Blueprint("issues", __name__)
 
 
+class Choices(TypedDict):
+    """What an issue may be given."""
+
+    people: list[tuple[str, str]]
+    milestones: list[sqlite3.Row]
+    labels: list[sqlite3.Row]
+
+
+class Posted(TypedDict):
+    """What was posted from the form of an issue."""
+
+    title: str
+    body: str
+    assignee: str
+    milestone_id: str
+    due: str
+    label_ids: list[int]
+
+
 def find(slug: str, number: int) -> sqlite3.Row:
     """Return an issue, or end with 404."""
     return one(f"{ISSUES} WHERE project.slug = ? AND issue.number = ?", slug, number)
 
 
 @pages.get("/<slug>/issues")
-def index(slug: str) -> Any:
+def index(slug: str) -> ResponseReturnValue:
     """List the issues: open ones by default, filtered by label, assignee, author, milestone and words."""
     project, chosen = project_of(slug), request.args
     where, values = filters("issue", project, ("open", "closed"), ("assignee", "author"))
@@ -46,7 +66,7 @@ def index(slug: str) -> Any:
     )
 
 
-def options(project: sqlite3.Row) -> dict[str, Any]:
+def options(project: sqlite3.Row) -> Choices:
     """Return what an issue may be given: people, milestones, labels."""
     names = {person.username: person.name for person in state().setting.people}
     people = sorted((names.get(username, username), username) for username in members_of(project))
@@ -58,7 +78,7 @@ def options(project: sqlite3.Row) -> dict[str, Any]:
 
 
 @pages.get("/<slug>/issues/<int:number>")
-def show(slug: str, number: int) -> Any:
+def show(slug: str, number: int) -> ResponseReturnValue:
     """Show an issue and what was said about it."""
     issue = find(slug, number)
     comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
@@ -67,15 +87,16 @@ def show(slug: str, number: int) -> Any:
 
 @pages.route("/<slug>/issues/new", methods=["GET", "POST"], defaults={"number": None})
 @pages.route("/<slug>/issues/<int:number>/edit", methods=["GET", "POST"])
-def edit(slug: str, number: int | None) -> Any:
+def edit(slug: str, number: int | None) -> ResponseReturnValue:
     """Write a new issue or change one."""
     project = project_of(slug)
     issue = None if number is None else find(slug, number)
-    shown: dict[str, Any] = {"project": project, "issue": issue, **options(project)}
+    choices = options(project)
+    shown: dict[str, object] = {"project": project, "issue": issue, **choices}
     if request.method == "GET":
         return render_template("issue_form.html", values=form_values(issue), errors=[], **shown)
     values = posted_values()
-    errors = problems(values, shown)
+    errors = problems(values, choices)
     if errors:
         return refused("issue_form.html", errors, values=values, **shown)
     if issue is None:
@@ -96,7 +117,7 @@ def edit(slug: str, number: int | None) -> Any:
     return done("saved" if issue else "issue", "issues.show", slug=slug, number=number)
 
 
-def form_values(issue: sqlite3.Row | None) -> dict[str, Any]:
+def form_values(issue: sqlite3.Row | None) -> dict[str, object]:
     """Return what the form shows at first."""
     if issue is None:
         return {"title": "", "body": "", "assignee": "", "milestone_id": "", "due": "", "label_ids": []}
@@ -104,14 +125,20 @@ def form_values(issue: sqlite3.Row | None) -> dict[str, Any]:
     return {**dict(issue), "milestone_id": issue["milestone_id"] or "", "label_ids": label_ids}
 
 
-def posted_values() -> dict[str, Any]:
+def posted_values() -> Posted:
     """Return what was posted from the form."""
-    values: dict[str, Any] = {name: field(name) for name in ("title", "body", "assignee", "milestone_id", "due")}
     ticked = {int(text) for text in request.form.getlist("label") if text.isascii() and text.isdecimal() and len(text) < 10}
-    return {**values, "label_ids": sorted(ticked)}
+    return {
+        "title": field("title"),
+        "body": field("body"),
+        "assignee": field("assignee"),
+        "milestone_id": field("milestone_id"),
+        "due": field("due"),
+        "label_ids": sorted(ticked),
+    }
 
 
-def problems(values: dict[str, Any], choices: dict[str, Any]) -> list[str]:
+def problems(values: Posted, choices: Choices) -> list[str]:
     """Return what is wrong with posted values."""
     problems_found: list[str] = []
     if not values["title"] or len(values["title"]) > 200:
@@ -128,19 +155,19 @@ def problems(values: dict[str, Any], choices: dict[str, Any]) -> list[str]:
 
 
 @pages.post("/<slug>/issues/<int:number>/<any(close, reopen):verb>")
-def turn(slug: str, number: int, verb: str) -> Any:
+def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
     """Close an issue, or open it again."""
     run("UPDATE issue SET state = ? WHERE id = ?", "closed" if verb == "close" else "open", find(slug, number)["id"])
     return done("closed" if verb == "close" else "reopened", "issues.show", slug=slug, number=number)
 
 
 @pages.post("/<slug>/issues/<int:number>/comments")
-def comment(slug: str, number: int) -> Any:
+def comment(slug: str, number: int) -> ResponseReturnValue:
     """Add a comment."""
     issue, body = find(slug, number), field("body")
     if not body:
         comments = many("SELECT * FROM comment WHERE issue_id = ? ORDER BY id", issue["id"])
-        shown: dict[str, Any] = {"project": project_of(slug), "issue": issue, "comments": comments}
+        shown: dict[str, object] = {"project": project_of(slug), "issue": issue, "comments": comments}
         return refused("issue.html", ["Comment: write something first."], **shown)
     now = state().now.isoformat(timespec="minutes")
     run("INSERT INTO comment (issue_id, author, body, created) VALUES (?, ?, ?, ?)", issue["id"], me().username, body, now)
@@ -148,7 +175,7 @@ def comment(slug: str, number: int) -> Any:
 
 
 @pages.post("/<slug>/issues/<int:number>/comments/<int:comment_id>/delete")
-def uncomment(slug: str, number: int, comment_id: int) -> Any:
+def uncomment(slug: str, number: int, comment_id: int) -> ResponseReturnValue:
     """Delete a comment of one's own."""
     query = "SELECT id FROM comment WHERE id = ? AND issue_id = ? AND author = ?"
     one(query, comment_id, find(slug, number)["id"], me().username)

@@ -1,8 +1,7 @@
 """Labels of a project."""
 
-from typing import Any
-
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, refused
 from agentgym.envs.web.sites.queries import many, maybe, one, run
@@ -12,7 +11,7 @@ pages = Blueprint("labels", __name__)
 
 
 @pages.get("/<slug>/labels")
-def index(slug: str) -> Any:
+def index(slug: str) -> ResponseReturnValue:
     """List the labels with the number of their open issues."""
     project = project_of(slug)
     labels = many(
@@ -25,13 +24,13 @@ def index(slug: str) -> Any:
 
 @pages.route("/<slug>/labels/new", methods=["GET", "POST"], defaults={"label_id": None})
 @pages.route("/<slug>/labels/<int:label_id>/edit", methods=["GET", "POST"])
-def edit(slug: str, label_id: int | None) -> Any:
+def edit(slug: str, label_id: int | None) -> ResponseReturnValue:
     """Make or change a label."""
     project = project_of(slug)
     label = None
     if label_id is not None:
         label = one("SELECT * FROM label WHERE id = ? AND project_id = ?", label_id, project["id"])
-    shown: dict[str, Any] = {"project": project, "label": label}
+    shown: dict[str, object] = {"project": project, "label": label}
     if request.method == "GET":
         values = dict(label) if label else {"name": "", "description": ""}
         return render_template("label_form.html", values=values, errors=[], **shown)
@@ -48,7 +47,7 @@ def edit(slug: str, label_id: int | None) -> Any:
 
 
 @pages.post("/<slug>/labels/<int:label_id>/delete")
-def delete(slug: str, label_id: int) -> Any:
+def delete(slug: str, label_id: int) -> ResponseReturnValue:
     """Delete a label, and take it off its issues."""
     one("SELECT id FROM label WHERE id = ? AND project_id = ?", label_id, project_of(slug)["id"])
     run("DELETE FROM issue_label WHERE label_id = ?", label_id)

@@ -1,8 +1,7 @@
 """Members of a project and their roles."""
 
-from typing import Any
-
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, me, refused, state
 from agentgym.envs.web.sites.queries import many, one, run
@@ -13,12 +12,12 @@ pages = Blueprint("members", __name__)
 
 
 @pages.route("/<slug>/members", methods=["GET", "POST"])
-def index(slug: str) -> Any:
+def index(slug: str) -> ResponseReturnValue:
     """List the members; invite somebody."""
     project = project_of(slug)
     inside = members_of(project)
     others = sorted((person.name, person.username) for person in state().setting.people if person.username not in inside)
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "project": project,
         "members": many("SELECT * FROM member WHERE project_id = ? ORDER BY username", project["id"]),
         "others": [("", "Choose a person"), *((username, name) for name, username in others)],
@@ -36,11 +35,11 @@ def index(slug: str) -> Any:
 
 
 @pages.route("/<slug>/members/<username>", methods=["GET", "POST"])
-def edit(slug: str, username: str) -> Any:
+def edit(slug: str, username: str) -> ResponseReturnValue:
     """Give a member another role, or remove the member; the user's own role stays."""
     project = project_of(slug)
     member = one("SELECT * FROM member WHERE project_id = ? AND username = ?", project["id"], username)
-    shown: dict[str, Any] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
+    shown: dict[str, object] = {"project": project, "member": member, "roles": [(role, role) for role in ROLES]}
     if request.method == "GET":
         return render_template("member_form.html", errors=[], **shown)
     if username == me().username:

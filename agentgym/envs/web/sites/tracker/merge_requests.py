@@ -4,6 +4,7 @@ import sqlite3
 from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, me, refused, slice_of, state
 from agentgym.envs.web.sites.queries import many, one, run
@@ -26,7 +27,7 @@ def find(slug: str, number: int) -> sqlite3.Row:
 
 
 @pages.get("/<slug>/merge_requests")
-def index(slug: str) -> Any:
+def index(slug: str) -> ResponseReturnValue:
     """List the merge requests: open ones by default, filtered by author, reviewer and words."""
     project, chosen = project_of(slug), request.args
     where, values = filters("m", project, ("open", "merged", "closed"), ("author", "reviewer"))
@@ -64,13 +65,13 @@ def obstacle(request_row: sqlite3.Row) -> str:
 
 
 @pages.get("/<slug>/merge_requests/<int:number>")
-def show(slug: str, number: int) -> Any:
+def show(slug: str, number: int) -> ResponseReturnValue:
     """Show a merge request, its reviews and comments."""
     return render_template("merge_request.html", errors=[], **page_of(slug, find(slug, number)))
 
 
 @pages.get("/<slug>/merge_requests/<int:number>/changes")
-def changes(slug: str, number: int) -> Any:
+def changes(slug: str, number: int) -> ResponseReturnValue:
     """Show the changed files line by line."""
     request_row = find(slug, number)
     files = many("SELECT * FROM change WHERE merge_request_id = ? ORDER BY id", request_row["id"])
@@ -78,11 +79,11 @@ def changes(slug: str, number: int) -> Any:
 
 
 @pages.route("/<slug>/merge_requests/<int:number>/edit", methods=["GET", "POST"])
-def edit(slug: str, number: int) -> Any:
+def edit(slug: str, number: int) -> ResponseReturnValue:
     """Change title, description, assignee and reviewer."""
     project, request_row = project_of(slug), find(slug, number)
     people = options(project)["people"]
-    shown: dict[str, Any] = {"project": project, "row": request_row, "people": people}
+    shown: dict[str, object] = {"project": project, "row": request_row, "people": people}
     if request.method == "GET":
         return render_template("merge_request_form.html", values=dict(request_row), errors=[], **shown)
     values = {name: field(name) for name in ("title", "body", "assignee", "reviewer")}
@@ -102,7 +103,7 @@ def edit(slug: str, number: int) -> Any:
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/<any(close, reopen, merge):verb>")
-def turn(slug: str, number: int, verb: str) -> Any:
+def turn(slug: str, number: int, verb: str) -> ResponseReturnValue:
     """Close, open again or merge."""
     request_row = find(slug, number)
     allowed = {
@@ -121,7 +122,7 @@ def turn(slug: str, number: int, verb: str) -> Any:
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/review/<any(approve, object, withdraw):verb>")
-def review(slug: str, number: int, verb: str) -> Any:
+def review(slug: str, number: int, verb: str) -> ResponseReturnValue:
     """Approve, request changes, or withdraw one's review."""
     request_row, name = find(slug, number), me().username
     if request_row["state"] != "open" or request_row["author"] == name:
@@ -134,7 +135,7 @@ def review(slug: str, number: int, verb: str) -> Any:
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/comments")
-def comment(slug: str, number: int) -> Any:
+def comment(slug: str, number: int) -> ResponseReturnValue:
     """Add a comment."""
     request_row, body = find(slug, number), field("body")
     if not body:
@@ -146,7 +147,7 @@ def comment(slug: str, number: int) -> Any:
 
 
 @pages.post("/<slug>/merge_requests/<int:number>/comments/<int:comment_id>/delete")
-def uncomment(slug: str, number: int, comment_id: int) -> Any:
+def uncomment(slug: str, number: int, comment_id: int) -> ResponseReturnValue:
     """Delete a comment of one's own."""
     query = "SELECT id FROM comment WHERE id = ? AND merge_request_id = ? AND author = ?"
     one(query, comment_id, find(slug, number)["id"], me().username)

@@ -1,8 +1,7 @@
 """Milestones of a project."""
 
-from typing import Any
-
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import done, field, refused
 from agentgym.envs.web.sites.people import is_date
@@ -13,7 +12,7 @@ pages = Blueprint("milestones", __name__)
 
 
 @pages.get("/<slug>/milestones")
-def index(slug: str) -> Any:
+def index(slug: str) -> ResponseReturnValue:
     """List the milestones with their dates and progress."""
     project = project_of(slug)
     milestones = many(
@@ -27,13 +26,13 @@ def index(slug: str) -> Any:
 
 @pages.route("/<slug>/milestones/new", methods=["GET", "POST"], defaults={"milestone_id": None})
 @pages.route("/<slug>/milestones/<int:milestone_id>/edit", methods=["GET", "POST"])
-def edit(slug: str, milestone_id: int | None) -> Any:
+def edit(slug: str, milestone_id: int | None) -> ResponseReturnValue:
     """Make or change a milestone."""
     project = project_of(slug)
     milestone = None
     if milestone_id is not None:
         milestone = one("SELECT * FROM milestone WHERE id = ? AND project_id = ?", milestone_id, project["id"])
-    shown: dict[str, Any] = {"project": project, "milestone": milestone}
+    shown: dict[str, object] = {"project": project, "milestone": milestone}
     if request.method == "GET":
         values = dict(milestone) if milestone else {"title": "", "due": ""}
         return render_template("milestone_form.html", values=values, errors=[], **shown)
@@ -56,7 +55,7 @@ def edit(slug: str, milestone_id: int | None) -> Any:
 
 
 @pages.post("/<slug>/milestones/<int:milestone_id>/<any(close, reopen):verb>")
-def turn(slug: str, milestone_id: int, verb: str) -> Any:
+def turn(slug: str, milestone_id: int, verb: str) -> ResponseReturnValue:
     """Close a milestone, or open it again."""
     one("SELECT id FROM milestone WHERE id = ? AND project_id = ?", milestone_id, project_of(slug)["id"])
     run("UPDATE milestone SET state = ? WHERE id = ?", "closed" if verb == "close" else "open", milestone_id)

@@ -2,9 +2,9 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
 
 from agentgym.envs.web.sites.frame import like, slice_of
 from agentgym.envs.web.sites.queries import many, one
@@ -34,13 +34,15 @@ def members_of(project: sqlite3.Row) -> list[str]:
     return [row[0] for row in many("SELECT username FROM member WHERE project_id = ? ORDER BY username", project["id"])]
 
 
-def filters(table: str, project: sqlite3.Row, states: Sequence[str], people: Sequence[str]) -> tuple[list[str], list[Any]]:
+def filters(
+    table: str, project: sqlite3.Row, states: Sequence[str], people: Sequence[str]
+) -> tuple[list[str], list[object]]:
     """Return the conditions that the form above a list of a project asks for, and their values.
 
     They are about status (open by default), words, and people, each in a column of its own.
     """
     chosen = request.args
-    where, values = [f"{table}.project_id = ?"], [project["id"]]
+    where, values = [f"{table}.project_id = ?"], list[object]([project["id"]])
     status = chosen.get("status", "open")
     if status in states:
         where.append(f"{table}.state = '{status}'")
@@ -55,7 +57,7 @@ def filters(table: str, project: sqlite3.Row, states: Sequence[str], people: Seq
 
 
 @pages.get("/projects")
-def index() -> Any:
+def index() -> ResponseReturnValue:
     """List the projects, all or those that a phrase names."""
     phrase = request.args.get("q", "").strip()
     query = f"{LIST} WHERE slug LIKE ? ESCAPE '\\' OR description LIKE ? ESCAPE '\\' ORDER BY slug"
@@ -63,7 +65,7 @@ def index() -> Any:
 
 
 @pages.get("/<slug>")
-def overview(slug: str) -> Any:
+def overview(slug: str) -> ResponseReturnValue:
     """Show what the project is, and what is open."""
     project = one(f"{LIST} WHERE slug = ?", slug)
     newest = many(f"{ISSUES} WHERE project.id = ? ORDER BY issue.number DESC LIMIT 5", project["id"])

@@ -1,6 +1,6 @@
 """Task families around merge requests of the tracker: reviewing and merging."""
 
-from typing import Any
+import sqlite3
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Merge(Family):
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
         rows = state.rows("tracker", REQUESTS)
 
-        def can_be(row: Any) -> bool:
+        def can_be(row: sqlite3.Row) -> bool:
             approved = row["approvals"] or row["author"] != state.me.username
             return row["pipeline"] == "passed" and not row["objections"] and bool(approved)
 

@@ -1,9 +1,10 @@
 """The pages of the wiki."""
 
 import re
-from typing import Any
+import sqlite3
 
 from flask import abort, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from agentgym.envs.web.sites.frame import Site, db, done, field, like, me, needs_login, refused, slice_of, state
@@ -36,7 +37,7 @@ def linked(text: str) -> Markup:
 
 
 @app.context_processor
-def names() -> dict[str, Any]:
+def names() -> dict[str, dict[str, str]]:
     """Give templates the names of people."""
     return {"names": {person.username: person.name for person in state().setting.people}}
 
@@ -47,7 +48,7 @@ def pairs(facts: str) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in split]
 
 
-def _page(name: str) -> Any:
+def _page(name: str) -> sqlite3.Row:
     rows = db().execute("SELECT * FROM page ORDER BY id").fetchall()
     return next((row for row in rows if slug(row["title"]) == name), None) or abort(404, "There is no such page yet.")
 
@@ -117,7 +118,7 @@ def _write(id: int, facts: str, body: str, summary: str) -> None:
 
 @app.route("/wiki/<name>/edit", methods=["GET", "POST"])
 @needs_login
-def edit(name: str) -> Any:
+def edit(name: str) -> ResponseReturnValue:
     """Change a page."""
     page_row = _page(name)
     if request.method == "GET":
@@ -134,7 +135,7 @@ def edit(name: str) -> Any:
 
 @app.route("/new", methods=["GET", "POST"])
 @needs_login
-def new() -> Any:
+def new() -> ResponseReturnValue:
     """Create a page."""
     keys = ("title", "category", "facts", "body")
     values = {key: field(key, 100 if key == "title" else 5000) for key in keys}
@@ -163,7 +164,7 @@ def history(name: str) -> str:
     return render_template("history.html", page=page_row, name=name, found=rows)
 
 
-def _version(id: int) -> Any:
+def _version(id: int) -> sqlite3.Row:
     sql = "SELECT version.*, title FROM version JOIN page ON page.id = page WHERE version.id = ?"
     return db().execute(sql, (id,)).fetchone() or abort(404, "There is no such version.")
 
@@ -179,7 +180,7 @@ def version(id: int) -> str:
 
 @app.post("/version/<int:id>/restore")
 @needs_login
-def take_back(id: int) -> Any:
+def take_back(id: int) -> ResponseReturnValue:
     """Make an older version the page again, as a new version."""
     version_row = _version(id)
     _write(
@@ -193,7 +194,7 @@ def take_back(id: int) -> Any:
 
 @app.post("/wiki/<name>/watch")
 @needs_login
-def watch(name: str) -> Any:
+def watch(name: str) -> ResponseReturnValue:
     """Put a page on the watch list, or take it off."""
     page_row = _page(name)
     if field("watch") == "no":

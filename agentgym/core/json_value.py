@@ -1,0 +1,16 @@
+"""What `json.loads` returns, for values that nobody vouches for: `isinstance` tells the type checker what they are."""
+
+from typing import TypeAlias
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+Object: TypeAlias = dict[str, JSON]
+
+
+def table(value: JSON) -> Object:
+    """Return the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: JSON) -> list[JSON]:
+    """Return the value if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
