@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from agentgym.agents.chat import ChatAgent
 from agentgym.agents.decide import AUTO, NATIVE, TEXT, decide
@@ -112,7 +112,7 @@ class MessageTalk:
         self.pairs: tuple[tuple[str, str], ...] = ()
         """The last (observation, action) pairs, where there is a window."""
         self.first_observation = ""
-        self.offer: tuple[dict[str, Any], ...] = ()
+        self.offer: tuple[dict[str, object], ...] = ()
         """What the server is told of the tools, as JSON Schemas."""
 
     async def take(self, observation: str, info: Mapping[str, object], *, env: TextEnv, seed: int, session: str) -> Turn:

@@ -86,11 +86,11 @@ class ChatTemplate:
         """Return the template's text for (role, content) pairs."""
         return self.render_chat([self.message(role, content) for role, content in messages], generate)
 
-    def message(self, role: str, content: str) -> dict[str, Any]:
+    def message(self, role: str, content: str) -> dict[str, object]:
         """Return a message in the form this template takes."""
         return {"role": role, "content": [{"type": "text", "text": content}] if self._listed else content}
 
-    def render_chat(self, chat: Sequence[Mapping[str, Any]], generate: bool = True) -> str:
+    def render_chat(self, chat: Sequence[Mapping[str, object]], generate: bool = True) -> str:
         """Return the template's text for whole messages."""
         text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=generate, **self._options)
         return str(text)

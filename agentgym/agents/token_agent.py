@@ -188,7 +188,7 @@ class TokenTalk:
         """The last prompt."""
         self.said_ids: list[int] = []
         """The last reply without its stop token."""
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[dict[str, object]] = []
         """The chat messages that the last prompt added."""
         self.first_observation = ""
 

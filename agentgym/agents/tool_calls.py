@@ -63,7 +63,7 @@ def _attempt(raw: Any) -> Attempt:
     """Return a call from its JSON, whichever name it has for the arguments."""
     if not isinstance(raw, dict):
         return Attempt(_json(raw))
-    call = cast("dict[str, Any]", raw)
+    call = cast("dict[str, object]", raw)
     arguments = call.get("arguments", call.get("parameters", {}))
     name = call.get("name")
     id = call.get("id")
@@ -198,7 +198,7 @@ def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
         if value is None:
             attempts += _read_broken_list(rest.removeprefix("[").lstrip())
         else:
-            calls = cast("list[Any]", value[0]) if isinstance(value[0], list) else [value[0]]
+            calls = cast("list[object]", value[0]) if isinstance(value[0], list) else [value[0]]
             attempts += [_attempt(call) for call in calls]
     return attempts
 

@@ -72,7 +72,7 @@ class Server:
         """Return the lock under which an episode's requests are answered."""
         return self.episodes[token].lock
 
-    def answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def answer(self, environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
         """Answer one request: the site's answer, or a refusal."""
         episode = self.episodes.get(environ.pop(_KEY, ""))
         host = environ.get("HTTP_HOST", "").lower().removesuffix(":80")

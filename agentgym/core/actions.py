@@ -52,7 +52,7 @@ class Tool:
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         """Return the tool in the form chat templates and chat APIs take."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
@@ -96,7 +96,7 @@ def tool(method: _Method) -> _Method:
     return method
 
 
-def spell(name: str, *values: Any) -> str:
+def spell(name: str, *values: object) -> str:
     """Return a call in the bracket spelling, `name[body]`."""
     return f"{name}[{values[0] if values else ''}]"
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from agentgym.errors import BadConfig
 
@@ -27,7 +27,7 @@ def alone(folder: Path, what: str) -> Generator[None]:
         yield
 
 
-def hold(file: IO[Any], busy: str) -> None:
+def hold(file: IO[str] | IO[bytes], busy: str) -> None:
     """Hold an open file until it is closed; BadConfig with the words of `busy` while another holds it."""
     try:
         import fcntl

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from agentgym.core.folders import write_whole
 
@@ -19,7 +18,7 @@ SECRETS = ("key", "token", "password", "secret")
 """Last words of flags whose values nobody else is to read."""
 
 
-def session(version: str) -> dict[str, Any]:
+def session(version: str) -> dict[str, object]:
     """Return when, by which command, with which versions and on which machine a sitting takes place.
 
     `version` is the package's own.

@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from agentgym.errors import BadData, MissingExtra, how_to_install
@@ -30,7 +31,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         raise BadData(f"{folder / ADAPTER}: cannot be read ({error}); expected the configuration of an adapter") from error
     if not isinstance(config, dict):
         raise BadData(f"{folder / ADAPTER}: holds {type(config).__name__}; expected the configuration of an adapter")
-    table = cast("dict[str, Any]", config)
+    table = cast("dict[str, object]", config)
     rank, kind = table.get("r"), table.get("peft_type")
     if kind != "LORA" or type(rank) is not int or rank < 1:
         raise BadData(f"{folder / ADAPTER}: peft_type is {kind!r} and r is {rank!r}; expected a LORA adapter with a rank")
@@ -83,7 +84,7 @@ def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> 
     return model
 
 
-def _libraries() -> Any:
+def _libraries() -> ModuleType:
     try:
         importlib.import_module("peft")
         return importlib.import_module("transformers")

@@ -3,14 +3,13 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from agentgym.gateway.gateway import Answer, Gateway
 from agentgym.gateway.requests import Asked
 from agentgym.gateway.tools import shown
 
 
-def whole(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, Any]:
+def whole(gateway: Gateway, asked: Asked, answer: Answer, id: str) -> dict[str, object]:
     """Return one JSON object; ids and `policy_version` stand where vLLM's server puts ids."""
     choice: dict[str, object] = {"index": 0, "finish_reason": _finish(answer), "stop_reason": None}
     choice["logprobs"] = _logprobs(gateway, asked, answer)

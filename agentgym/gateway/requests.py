@@ -30,7 +30,7 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.code, self.param = status, code, param
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """Return the JSON that OpenAI's clients know."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
@@ -180,7 +180,7 @@ def _content(raw: object, name: str) -> str:
 
 def _prompt(raw: object) -> list[int] | str:
     if isinstance(raw, list) and len(cast("list[object]", raw)) == 1 and isinstance(raw[0], list | str):
-        raw = cast("Any", raw[0])
+        raw = cast("object", raw[0])
     if isinstance(raw, str) and raw:
         return raw
     if isinstance(raw, list) and raw and all(type(id) is int and 0 <= id <= LARGEST_ID for id in cast("list[object]", raw)):

@@ -26,7 +26,7 @@ class Held:
     """What the engine knows the row as."""
     ended: bool = True
     """Whether the reply ended with a stop token of its own."""
-    said: Message = field(default_factory=dict[str, Any])
+    said: Message = field(default_factory=Message)
     """The last reply as its client was told it."""
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     """The calls in it, as the model's family has them."""

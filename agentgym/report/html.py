@@ -9,9 +9,9 @@ import base64
 import hashlib
 import html
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
     return run.page
 
 
-def page(title: str, data: dict[str, Any], *, body: str = "run.html", scripts: tuple[str, ...] = SCRIPTS) -> str:
+def page(title: str, data: Mapping[str, object], *, body: str = "run.html", scripts: tuple[str, ...] = SCRIPTS) -> str:
     """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw."""
     folder = files("agentgym.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
@@ -195,7 +195,7 @@ def _divided(rows: list[Row]) -> list[tuple[str, list[Row]]]:
     return parts
 
 
-def _line(name: str, rows: list[Row], resamples: int) -> dict[str, Any]:
+def _line(name: str, rows: list[Row], resamples: int) -> dict[str, object]:
     values: dict[str, list[float]] = {}
     for row in rows:
         if row.outcome != "fault":

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -33,13 +33,13 @@ def _folders(run: RunFolder) -> list[Path]:
     """Return where a tokenizer may lie: the newest checkpoint of a training run, or the model of an evaluation."""
     if run.folder is None:
         return []
-    options = cast("dict[str, Any]", (run.manifest or {}).get("options") or {})
+    options = cast("dict[str, object]", (run.manifest or {}).get("options") or {})
     kind, _, model = str(options.get("model", "")).partition(":")
     named = [Path(model)] if kind in ENGINES and ENGINES[kind].in_process else []
     return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]
 
 
-def tokens(turn: Turn, decode: Decode) -> list[list[Any]]:
+def tokens(turn: Turn, decode: Decode) -> list[list[object]]:
     """Return `[text, logprob, advantage, mismatch]` for each sampled token; None where a number is not known.
 
     `mismatch` is the trainer's log-probability minus the engine's.

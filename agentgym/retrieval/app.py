@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from typing import Any, cast
+from typing import cast
 
 from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
@@ -52,11 +52,11 @@ class App:
             _log.exception("a request failed")
             await send_json(send, 500, {"detail": "the retriever failed; its log says how"})
 
-    async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, object]:
-        path, method = scope["path"].rstrip("/"), scope["method"]
+    async def _route(self, scope: dict[str, object], receive: Receive) -> dict[str, object]:
+        path, method = str(scope["path"]).rstrip("/"), scope["method"]
         wanted = {"/retrieve": "POST", "/health": "GET"}.get(path)
         if wanted is None:
-            raise _Refusal(404, f"there is no {scope['path'][:200]} here; POST /retrieve searches")
+            raise _Refusal(404, f"there is no {str(scope['path'])[:200]} here; POST /retrieve searches")
         if method != wanted:
             raise _Refusal(405, f"{path} takes {wanted}")
         if path == "/health":

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install, unknown
 from agentgym.retrieval import folder as folders
@@ -110,7 +112,7 @@ class DenseIndex:
     def close(self) -> None:
         """Nothing is held but files and memory."""
 
-    def _near(self, vectors: Vectors, count: int) -> list[object]:
+    def _near(self, vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
         """Return the numbers of candidates of each query, all of those whose score may be among the best `count`."""
         if not len(vectors):
             return []
@@ -131,7 +133,7 @@ class DenseIndex:
                     break
         return nearest
 
-    def _ranked(self, vector: Any, numbers: Any, count: int) -> list[Hit]:
+    def _ranked(self, vector: Vectors, numbers: NDArray[np.int64], count: int) -> list[Hit]:
         numbers = np.unique(numbers[numbers >= 0])  # faiss fills up with -1
         scores = (self._vectors[numbers].astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
         order = np.lexsort((numbers, -scores))[:count]
@@ -154,7 +156,7 @@ def _encode(model: Encoder, path: Path, store: Store, batch: int, done: Callable
             done(have)
 
 
-def _index(faiss: Any, search: str, vectors: Vectors, path: Path) -> None:
+def _index(faiss: ModuleType, search: str, vectors: Vectors, path: Path) -> None:
     """Write faiss's index of the vectors."""
     count, dimension = vectors.shape
     if search == "hnsw":
@@ -170,7 +172,7 @@ def _index(faiss: Any, search: str, vectors: Vectors, path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
-def _read(faiss: Any, path: Path, size: int) -> object:
+def _read(faiss: ModuleType, path: Path, size: int) -> Any:
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
     except RuntimeError as error:
@@ -201,7 +203,7 @@ def _encoder(manifest: dict[str, Any], encoder: str | None, path: Path, device: 
     return Encoder(folder, **prefixes, device=device)
 
 
-def _faiss() -> Any:
+def _faiss() -> ModuleType:
     try:
         return importlib.import_module("faiss")
     except ImportError as error:

@@ -11,7 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from agentgym.errors import BadData, MissingExtra, how_to_install
 from agentgym.retrieval import folder as folders
@@ -101,7 +101,7 @@ class DiskIndex:
         """Return a score on tantivy's scale, whose counts of words are a constant factor higher."""
         return score * (K1 + 1)
 
-    def _clause(self, word: str, times: int) -> Any:
+    def _clause(self, word: str, times: int) -> object:
         clause = self._query.term_query(self._schema, "words", word, index_option="freq")
         return clause if times == 1 else self._query.boost_query(clause, float(times))
 
@@ -116,7 +116,7 @@ class DiskIndex:
         return sum(weights[word] * counts[word] / (counts[word] + least) for word in weights)
 
 
-def _fill(tantivy: Any, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
+def _fill(tantivy: ModuleType, folder: Path, store: Store, done: Callable[[int], None]) -> dict[str, object]:
     """Write the index of the documents; what an interrupted build left of it is written anew."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -140,7 +140,7 @@ def _fill(tantivy: Any, folder: Path, store: Store, done: Callable[[int], None])
     return {"words": total, "k1": K1, "b": B}
 
 
-def _tantivy() -> Any:
+def _tantivy() -> ModuleType:
     try:
         return importlib.import_module("tantivy")
     except ImportError as error:

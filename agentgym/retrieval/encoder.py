@@ -6,7 +6,6 @@ import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class Encoder:
         except ImportError as error:
             raise MissingExtra(f"finding by meaning needs sentence-transformers: {how_to_install('dense')}") from error
         with _no_bars():
-            self._model: Any = library.SentenceTransformer(folder, device=device, local_files_only=True)
+            self._model = library.SentenceTransformer(folder, device=device, local_files_only=True)
         self._prefixes = (query_prefix, passage_prefix)
         self._lock = threading.Lock()
         self.dimension = int(self.queries(["one"]).shape[1])
@@ -58,7 +57,7 @@ class Encoder:
 @contextmanager
 def _no_bars() -> Generator[None]:
     """Keep transformers, which is loaded by now, from drawing bars of progress over whatever is on the screen."""
-    logging: object = importlib.import_module("transformers.utils.logging")
+    logging = importlib.import_module("transformers.utils.logging")
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

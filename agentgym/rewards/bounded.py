@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, cast
 
 from agentgym.errors import BadConfig, Fault
 
@@ -33,9 +33,19 @@ class Reply:
     """Empty, or why there is no value: `timeout`, `memory`, `killed`, or the exception with its message."""
 
 
+class Request(TypedDict):
+    """A call as it is sent."""
+
+    target: str
+    arguments: Sequence[object]
+    seconds: float
+    memory: int
+    trusted: bool
+
+
 def call(
     target: str,
-    *arguments: Any,
+    *arguments: object,
     preload: Sequence[str] = (),
     seconds: float = 5.0,
     memory: int = 1 << 30,
@@ -48,7 +58,7 @@ def call(
     problem in the reply; Fault where the server of such calls cannot be started or breaks twice. `trusted` is for
     arguments that no model wrote: the call is made in the server itself, and what it keeps there, later ones find.
     """
-    request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
+    request: Request = {"target": target, "arguments": arguments, "seconds": seconds, "memory": memory, "trusted": trusted}
     return _server(tuple(preload)).ask(request, seconds + GRACE)
 
 
@@ -60,7 +70,7 @@ class _Server:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: dict[str, Any], seconds: float) -> Reply:
+    def ask(self, request: Request, seconds: float) -> Reply:
         """Return the reply; a server that breaks is replaced once."""
         line = json.dumps(request).encode() + b"\n"
         with self._lock:
@@ -177,7 +187,7 @@ def _end_with(parent: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, 2.0, 2.0)
 
 
-def _forked(request: dict[str, Any]) -> dict[str, Any]:
+def _forked(request: Request) -> dict[str, object]:
     """Carry out one call in a child and return its reply, or what ended it."""
     read, write = os.pipe()
     child = os.fork()
@@ -206,14 +216,14 @@ def _forked(request: dict[str, Any]) -> dict[str, Any]:
         return {"problem": "killed"}
 
 
-def _be_the_child(request: dict[str, Any], write: int) -> None:
+def _be_the_child(request: Request, write: int) -> None:
     with contextlib.suppress(BaseException):
         _limit(request["seconds"], request["memory"])
         os.write(write, _answered(request).encode())  # the reader waits, so a long reply goes through at once or not at all
     os._exit(0)
 
 
-def _answered(request: dict[str, Any]) -> str:
+def _answered(request: Request) -> str:
     module, _, name = request["target"].partition(":")
     try:
         value = getattr(importlib.import_module(module), name)(*request["arguments"])

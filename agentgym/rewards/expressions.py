@@ -10,7 +10,6 @@ import importlib.util
 import logging
 import re
 from functools import lru_cache
-from typing import Any
 
 from agentgym.errors import MissingExtra, how_to_install
 from agentgym.rewards import answer_text
@@ -110,9 +109,9 @@ def warm() -> None:
 
 def compare(given: str, wanted: str) -> bool | None:
     """Ask math-verify, in the process that `bounded` made for it; None where it cannot read what was given."""
-    math_verify: object = importlib.import_module("math_verify")
+    math_verify = importlib.import_module("math_verify")
 
-    def read(text: str) -> list[Any]:
+    def read(text: str) -> list[object]:
         kinds = [math_verify.LatexExtractionConfig()]  # by default text that looks like a number is evaluated as well
         expressions = math_verify.parse(
             f"${text}$", kinds, "no_fallback", "first_match", parsing_timeout=None

@@ -5,9 +5,12 @@ import contextlib
 import importlib
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agentgym.errors import MissingExtra, how_to_install
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 _WAITING = 1024  # connections
 _GRACE = 5  # seconds that requests under way get when the server ends
@@ -19,7 +22,7 @@ async def serve(app: object, host: str, port: int, ready: Callable[[str], None],
     Raises OSError where the address cannot be had, MissingExtra without uvicorn.
     """
     try:
-        uvicorn: object = importlib.import_module("uvicorn")
+        uvicorn = importlib.import_module("uvicorn")
     except ImportError as error:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}") from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -51,6 +54,6 @@ async def serve(app: object, host: str, port: int, ready: Callable[[str], None],
                 watcher.cancel()
 
 
-async def _stop(server: Any, stop: asyncio.Event) -> None:
+async def _stop(server: "Server", stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True

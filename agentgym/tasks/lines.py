@@ -9,7 +9,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from agentgym.errors import BadData
 
@@ -78,7 +78,7 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         raise BadData(f"{path}, after line {number}: {error}; the file is damaged or cut short") from error
 
 
-def opened(path: str) -> Any:
+def opened(path: str) -> gzip.GzipFile | io.BufferedReader:
     """Open a file of bytes, after its byte order mark where it has one; one whose name ends in .gz is unpacked."""
     file = gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  # the caller closes it
     if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:

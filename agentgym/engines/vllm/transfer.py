@@ -23,7 +23,7 @@ class Control:
 
     def __init__(self, llm: Any) -> None:
         self._llm, self._loop = llm, asyncio.get_running_loop()
-        self._base: Any = importlib.import_module("vllm.distributed.weight_transfer.base")
+        self._base = importlib.import_module("vllm.distributed.weight_transfer.base")
 
     def init_weight_transfer_engine(self, init_info: dict[str, object]) -> None:
         """Tell the workers how the trainer will send."""
@@ -48,7 +48,7 @@ class Control:
 class SharedMemorySender:
     """Sends a source by files in shared memory: what vLLM has no sender of its own for. Works everywhere."""
 
-    def __init__(self, control: object, source: Source) -> None:
+    def __init__(self, control: Control, source: Source) -> None:
         self._control, self._source = control, source
 
     def send_weights(self) -> None:
@@ -59,13 +59,13 @@ class SharedMemorySender:
         """Do nothing: no file is left."""
 
 
-def send_shards(control: object, source: Source) -> None:
+def send_shards(control: Control, source: Source) -> None:
     """Run one update by bounded files in shared memory."""
     with closing(shards(source)) as files:  # what is under way is removed after a failure, too
         send_files(control, files)
 
 
-def send_files(control: Any, messages: Iterable[dict[str, object]]) -> None:
+def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
     """Run one update by safetensors files, each described by a message."""
     control.start_weight_update()
     for sent in messages:
@@ -99,7 +99,7 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
         )
 
 
-def sender(transport: str, control: Any, source: Source, workers: int) -> object:
+def sender(transport: str, control: Control, source: Source, workers: int) -> object:
     """Return a sender with `send_weights()` and `shutdown()`; `workers` is the number of vLLM's workers.
 
     `ipc` and `nccl` are vLLM's own (`vllm.distributed.weight_transfer`), packed, so that no more than a buffer of full
@@ -107,13 +107,13 @@ def sender(transport: str, control: Any, source: Source, workers: int) -> object
     """
     if transport == "shared_memory":
         return SharedMemorySender(control, source)
-    factory: Any = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferTrainerFactory
+    factory = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferTrainerFactory
     return factory.trainer_init(init_info(transport, source, workers), client=control, source=source)
 
 
 def init_info(transport: str, source: Source, workers: int) -> object:
     """Return what vLLM's own sender of a transport is made from."""
-    module: object = importlib.import_module(f"vllm.distributed.weight_transfer.{transport}_engine")
+    module = importlib.import_module(f"vllm.distributed.weight_transfer.{transport}_engine")
     size = max(SHARD_BYTES, *(meta.bytes for meta in source.metadata()))  # a buffer holds the largest tensor at least
     if transport == "ipc":
         return module.IPCTrainerInitInfo(rank=0, packed=True, packed_buffer_size_bytes=size)

@@ -13,10 +13,10 @@ from agentgym.engines import shards
 from agentgym.engines.vllm.transfer import OWNER
 
 # by name, for in this folder a checker takes `vllm` for a file beside this one
-_base: object = importlib.import_module("vllm.distributed.weight_transfer.base")
-_factory: Any = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferEngineFactory
-_platforms: Any = importlib.import_module("vllm.platforms")
-_reload: Any = importlib.import_module("vllm.model_executor.model_loader.reload")
+_base = importlib.import_module("vllm.distributed.weight_transfer.base")
+_factory = importlib.import_module("vllm.distributed.weight_transfer.factory").WeightTransferEngineFactory
+_platforms = importlib.import_module("vllm.platforms")
+_reload = importlib.import_module("vllm.model_executor.model_loader.reload")
 
 
 @dataclass

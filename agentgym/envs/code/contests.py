@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import zlib
-from typing import Any
 
 from agentgym.envs.code.fields import Data, entries, number, packed, parsed, table, text
 from agentgym.errors import BadData
@@ -39,7 +38,7 @@ def live_code_bench(raw: Data, where: str) -> Data:
     return {**data, "public": cases[: len(public)], "hidden": cases}
 
 
-def _call(test: list[str], name: str, of_class: bool, where: str) -> list[Any]:
+def _call(test: list[str], name: str, of_class: bool, where: str) -> list[object]:
     """Return a functional test: a line of JSON for each argument, and the result in JSON."""
     given = packed([parsed(line, where) for line in test[0].split("\n") if line.strip()], where)
     expected = packed(parsed(test[1], where), where)

@@ -37,7 +37,7 @@ def entries(value: object, where: str) -> list[Any]:
     """Return a value that has to be a list."""
     if not isinstance(value, list):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected a list")
-    return cast("list[Any]", value)
+    return cast("list[object]", value)
 
 
 def table(value: object, where: str, *keys: str) -> Data:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from agentgym.core.actions import Tool, tool
 from agentgym.envs.desk import people
 from agentgym.envs.desk.database import Database, Refused, Row, Tables
 
+T = TypeVar("T")
 Fact = tuple[str, str]
 """A kind (`money`, `date`, `number`) and a value that the customer has to be told."""
 Ask = Callable[[str], str]
@@ -188,7 +189,7 @@ def to_cents(amount: float) -> int:
     return round(amount * 100)
 
 
-def pick(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
+def pick(rng: np.random.Generator, choices: Sequence[T]) -> T:
     """Return one of the choices."""
     return choices[int(rng.integers(len(choices)))]
 

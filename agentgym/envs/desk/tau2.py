@@ -64,7 +64,9 @@ def _load(file: str) -> Bench:
     rows = _json(path)
     if not isinstance(rows, list) or not rows:
         raise BadData(f"{path}: expected a list of tasks")
-    tasks = tuple(_task(f"{path}, task {i}", path.parent.name, row, splits) for i, row in enumerate(cast("list[Any]", rows)))
+    tasks = tuple(
+        _task(f"{path}, task {i}", path.parent.name, row, splits) for i, row in enumerate(cast("list[object]", rows))
+    )
     if repeated := [id for id, times in Counter(task.id for task in tasks).items() if times > 1]:
         raise BadData(f"{path}: the id {repeated[0]!r} stands there twice")
     policy = path.with_name("policy.md")
@@ -128,7 +130,9 @@ def _splits(path: Path) -> dict[str, str]:
     """Return the split of each id, by the splits that part the file; those made of others (`base`) say nothing."""
     if not path.is_file():
         return {}
-    named = {name: cast("list[Any]", ids) for name, ids in _object(_json(path), str(path)).items() if isinstance(ids, list)}
+    named = {
+        name: cast("list[object]", ids) for name, ids in _object(_json(path), str(path)).items() if isinstance(ids, list)
+    }
     parts = {name: ids for name, ids in named.items() if name in ("train", "valid", "test")}
     return {str(id): name for name, ids in (parts or named).items() for id in ids}
 

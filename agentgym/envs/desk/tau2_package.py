@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from agentgym.core.actions import Tool
@@ -208,5 +209,5 @@ def find_package(folder: Path) -> Path:
     raise MissingExtra(f"these tasks are listed, and are played with the tools of tau2-bench: {INSTALL}")
 
 
-def _module(name: str) -> Any:
+def _module(name: str) -> ModuleType:
     return importlib.import_module(f"tau2.{name}")

@@ -87,7 +87,7 @@ class HouseEnv(TextEnv):
     def state_key(self) -> str:
         return f"{self.base ^ self.play.key:016x}"
 
-    def save(self) -> Any:
+    def save(self) -> object:
         memory = self.memory
         return self.play.game, self.play.save(), (memory.located, memory.probed, memory.viewed, memory.handled)
 

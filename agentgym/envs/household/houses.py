@@ -1,9 +1,10 @@
 """Draws houses and tasks, and turns them into planning problems; a task's data is the house itself, in short words."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from agentgym.envs.household.goals import TEMPLATES, TREATMENTS, Goal
 from agentgym.envs.household.problem import Problem
 from agentgym.envs.household.rooms import LAMP_STANDS, LAMPS, ROOMS, TREATABLE, Room, holds
 
+T = TypeVar("T")
 _ABILITIES = {
     "cleanable": CLEANABLE,
     "heatable": HEATABLE,
@@ -76,7 +78,7 @@ def draw_task(rng: np.random.Generator, plan: Plan) -> Task:
         return Task(instruction=goal.sentence(template), data=data)
 
 
-def _choose(rng: np.random.Generator, options: Any) -> Any:
+def _choose(rng: np.random.Generator, options: Sequence[T]) -> T:
     return options[int(rng.integers(len(options)))]
 
 

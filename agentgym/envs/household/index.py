@@ -124,7 +124,7 @@ def _type(path: Path) -> str:
         raw: object = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise BadData(f"{path}: {error}; {expected}; is the file cut off?") from None
-    kind = cast("dict[str, Any]", raw).get("task_type") if isinstance(raw, dict) else None
+    kind = cast("dict[str, object]", raw).get("task_type") if isinstance(raw, dict) else None
     if not isinstance(kind, str):
         raise BadData(f'{path}: no "task_type"; {expected}')
     return kind

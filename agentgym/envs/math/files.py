@@ -57,7 +57,7 @@ def _files(root: str, stamps: tuple[tuple[str, int, int], ...]) -> Library:
 @lru_cache(maxsize=4)
 def _data_set(name: str) -> Library:
     try:
-        datasets: object = importlib.import_module("datasets")
+        datasets = importlib.import_module("datasets")
     except ImportError as error:
         raise MissingExtra("data sets by name need the `datasets` library: pip install datasets") from error
     parts = name.split("/")

@@ -79,7 +79,7 @@ def click(element: Element) -> str:
     return spell("click", element.id)
 
 
-def call(name: str, **arguments: Any) -> str:
+def call(name: str, **arguments: object) -> str:
     """Return a call with several arguments."""
     return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
 

@@ -41,7 +41,7 @@ class ReasoningGym(Attempts):
     settings: ClassVar[tuple[str, ...]] = (*Attempts.settings, "dataset", "config")
     dataset: str | Sequence[str] = ()
     """Names of tasks of the package; empty is all."""
-    config: Mapping[str, Any] = MappingProxyType({})
+    config: Mapping[str, object] = MappingProxyType({})
     """Options of the task's generator; goes with one `dataset`."""
     declared = Declarations(random_bound=0.05, ceilings=dict.fromkeys(("true", "false", "yes", "no", "zero", "one"), 0.05))
 

@@ -276,7 +276,7 @@ class Search(TextEnv):
             shown = {title_key(document.title) for document in self._shown.values()}
         return len(chain & shown) / len(chain) if chain else 0.0
 
-    def save(self) -> Any:
+    def save(self) -> object:
         return tuple(self._shown.values()), frozenset(self._opened), self._results, self._asked, self._given
 
     def load(self, payload: Any) -> None:

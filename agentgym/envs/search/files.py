@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from agentgym.core.env import Task
 from agentgym.envs.search.literals import as_list, read_literal
@@ -189,8 +189,8 @@ def _chain(raw: dict[str, object], where: str, corpus: str, by_title: dict[str, 
                 raise BadData(f"{where}: supporting title {title!r} is the title of no document in {corpus}")
         return {"evidence": list(dict.fromkeys(by_title[title] for title in titles))}
     metadata: object = raw.get("metadata")
-    facts: object = cast("dict[str, Any]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
-    named: object = cast("dict[str, Any]", facts).get("title") if isinstance(facts, dict) else None
+    facts: object = cast("dict[str, object]", metadata).get("supporting_facts") if isinstance(metadata, dict) else None
+    named: object = cast("dict[str, object]", facts).get("title") if isinstance(facts, dict) else None
     titles = [title for title in cast("list[object]", named if isinstance(named, list) else []) if isinstance(title, str)]
     return {"titles": list(dict.fromkeys(map(_line, titles)))} if titles else {}
 

@@ -30,6 +30,6 @@ def as_list(value: object, keys: tuple[str, str], what: str, expected: str) -> l
                 return list(zip(first, second, strict=True))
     elif isinstance(value, list):
         pairs = cast("list[Any]", value)
-        if all(isinstance(pair, list | tuple) and len(cast("list[Any]", pair)) == 2 for pair in pairs):
+        if all(isinstance(pair, list | tuple) and len(cast("list[object]", pair)) == 2 for pair in pairs):
             return [(pair[0], pair[1]) for pair in pairs]
     raise BadData(f"{what} is {str(cast('object', value))[:60]!r}; expected {expected}")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class Shop(TextEnv):
     def begin(self, task: Task) -> str:
         data = task.data
         self.shop = self.catalogue(task.difficulty)
-        given: list[Any] = list(data["options"])
+        given: list[str | list[object]] = list(data["options"])
         options = tuple(option if isinstance(option, str) else (str(option[0]), str(option[1])) for option in given)
         self.goal = Goal(data["asin"], task.instruction, tuple(data["attributes"]), options, data["cap"])
         self.page, self.keywords, self.number, self.sub = "search", "", 1, ""

@@ -2,9 +2,8 @@
 
 import datetime
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ def tables_of(schema: str, only: str = "") -> list[Table]:
 
 
 def _column(
-    rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: object
+    rng: np.random.Generator, table: Table, column: Column, keys: dict[str, list[int]], style: Callable[[str], str]
 ) -> Iterator[object]:
     """Yield the values of a column, one for each key of its table."""
     count = len(keys[table.name])
@@ -69,7 +68,9 @@ def _column(
         yield None if gone else value
 
 
-def _drawn(rng: np.random.Generator, column: Column, count: int, keys: dict[str, list[int]], style: Any) -> list[Any]:
+def _drawn(
+    rng: np.random.Generator, column: Column, count: int, keys: dict[str, list[int]], style: Callable[[str], str]
+) -> list[str] | list[int] | list[float]:
     if column.kind == "reference":
         targets = keys[column.target]
         some = targets[: max(2, int(0.8 * len(targets)))]  # some are never referred to

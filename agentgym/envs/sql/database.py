@@ -54,7 +54,7 @@ class Database:
         self._content: bytes | str = str(content) if isinstance(content, Path) else content
         self._here: Guarded | None = None
         if isinstance(content, bytes):
-            self._key: tuple[Any, ...] = (hash(content), len(content), self._steps, self._seconds)
+            self._key: tuple[object, ...] = (hash(content), len(content), self._steps, self._seconds)
             self._here = Guarded(content, steps=self._steps, seconds=self._seconds, light=True)
             return
         stamp = content.stat().st_mtime_ns if content.exists() else 0
@@ -104,7 +104,7 @@ class _Process:
         self.owner = os.getpid()
         self._running: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: tuple[Any, ...], seconds: float) -> tuple[Any, ...]:
+    def ask(self, request: tuple[object, ...], seconds: float) -> tuple[Any, ...]:
         """Return the answer to a request that may take so many seconds of CPU time."""
         for _ in range(TRIES):
             running = self._running or self._start()

@@ -223,7 +223,7 @@ class SQL(TextEnv):
     def measures(self) -> dict[str, float]:
         return {"f1": 0.0 if self._given is None else self._given[1], "format": 0.0 if self._given is None else 1.0}
 
-    def save(self) -> Any:
+    def save(self) -> object:
         return self._schema, dict(self._seen), self._given
 
     def load(self, payload: Any) -> None:

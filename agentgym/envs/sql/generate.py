@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ INSTANCES = 4
 MOST_ROWS = 300
 """Longest result of a kept question."""
 
+T = TypeVar("T")
 Data = dict[str, Any]
 
 
@@ -79,7 +80,7 @@ def telling(data: Data) -> bool:
     The gold query has one result whatever the order in which SQLite visits rows; that of the shown database says
     something; those of the databases are not all the same; every wrong query, of at least two, fails on some database.
     """
-    golds: list[list[Any]] = []
+    golds: list[list[tuple[object, ...]]] = []
     left = list(data["wrong"])
     for number, instance in enumerate(instances(data)):
         with closing(_connect(instance)) as connection:
@@ -187,7 +188,7 @@ class Drawing:
         value = column.low + (column.high - column.low) * (0.2 + 0.6 * float(self.rng.random()))
         return int(value) if column.kind == "integer" else round(value) + 0.5
 
-    def parent(self) -> dict[str, Any] | None:
+    def parent(self) -> dict[str, object] | None:
         """Return a reference of the table and the name of what it refers to."""
         references = [column for column in self.table.columns if column.kind == "reference"]
         if not references:
@@ -201,12 +202,12 @@ class Drawing:
         references = [column.name for column in self.table.columns if column.kind == "reference" and not column.nullable]
         return {"parent": _pick(self.rng, references)} if references else None
 
-    def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, Any] | None:
+    def named(self, part: str, fits: Callable[[Column], bool], depth: int) -> dict[str, object] | None:
         """Return a path as a part of a frame."""
         path = self.path(fits, depth)
         return None if path is None else {part: path}
 
-    def unknown(self) -> dict[str, Any] | None:
+    def unknown(self) -> dict[str, object] | None:
         """Return a number of the table that is sometimes not known."""
         candidates = [column.name for column in self.table.columns if column.counts and column.nullable]
         return {"number": (_pick(self.rng, candidates),)} if candidates else None
@@ -231,5 +232,5 @@ _EITHER = ("count", "list", "aggregate", "distinct", "groups", "group_values", "
 """Families in which conditions stand last, so that `or` cannot be read in two ways."""
 
 
-def _pick(rng: np.random.Generator, values: Sequence[object]) -> Any:
+def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:
     return values[int(rng.integers(len(values)))]

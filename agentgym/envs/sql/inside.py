@@ -85,7 +85,7 @@ class Result:
     """What a query returned."""
 
     columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[object, ...]]
     more: bool = False
     """Whether there are further rows that were not fetched."""
 
@@ -302,13 +302,19 @@ def serve() -> None:
     `rows`, columns, rows, more; or `error` or `damaged`, with words; or `unknown` for a key that is not open.
     """
     _limit_process()
-    kept: OrderedDict[Any, Guarded] = OrderedDict()
+    kept: OrderedDict[object, Guarded] = OrderedDict()
     while request := receive(0):
         send(1, _answer(kept, *request))
 
 
 def _answer(
-    kept: "OrderedDict[Any, Guarded]", key: Any, content: Any, steps: int, seconds: float, sql: str, first: int | None
+    kept: "OrderedDict[object, Guarded]",
+    key: object,
+    content: Any,
+    steps: int,
+    seconds: float,
+    sql: str,
+    first: int | None,
 ) -> tuple[object, ...]:
     """Return the answer to a request; SIGPROF ends the process where the query does not heed the clock."""
     if key not in kept and content is None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadData
@@ -63,12 +63,12 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     except ValueError as error:
         raise BadData(f"{path}: {error}") from error
     if isinstance(raw, dict):
-        raw = list(cast("dict[str, Any]", raw).values())
+        raw = list(cast("dict[str, object]", raw).values())
     if not isinstance(raw, list):
         raise BadData(f"{path}: expected predictions, found {text[:80]!r}")
     patches: dict[str, str] = {}
     for number, item in enumerate(cast("list[object]", raw), 1):
-        entry = cast("dict[str, Any]", item if isinstance(item, dict) else {})
+        entry = cast("dict[str, object]", item if isinstance(item, dict) else {})
         id, patch = entry.get("instance_id"), entry.get("model_patch") or ""
         if not isinstance(id, str) or not isinstance(patch, str):
             raise BadData(f"{path}, prediction {number}: expected instance_id and model_patch")

@@ -30,7 +30,7 @@ def score(
     *,
     backend: str | None = None,
     backend_options: BackendOptions | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a report like swebench's on the patches (by instance) of a file of tasks; None: those that come with agentgym.
 
     `backend` and `backend_options` are the environment's. An instance of SWE-bench is graded as swebench does,

@@ -285,7 +285,7 @@ def _reward(content: bytes, name: str) -> float | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict) and name.endswith(".json"):
-        table = cast("dict[str, Any]", value)
+        table = cast("dict[str, object]", value)
         value = table.get("reward", next(iter(table.values())) if len(table) == 1 else None)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from agentgym.core.folders import cache
@@ -60,7 +61,7 @@ def check_installed() -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _package() -> Any:
+def _package() -> ModuleType:
     """Return the package, made to read its rules once and not for each game."""
     package = importlib.import_module("textworld")
     data = importlib.import_module("textworld.generator.data")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -122,7 +122,8 @@ class Web(BrowserEnv):
         return self.site.digest()
 
     @staticmethod
-    def end(state: Any) -> None:
+    def end(state: object) -> None:
+        assert isinstance(state, EpisodeState)
         state.close()
 
     def do(self, name: str, *arguments: object) -> Outcome:
@@ -170,7 +171,7 @@ _TOOLS = {"navigate": "goto", "click": "click", "answer": "answer"}
 
 def _spelled(done: Done) -> str:
     """Return the call that makes the browser do this."""
-    name, *arguments = done
+    name, arguments = str(done[0]), done[1:]
     if name in _TOOLS:
         return spell(_TOOLS[name], *arguments)
     names = ("id", "text") if name == "fill" else ("id", "option")

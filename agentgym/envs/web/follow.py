@@ -1,14 +1,14 @@
 """What a plan does next, from what was done and shown so far: the same for oracle and expert."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentgym.envs.web.plan import Answer, Click, Fill, Goto, Lost, Page, Plan, Step, page_of, target
 
 RESTORE = "http://shop.test/restore"
 RESTORE_BUTTON = "Restore all sites"
 
-Done = tuple[Any, ...]
+Done = tuple[object, ...]
 """An action of the browser: its name and its arguments."""
 
 

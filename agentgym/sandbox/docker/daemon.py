@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def usual() -> str:
 
 
 @contextlib.contextmanager
-def faults() -> Any:
+def faults() -> Iterator[None]:
     """Turn what a daemon fails at into a fault of the sandbox; NotFound and BuildError pass."""
     library = docker()
     import requests

@@ -24,7 +24,6 @@ import socket
 import struct
 import sys
 import time
-from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # type: ignore[import-not-found]  # beside this file, not in a package
@@ -33,7 +32,32 @@ import system  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every sandbox
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
+
+    class Settings(TypedDict):
+        """What holds for every execution."""
+
+        isolated: bool
+        work: str
+        preload: list[str]
+        memory: int
+        memory_is_bounded: bool
+        processes_are_bounded: bool
+        limits: dict[str, int]
+        filter: str
+        disk: int
+        files: int
+
+    class Request(TypedDict):
+        """One execution."""
+
+        kind: str
+        command: list[str]
+        code: str
+        cwd: str
+        env: dict[str, str]
+        timeout: float | None
+
 
 PULSE, SLOWEST = 0.02, 0.1
 """Seconds between two looks at the memory of an execution where no control group bounds it, while it changes and at most."""
@@ -46,7 +70,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a handler would let a program reach its supervisor with it
     host = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    settings = _receive(host)[0]
+    settings: Settings | None = _receive(host)[0]
     if settings is None:
         return
     if settings["isolated"]:
@@ -91,7 +115,7 @@ def _import(names: list[str]) -> dict[str, str]:
     return failed
 
 
-def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def _receive(host: socket.socket) -> tuple[Any, list[int]]:
     """Return the next request and the files that came with it; None when the host hung up."""
     head, files, _, _ = socket.recv_fds(host, 4, 8)
     if not head:
@@ -101,7 +125,7 @@ def _receive(host: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (marshal.loads(body) if len(body) == length else None), list(files)
 
 
-def _execute(request: dict[str, Any], files: list[int], settings: dict[str, object]) -> None:
+def _execute(request: Request, files: list[int], settings: Settings) -> None:
     """Supervise one execution, tell the host how it ended, and end. files: streams, lifeline, control of a kernel."""
     lifeline = files[3]
     outcome: dict[str, object] = {"error": "the supervisor ended"}
@@ -122,7 +146,7 @@ def _execute(request: dict[str, Any], files: list[int], settings: dict[str, obje
         os._exit(0)
 
 
-def _tell(file: int, outcome: dict[str, Any]) -> None:
+def _tell(file: int, outcome: object) -> None:
     """Say something as a line in Python's own spelling."""
     with contextlib.suppress(OSError):
         os.write(file, ascii(outcome).encode() + b"\n")
@@ -133,7 +157,7 @@ def _refused(error: OSError) -> dict[str, object]:
     return {"reason": "killed", "seconds": 0.0, "said": f"no process could be started: {error.strerror}\n"}
 
 
-def _supervise(request: dict[str, Any], files: list[int], settings: dict[str, Any], lifeline: int) -> dict[str, object]:
+def _supervise(request: Request, files: list[int], settings: Settings, lifeline: int) -> dict[str, object]:
     """Prepare what the program will see, start it, watch it, end all that is left of it; return how it ended."""
     proc = os.open("/proc", os.O_PATH)
     _offer(proc, 500)
@@ -176,9 +200,7 @@ def _heed(*_: object) -> None:
     """Be called for a signal, which wakes whoever waits."""
 
 
-def _watch(
-    program: int, woken: int, lifeline: int, deadline: float, settings: dict[str, Any]
-) -> tuple[str, dict[str, object]]:
+def _watch(program: int, woken: int, lifeline: int, deadline: float, settings: Settings) -> tuple[str, dict[str, object]]:
     """Return why a program ended and how; reap whatever else ends meanwhile."""
     pulse, held = PULSE, 0
     while True:
@@ -218,7 +240,7 @@ def _reap(program: int) -> int | None:
     return code
 
 
-def _end_all(settings: dict[str, object]) -> None:
+def _end_all(settings: Settings) -> None:
     """Kill all that an execution has left, and wait until it is gone."""
     if not settings["isolated"]:
         _end_descendants()
@@ -242,14 +264,14 @@ def _end_descendants() -> None:
             return
 
 
-def _mounts(settings: dict[str, Any]) -> None:
+def _mounts(settings: Settings) -> None:
     size = _size(settings)
     system.mount("proc", "/proc", system.NO_SUID | system.NO_DEVICES | system.READ_ONLY)
     for folder in ("/tmp", "/dev/shm"):
         system.mount("tmpfs", folder, system.NO_SUID | system.NO_DEVICES, size + ",mode=1777")
 
 
-def _be_program(request: dict[str, Any], files: list[int], settings: dict[str, object], telling: int, proc: int) -> None:
+def _be_program(request: Request, files: list[int], settings: Settings, telling: int, proc: int) -> None:
     """Become the program; what hinders that is told as the sandbox's own fault."""
     try:
         signal.set_wakeup_fd(-1)
@@ -283,7 +305,7 @@ def _keep(files: list[int]) -> int:
     return len(files) - 1
 
 
-def _confine(request: dict[str, Any], settings: dict[str, Any]) -> None:
+def _confine(request: Request, settings: Settings) -> None:
     """Take on a session of its own, a folder, an environment, limits, no capabilities, a filter of system calls."""
     os.setsid()
     try:
@@ -311,7 +333,7 @@ def _stream(number: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", line_buffering=number == 2)
 
 
-def _size(settings: dict[str, object]) -> str:
+def _size(settings: Settings) -> str:
     return f"size={settings['disk']},nr_inodes={settings['files']}"
 
 

@@ -17,17 +17,17 @@ import struct
 import sys
 import traceback
 from types import CodeType, ModuleType
-from typing import Any
 
 TYPE_CHECKING = False  # for `typing` alone, half a megabyte of every kernel
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 CONTROL = 3
 """The file over which a kernel is told what to run and answers that it is done."""
 
 
-def run(kind: str, request: dict[str, Any]) -> int:
+def run(kind: str, request: Mapping[str, Any]) -> int:
     """Be the program that a request asks for and return its exit code."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_asked: "SimpleQueue[tuple[Callable[[], Any], Future[Any]]] | None" = None
+_asked: "SimpleQueue[tuple[Callable[[], object], Future[Any]]] | None" = None
 _lock = threading.Lock()
 
 
@@ -26,7 +26,7 @@ def start(work: Callable[[], T]) -> T:
     return done.result()
 
 
-def _serve(asked: "SimpleQueue[tuple[Callable[[], Any], Future[Any]]]") -> None:
+def _serve(asked: "SimpleQueue[tuple[Callable[[], object], Future[Any]]]") -> None:
     while True:
         work, done = asked.get()
         try:

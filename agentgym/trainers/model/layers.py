@@ -3,23 +3,24 @@
 # torch and transformers are typed in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import cast
 
 import torch
+from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agentgym.errors import BadConfig
 
 
-def prepare(model: Any, *, gradient_checkpointing: bool, compiled: bool) -> tuple[torch.nn.Module, ...]:
+def prepare(model: PreTrainedModel, *, gradient_checkpointing: bool, compiled: bool) -> tuple[torch.nn.Module, ...]:
     """Prepare a model's layers and return those that `recomputed` has compute again in the backward pass.
 
     Layers are compiled one by one, which takes the compiler far less time than the whole model, as they are alike.
     """
     if compiled:
-        for layer in model.get_decoder().layers:
+        for layer in cast("Iterable[torch.nn.Module]", model.get_decoder().layers):
             layer.compile(dynamic=True)
     if not gradient_checkpointing:
         return ()

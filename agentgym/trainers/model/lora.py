@@ -6,12 +6,14 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentgym.engines.adapters import is_adapter
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from agentgym.trainers.config import TrainConfig
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -123,7 +125,7 @@ def _matrices(folder: Path) -> list[str]:
     return [name for name in names if re.fullmatch(r"\w+(\.\w+){2,}", name)]  # no other name is that of a layer
 
 
-def add_adapters(model: Any, config: "TrainConfig") -> None:
+def add_adapters(model: "PreTrainedModel", config: "TrainConfig") -> None:
     """Put fresh adapters into a model, which changes nothing of what it computes, and freeze all else.
 
     BadConfig where a name is that of no linear layer: peft itself passes over names that match nothing.

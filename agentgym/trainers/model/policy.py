@@ -93,10 +93,10 @@ def init_policy(
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
 
 
-def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> object:
+def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """Return a random model of a size."""
     tokens = {"eos_token_id": tokenizer.vocab[END], "pad_token_id": tokenizer.vocab[PAD]}
-    kind: object = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
+    kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
 
 

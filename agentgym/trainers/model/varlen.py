@@ -6,7 +6,6 @@
 import importlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from torch import Tensor
 
@@ -27,13 +26,13 @@ def varlen() -> Kernel | None:
         except (ImportError, OSError, AttributeError):  # not installed, or built for another torch
             continue
     try:
-        module: object = importlib.import_module("torch.nn.attention.varlen")
+        module = importlib.import_module("torch.nn.attention.varlen")
     except ImportError:
         return None
     return _torchs(module.varlen_attn)
 
 
-def _packaged(function: Any) -> Kernel:
+def _packaged(function: Callable[..., Tensor]) -> Kernel:
     def attend(
         query: Tensor,
         key: Tensor,
@@ -42,7 +41,7 @@ def _packaged(function: Any) -> Kernel:
         longest: int,
         scale: float | None,
         window: int | None,
-        cap: Any,
+        cap: float | None,
     ) -> Tensor:
         left = -1 if window is None else window - 1  # counted without the token itself
         return function(
@@ -62,7 +61,7 @@ def _packaged(function: Any) -> Kernel:
     return attend
 
 
-def _torchs(function: Any) -> Kernel:
+def _torchs(function: Callable[..., Tensor]) -> Kernel:
     def attend(
         query: Tensor,
         key: Tensor,
@@ -71,7 +70,7 @@ def _torchs(function: Any) -> Kernel:
         longest: int,
         scale: float | None,
         window: int | None,
-        cap: object,
+        cap: float | None,
     ) -> Tensor:
         if cap is not None:
             raise NotImplementedError("torch's variable-length attention does not cap scores")

@@ -3,10 +3,9 @@
 # torch's optimizers are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from typing import Any
-
 import torch
 from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # the quintic iteration of K. Jordan, "Muon" (2024)
 
@@ -18,7 +17,7 @@ class Muon(torch.optim.Optimizer):
     treated together.
     """
 
-    def __init__(self, parameters: Any, lr: float = 0.02, momentum: float = 0.95) -> None:
+    def __init__(self, parameters: ParamsT, lr: float = 0.02, momentum: float = 0.95) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()

@@ -5,7 +5,7 @@
 
 import importlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch.nn import Parameter
@@ -52,7 +52,7 @@ def set_lr(optimizer: Optimizer, lr: float) -> None:
 def _adamw(parameters: list[Parameter], lr: float, weight_decay: float, kind: str) -> Optimizer:
     if kind == "adamw8bit":
         try:
-            torchao: Any = importlib.import_module("torchao.optim")
+            torchao = importlib.import_module("torchao.optim")
         except ImportError as error:
             raise MissingExtra(f"optimizer 'adamw8bit' needs torchao: {how_to_install('adam8bit')}") from error
         return torchao.AdamW8bit(parameters, lr=lr, weight_decay=weight_decay)

@@ -60,7 +60,7 @@ def check(*, engine: str, rubric: str, engine_options: object, cache: str, **_: 
             "chat:http://localhost:8000/v1#NAME, or MODULE:NAME of a chat engine of your own"
         )
     else:
-        ENGINES[kind].check_names(cast("dict[str, Any]", engine_options or {}))
+        ENGINES[kind].check_names(cast("dict[str, object]", engine_options or {}))
 
 
 async def reach(*, engine: str, engine_options: Mapping[str, object] | None, **_: object) -> None:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.engines.kinds import EngineKind
 from agentgym.engines.shards import shapes, shared_memory
-from agentgym.engines.vllm.transfer import check_devices, sender
+from agentgym.engines.vllm.transfer import Control, check_devices, sender
 from agentgym.errors import BadConfig
 
 
@@ -72,7 +72,7 @@ class Transfer:
         """Send every tensor; those that are sharded are gathered one at a time."""
         await self._engine.receive(shapes(self._source), self._send, version)
 
-    def _send(self, control: Any) -> None:
+    def _send(self, control: Control) -> None:
         """Run one update, in a thread of its own: which device is current is a thread's own affair."""
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)

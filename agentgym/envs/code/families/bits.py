@@ -1,12 +1,10 @@
 """Bit work: a number of a fixed width, shifted, masked, turned round and counted."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, one
 
 
-def _number(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _number(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     width: int = plan.frame.values["w"]
     if rng.random() < 0.15:
         return [one([0, 1, (1 << width) - 1, 1 << (width - 1)], rng)]

@@ -1,9 +1,8 @@
 """Small classes: a store, accounts, a cache, a clock; which methods they have and what these do is the task."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from agentgym.envs.code.families.family import Draw, Family, Frame, Plan, Rng, Rule, typed
+from agentgym.envs.code.families.family import Draw, Family, Frame, Plan, Rng, Rule, Slot, typed
 from agentgym.envs.code.families.slots import choice, integer, one
 
 NAMES = ["Ada", "Ben", "Cleo", "Dan"]
@@ -27,7 +26,7 @@ def _calls(start: Callable[[Rng], list[object]], often: str) -> Draw:
 
     def draw(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
         heads = [*(step.says.split("`")[1] for step in plan.steps), *always]
-        calls: list[list[Any]] = []
+        calls: list[list[object]] = []
         for _number in range(int(rng.integers(3, 16 + 4 * difficulty))):
             name, _, names = one(heads, rng).rstrip(")").partition("(")
             calls.append([name, [ARGUMENTS[each](rng) for each in names.split(", ") if each]])
@@ -125,7 +124,7 @@ FRAMES = (
 )
 
 
-def _method(head: str, says: str, body: str, *slips: str, slots: Any = None, key: str = "") -> Rule:
+def _method(head: str, says: str, body: str, *slips: str, slots: Mapping[str, Slot] | None = None, key: str = "") -> Rule:
     name, _, rest = head.partition("(")
     parameters = ", ".join(["self", *([rest.rstrip(")")] if rest.rstrip(")") else [])])
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from string import Template
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from agentgym.errors import BadConfig
 from agentgym.rewards.programs.values import NotData, pack, respond, sorted_through, unpack
 
+T = TypeVar("T")
 Rng = np.random.Generator
 Slot = Callable[[Rng, int], object]
 """From chance and difficulty to a value of a slot."""
@@ -325,5 +326,5 @@ def _part(rule: Rule | Frame, rng: Rng, difficulty: int) -> Part:
     return Part(rule, {name: slot(rng, difficulty) for name, slot in rule.slots.items()})
 
 
-def _pick(items: Sequence[object], rng: Rng) -> Any:
+def _pick(items: Sequence[T], rng: Rng) -> T:
     return items[int(rng.integers(len(items)))]

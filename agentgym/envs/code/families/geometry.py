@@ -1,7 +1,5 @@
 """Geometry: points with whole coordinates, moved, mirrored, measured; and rectangles."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer, length, one
 
@@ -12,7 +10,7 @@ def _point(rng: Rng) -> tuple[int, int]:
     return int(rng.integers(-8, 9)), int(rng.integers(-8, 9))
 
 
-def _points(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _points(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     drawn = [_point(rng) for _number in range(length(rng, difficulty, 7))]
     if drawn and rng.random() < 0.4:  # some that are alike, and some in a row
         drawn.append(one(drawn, rng))

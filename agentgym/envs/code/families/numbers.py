@@ -1,14 +1,12 @@
 """Whole numbers: digits, divisors, primes, bases, and ranges that are filtered and summed up."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer
 
 PRIME = "p > 1 and all(p % q for q in range(2, int(p ** 0.5) + 1))"
 
 
-def _number(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _number(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     most: int = 10 ** int(rng.integers(1, 5 + min(difficulty, 8)))
     return [int(rng.integers(0, most))]
 

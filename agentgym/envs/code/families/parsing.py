@@ -1,7 +1,5 @@
 """Parsing: pairs in several notations, arithmetic with its own precedence, brackets."""
 
-from typing import Any
-
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import choice, integer, length, one, word
 
@@ -12,7 +10,7 @@ def _name(rng: Rng) -> str:
     return one(["a", "b", "ab", "key", "id", word(rng, 1, 4)], rng)
 
 
-def _pairs(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _pairs(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     equals, comma = plan.frame.values["eq"], plan.frame.values["sep"]
 
     def spaced(text: str) -> str:
@@ -31,7 +29,7 @@ def _runs(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return ["".join(f"{one(['', 2, 3, 7, 12], rng)}{one('abcxyz', rng)}" for _number in range(length(rng, difficulty, 7)))]
 
 
-def _lines(rng: Rng, difficulty: int, plan: Plan) -> list[Any]:
+def _lines(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
     mark = plan.frame.values["mark"]
     lines: list[str] = []
     for _number in range(length(rng, difficulty, 7)):
@@ -50,7 +48,7 @@ def _sum(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     return [text]
 
 
-def _brackets(rng: Rng, difficulty: int, _: Plan) -> list[Any]:
+def _brackets(rng: Rng, difficulty: int, _: Plan) -> list[object]:
     text, open_ = "", list[str]()
     for _number in range(int(rng.integers(0 if rng.random() < 0.1 else 3, 12 + 3 * difficulty))):
         kind = rng.random()

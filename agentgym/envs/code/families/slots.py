@@ -2,9 +2,11 @@
 
 import string
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 from agentgym.envs.code.families.family import Rng, Slot
+
+T = TypeVar("T")
 
 
 def integer(low: int, high: int, growth: int = 0) -> Slot:
@@ -17,7 +19,7 @@ def choice(*options: object) -> Slot:
     return lambda rng, _: options[int(rng.integers(len(options)))]
 
 
-def subset(options: Sequence[Any], low: int, high: int) -> Slot:
+def subset(options: Sequence[str] | Sequence[int], low: int, high: int) -> Slot:
     """Return a slot for a sorted list of `low` to `high` of the options."""
     return lambda rng, _: sorted(some(options, rng, int(rng.integers(low, high + 1))))
 
@@ -25,12 +27,12 @@ def subset(options: Sequence[Any], low: int, high: int) -> Slot:
 letter = choice(*string.ascii_lowercase)
 
 
-def some(options: Sequence[object], rng: Rng, count: int) -> list[Any]:
+def some(options: Sequence[T], rng: Rng, count: int) -> list[T]:
     """Return so many different options."""
     return [options[int(i)] for i in rng.permutation(len(options))[:count]]
 
 
-def one(options: Sequence[object], rng: Rng) -> Any:
+def one(options: Sequence[T], rng: Rng) -> T:
     """Return one of the options."""
     return options[int(rng.integers(len(options)))]
 

@@ -8,25 +8,25 @@ from typing import Any, cast
 from agentgym.rewards.programs.values import by_key, unpack
 
 
-def same(expected: Any, got: Any, tolerance: float = 0.0) -> bool:
+def same(expected: object, got: object, tolerance: float = 0.0) -> bool:
     """Return whether two packed values are equal, types included; floats may differ by `tolerance`, relative above 1."""
     if type(expected) is not type(got):
         return False
     if type(expected) is list:
-        pairs = zip(cast("list[Any]", expected), got, strict=False)
-        return len(cast("list[Any]", expected)) == len(got) and all(same(a, b, tolerance) for a, b in pairs)
+        left, right = cast("list[object]", expected), cast("list[object]", got)
+        return len(left) == len(right) and all(same(a, b, tolerance) for a, b in zip(left, right, strict=False))
     if type(expected) is not dict:
         return bool(expected == got)
-    ((tag, content),) = cast("dict[str, Any]", expected).items()
-    if tag not in got:
+    ((tag, content),), other = cast("dict[str, Any]", expected).items(), cast("dict[str, Any]", got)
+    if tag not in other:
         return False
     if tag == "d":
-        return same(by_key(content), by_key(got[tag]), tolerance)
+        return same(by_key(content), by_key(other[tag]), tolerance)
     if tag != "f":
-        return same(content, got[tag], tolerance)
-    if content == got[tag]:
+        return same(content, other[tag], tolerance)
+    if content == other[tag]:
         return True
-    return _close(float.fromhex(content), float.fromhex(got[tag]), tolerance)
+    return _close(float.fromhex(content), float.fromhex(other[tag]), tolerance)
 
 
 def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
@@ -38,7 +38,7 @@ def equal(expected: object, got: object, tolerance: float = 0.0) -> bool:
 def _equal(left: object, right: object, tolerance: float) -> bool:
     """Return whether two values are equal but for the floats in their lists and under their keys, which may be near."""
     if isinstance(left, list) and isinstance(right, list):
-        pairs = zip(cast("list[Any]", left), cast("list[Any]", right), strict=False)
+        pairs = zip(cast("list[object]", left), cast("list[object]", right), strict=False)
         return len(cast("list[object]", left)) == len(cast("list[object]", right)) and all(
             _equal(a, b, tolerance) for a, b in pairs
         )

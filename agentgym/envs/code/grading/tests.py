@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agentgym.envs.code.grading.compare import COMPARISONS
 from agentgym.rewards.programs import inside as code_inside
@@ -27,7 +26,7 @@ class CodeTests:
     """`function` (inputs are lists of arguments), `class` (constructor and calls) or `program` (standard input)."""
     entry: str
     """The name of the function or class."""
-    cases: Sequence[Sequence[Any]]
+    cases: Sequence[Sequence[object]]
     """Packed (see `agentgym.rewards.programs.values`); text for a program."""
     compare: str = "exact"
     tolerance: float = 0.0
@@ -130,7 +129,7 @@ def _programs(sandbox: Sandbox, code: str, tests: CodeTests) -> list[Tried]:
             continue
         if number:
             sandbox.restore(empty)
-        result = sandbox.python(code, stdin=given.encode(), timeout=tests.seconds)
+        result = sandbox.python(code, stdin=str(given).encode(), timeout=tests.seconds)
         left -= result.seconds
         slow += result.reason == "timeout"
         said = result.stdout.decode("utf-8", "backslashreplace")

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import tempfile
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Any
 
 from agentgym.envs.swe.bench.rows import Row
@@ -65,7 +66,7 @@ def check_installed() -> None:
         raise MissingExtra(f"grading by SWE-bench's rules needs swebench: {how_to_install('swebench')}")
 
 
-def swebench(name: str) -> Any:
+def swebench(name: str) -> ModuleType:
     """Return a module of the `swebench` package; MissingExtra where it is not installed."""
     try:
         return importlib.import_module(f"swebench.{name}")

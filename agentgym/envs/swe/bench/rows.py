@@ -100,7 +100,7 @@ def is_bench(path: str | Path) -> bool:
 def _row(told: object) -> Row:
     if not isinstance(told, dict):
         raise TypeError("an instance is an object")
-    row = dict(cast("dict[str, Any]", told))
+    row = dict(cast("dict[str, object]", told))
     smith = "image_name" in row and "eval_script" not in row
     row.setdefault("problem_statement", "")
     missing = [name for name in COLUMNS if name not in row and not (smith and name == "base_commit")]

@@ -13,7 +13,6 @@ import ast
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from agentgym.rewards.programs.syntax import parse
 
@@ -162,7 +161,7 @@ def _value(node: ast.expr) -> object:
         return _NONE
 
 
-def other(value: object, rng: random.Random) -> Any:
+def other(value: object, rng: random.Random) -> object:
     """Return a value of the same kind that differs."""
     if isinstance(value, bool):
         return not value

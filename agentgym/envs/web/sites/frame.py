@@ -110,7 +110,7 @@ def done(notice: str, endpoint: str, **values: Any) -> AnyResponse:
     return redirect(url_for(endpoint, done=notice, **values), 303)
 
 
-def refused(template: str, errors: Sequence[str], **values: Any) -> tuple[str, int]:
+def refused(template: str, errors: Sequence[str], /, **values: object) -> tuple[str, int]:
     """Show a form again with what is wrong with it."""
     return render_template(template, errors=list(errors), **values), 422
 

@@ -1,7 +1,6 @@
 """The pages of the forum."""
 
 import sqlite3
-from typing import Any
 
 from flask import abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -124,7 +123,7 @@ def topic(id: int) -> str:
     return render_template("topic.html", errors=[], body="", **_shown(id))
 
 
-def _shown(id: int) -> dict[str, Any]:
+def _shown(id: int) -> dict[str, object]:
     comments = slice_of("SELECT * FROM comment WHERE topic = ? ORDER BY at, id", (id,), 20)
     voted = db().execute("SELECT 1 FROM vote WHERE topic = ?", (id,)).fetchone() is not None
     return {"topic": _topic(id), "found": comments, "voted": voted}

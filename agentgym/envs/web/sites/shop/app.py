@@ -1,7 +1,6 @@
 """The pages of the shop."""
 
 import sqlite3
-from typing import Any
 
 from flask import abort, render_template, request
 from flask.typing import ResponseReturnValue
@@ -97,7 +96,7 @@ def product(id: int) -> str:
     return render_template("product.html", errors=[], **_shown(id))
 
 
-def _shown(id: int) -> dict[str, Any]:
+def _shown(id: int) -> dict[str, object]:
     reviews = db().execute("SELECT * FROM review WHERE product = ? ORDER BY day DESC, id DESC", (id,)).fetchall()
     return {
         "product": _product(id),

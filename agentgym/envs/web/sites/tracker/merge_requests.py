@@ -1,7 +1,6 @@
 """Merge requests of a project: list, changes, review, merging."""
 
 import sqlite3
-from typing import Any
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
@@ -38,7 +37,7 @@ def index(slug: str) -> ResponseReturnValue:
     return render_template("merge_requests.html", project=project, found=requests, chosen=chosen, sorts=sorts, people=people)
 
 
-def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, Any]:
+def page_of(slug: str, request_row: sqlite3.Row) -> dict[str, object]:
     """Return what the page of a merge request shows."""
     return {
         "project": project_of(slug),
