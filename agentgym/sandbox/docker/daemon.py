@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ def usual() -> str:
 
 
 @contextlib.contextmanager
-def faults() -> Iterator[None]:
+def faults() -> Generator[None]:
     """Turn what a daemon fails at into a fault of the sandbox; NotFound and BuildError pass."""
     library = docker()
     import requests
