@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 from gpu.machine import Cells, Lacking
 
 PHASES = ("runs", "sampling", "step", "published", "learning", "vllm")

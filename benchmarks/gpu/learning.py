@@ -63,7 +63,7 @@ def train(name: str, flags: list[str], out: Path, before: Path | None, rehearse:
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)  # leaves a checkpoint
         process.wait(60)
-        raise RuntimeError(f"not finished after {time.monotonic() - began:.0f} s; the next call goes on from {run}") from None
+        raise RuntimeError(f"not finished after {time.monotonic() - began:.0f} s; the next call goes on") from None
     if code:
         raise RuntimeError(f"training ended with {code}")
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))

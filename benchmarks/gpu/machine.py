@@ -52,10 +52,12 @@ class Cells:
     def run(self, name: str, work: Callable[[], dict[str, Any]], seconds: float = 60.0) -> None:
         """Measure a cell, unless it was, or would end after the call's time; a failure is a result too."""
         if name in self.results:
-            return print(f"{name}: measured before")
+            print(f"{name}: measured before")
+            return
         left = MINUTES * 60 - (time.monotonic() - self.started)
         if seconds > left:
-            return print(f"{name}: left to the next call ({left:.0f} s left, it takes about {seconds:.0f})")
+            print(f"{name}: left to the next call ({left:.0f} s left, it takes about {seconds:.0f})")
+            return
         began = time.monotonic()
         try:
             found = work()

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 import train_arms
-from gpu.machine import Cells, architecture, device, model_of, wait
 from train_env import Clock, PlannedEngine, env_tokenizer, planned
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.weights import sync
+from gpu.machine import Cells, architecture, device, model_of, wait
 
 UPDATES, PUBLISHED_HOURS = 150, 24.0  # updates of a run, and the H100-hours that its authors report
 TURNS = (8, 12, 15, 18, 22, 26, 50, 50, 50)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from gpu.machine import Cells, device, limits, wait
 
 TESTS = Path(__file__).parents[2] / "tests"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait
 
 from agentgym.engines import Sampling
 from agentgym.engines.hf.engine import HFEngine
+from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait
 
 TURNS, PROMPT, REPLY, OBSERVATION = 10, 400, 60, 60
 SIZES = ("0.5B", "1.5B", "7B")
@@ -114,7 +114,7 @@ def generate(size: str, number: int, rehearse: bool) -> dict[str, Any]:
 
 def profile(size: str, number: int, rehearse: bool) -> dict[str, Any]:
     """Return where the time of a turn goes: the busiest kernels, and the share of the time when the device works."""
-    turns, prompt, reply, observation = _lengths(rehearse)
+    _, prompt, reply, observation = _lengths(rehearse)
     under = made(size, number, rehearse)
     asyncio.run(episodes(under, number, 1, prompt, 4, observation, round_=1))
     activities = [torch.profiler.ProfilerActivity.CPU]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait
 
 from agentgym.episodes.episode import Episode, Turn, groups
 from agentgym.trainers.config import TrainConfig
@@ -18,6 +17,7 @@ from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.planner.dry_run import Rows, update_bytes
 from agentgym.trainers.stages.credit import resolve
 from agentgym.trainers.step import Scorer, TrainedModel, reinforce
+from gpu.machine import Cells, architecture, device, limits, model_of, parameters, wait
 
 ROW, TRAINED, ROWS = 8192, 2048, 8
 CASES: dict[str, dict[str, Any]] = {

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import train_gpu
+
 from gpu.machine import Cells, Lacking
 
 
