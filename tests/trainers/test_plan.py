@@ -56,6 +56,14 @@ def shape(layers=2, width=64, vocabulary=500, **more):
     return Qwen3Config(hidden_size=width, num_hidden_layers=layers, vocab_size=vocabulary, **{**sizes, **more})
 
 
+def test_a_model_that_is_too_large_for_fused_copies_has_none_in_its_plan():
+    """Two cuts of few layers lie on both sides of the size from which the engine makes none."""
+    config = replace(FP32, model="x/y", concurrency=2, context_tokens=64)
+    large = shape(layers=14, width=640, vocabulary=1000, num_attention_heads=4)
+    assert parameters(large) > 50_000_000 > parameters(dry_run.cut(large, 4))
+    assert 0 <= rollout_bytes(large, config, 20, 60).packed < 10 * 640 * 14 * 4
+
+
 def mixture():
     sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 500, "num_hidden_layers": 2}
     return Qwen3MoeConfig(hidden_size=64, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2, **sizes)

@@ -105,8 +105,9 @@ class SlotModel:
     shares = True
     """Whether `copy` works."""
 
-    def __init__(self, model: Any, slots: int, context: int) -> None:
+    def __init__(self, model: Any, slots: int, context: int, fuse: bool | None = None) -> None:
         self.model, self.slots, self.context = model, slots, context
+        self._fuse = sum(p.numel() for p in model.parameters()) < FUSE_BELOW if fuse is None else fuse
         config, attention = model.config, model.model.layers[0].self_attn
         self.heads, self.key_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self.head_dim, self.scale = int(attention.head_dim), float(attention.scaling)
@@ -122,15 +123,14 @@ class SlotModel:
     def refresh(self) -> None:
         """Take in changed weights."""
         core = self.model.model
-        fuse = sum(p.numel() for p in self.model.parameters()) < FUSE_BELOW
         self.device, self.dtype = core.embed_tokens.weight.device, core.embed_tokens.weight.dtype
         self.embedding, self.final_norm = core.embed_tokens.weight, core.norm.weight
         self.head = hf_linear.read(self.model.lm_head)
-        self.layers = [self._layer(layer, fuse) for layer in core.layers]
+        self.layers = [self._layer(layer) for layer in core.layers]
         frequencies = core.rotary_emb.inv_freq.float()
         self.rope = (frequencies, float(core.rotary_emb.attention_scaling))
 
-    def _layer(self, layer: Any, fuse: bool) -> _Layer:
+    def _layer(self, layer: Any) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
         qkv = [hf_linear.read(module) for module in (attention.q_proj, attention.k_proj, attention.v_proj)]
         gate_up = [hf_linear.read(module) for module in (mlp.gate_proj, mlp.up_proj)]
@@ -140,11 +140,11 @@ class SlotModel:
             head_norm = torch.cat(parts)
         return _Layer(
             norm=layer.input_layernorm.weight,
-            qkv=[hf_linear.fused(qkv)] if fuse else qkv,
+            qkv=[hf_linear.fused(qkv)] if self._fuse else qkv,
             head_norm=head_norm,
             out=hf_linear.read(attention.o_proj),
             mlp_norm=layer.post_attention_layernorm.weight,
-            gate_up=[hf_linear.fused(gate_up)] if fuse else gate_up,
+            gate_up=[hf_linear.fused(gate_up)] if self._fuse else gate_up,
             down=hf_linear.read(mlp.down_proj),
         )
 

@@ -26,9 +26,10 @@ from torch.utils._pytree import tree_leaves
 from agentgym.engines import Sampling
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample
-from agentgym.engines.hf.slots import FIRST_CAPACITY, Row, SlotModel, unsupported
+from agentgym.engines.hf.slots import FIRST_CAPACITY, FUSE_BELOW, Row, SlotModel, unsupported
 from agentgym.engines.slots import PREFILL
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.fits import parameters
 from agentgym.trainers.model import forward, layers, lora
 from agentgym.trainers.model.logprobs import changes_logits, policy_logprobs, project, trained_states
 from agentgym.trainers.model.precision import DTYPES, bytes_per_parameter, masters
@@ -135,7 +136,8 @@ def update_bytes(architecture: object, config: TrainConfig, batch: Rows, *, gpu:
 
 def rollout_bytes(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int = PREFILL) -> Rollout:
     """Return the bytes of the hf engine: `first` tokens of prompts to begin with, `longest` in a slot at the end."""
-    return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill))
+    fuse = parameters(architecture) < FUSE_BELOW  # of the whole model: its cuts would be below where it is not
+    return _deep(architecture, lambda cut: _rollout(cut, config, first, longest, prefill, fuse))
 
 
 def _deep(architecture: Any, count: Callable[[object], Counted]) -> Counted:
@@ -164,7 +166,7 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
         behind = masters(model, config.precision, 1)
         held = live.restart()
         updated = list(model.parameters() if behind is None else behind.parameters())
-        optimizers_made = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
+        stepped = optimizers(model if behind is None else behind, config.lr, muon=config.muon)
         if batch.batches > 1:
             for parameter in updated:
                 parameter.grad = torch.empty_like(parameter) if parameter.requires_grad else None
@@ -176,13 +178,12 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
         gradients = _size(parameter.grad for parameter in updated)
         before = live.restart()
         torch.nn.utils.clip_grad_norm_(updated, config.grad_clip)
-        for optimizer in optimizers_made:
+        for optimizer in stepped:
             optimizer.step()
         state, stepping = live.bytes - before, live.peak - live.bytes
-        state, stepping = (
-            _eight_bits(optimizers_made, state, stepping) if config.optimizer == "adamw8bit" else (state, stepping)
-        )
-        parameters = list(model.parameters())
+        if config.optimizer == "adamw8bit":
+            state, stepping = _eight_bits(stepped, state, stepping)
+        every = list(model.parameters())
     return Update(
         weights=weights,
         masters=held - weights,
@@ -191,12 +192,12 @@ def _update(architecture: object, config: TrainConfig, batch: Rows, gpu: bool) -
         activations=activations,
         logits=logits,
         stepping=0 if gpu and not config.muon else stepping,  # AdamW's kernel there makes no temporary tensors
-        parameters=sum(p.numel() for p in parameters),
-        trained=sum(p.numel() for p in parameters if p.requires_grad),
+        parameters=sum(p.numel() for p in every),
+        trained=sum(p.numel() for p in every if p.requires_grad),
     )
 
 
-def _rollout(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int) -> Rollout:
+def _rollout(architecture: object, config: TrainConfig, first: int, longest: int, prefill: int, fuse: bool) -> Rollout:
     context = config.context_tokens or int(getattr(architecture, "max_position_embeddings", None) or 4096)
     longest, first = min(longest, context), min(first, context - 1)
     with FakeTensorMode(), Live() as live:
@@ -205,7 +206,7 @@ def _rollout(architecture: object, config: TrainConfig, first: int, longest: int
         if unsupported(model) is not None:  # one row at a time, a cache that grows with it
             slow = LibraryModel(model, config.concurrency, context)
             return Rollout(0, _library_cache(slow, longest) * config.concurrency, _sampling_peak(live, config, model))
-        backend = SlotModel(model, config.concurrency, context)
+        backend = SlotModel(model, config.concurrency, context, fuse)
         packed = live.bytes - weights - _size([*backend.keys, *backend.values])
         capacity, growing = grown(first, longest, context), 0
         if capacity > backend.capacity:

@@ -1,0 +1,1 @@
+"""What is measured on a GPU, by phase: see `benchmarks/gpu.sh`."""
