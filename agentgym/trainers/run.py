@@ -64,7 +64,7 @@ class Run:
             run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
             run.credit = replace(credit, run=run)
             if state is not None:
-                run.load_state_dict(state["stages"])
+                run.load_state_dict(state["stages"][accelerator.process_index])
             return run
         except BaseException:
             learner.close()
@@ -153,7 +153,7 @@ class Run:
         return {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss, **named}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every stage, for the checkpoint."""
+        """Return the state of every stage of this process, for the checkpoint, which holds those of all processes."""
         return {name: stage.state_dict() for name, stage in self._stages().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
