@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 

@@ -7,7 +7,7 @@ from typing import Any
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.fits import GIB, context, engine_slots
 from agentgym.trainers.model.memory import Memory
-from agentgym.trainers.planner.plan import MARGIN, Plan, Workload, plan, read_workload, vllm_share
+from agentgym.trainers.planner.plan import MARGIN, Plan, Workload, plan, vllm_share
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,6 @@ def _pruned(config: TrainConfig, found: Change, workload: Workload, memory: Memo
             made = Change(flags(config, fewer), fewer, plan(fewer, workload, memory))
             found = made if made.fits else found
     return found
-
-
-def refused(config: TrainConfig, memory: Memory) -> str:
-    """Return why a run is refused; empty where it is not."""
-    workload = read_workload(config)
-    if not workload.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
-        workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
-    made = plan(config, workload, memory)
-    return refusal(config, made, smallest_change(config, workload, memory)) if made.hopeless else ""
 
 
 def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
