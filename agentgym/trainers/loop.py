@@ -182,8 +182,8 @@ class Loop(Sitting):
         """Imitate one batch of fresh demonstrations."""
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
         self.show("progress", {"what": "SFT warm start, update", "done": tally.position + 1, "total": config.sft_steps})
-        draws = run.share(run.demonstration_draws(tally.position))
-        episodes = self.await_(run.rollouts.demonstrate(draws, tally.position))
+        draws = run.share(run.demonstrations.draws(tally.position))
+        episodes = self.await_(run.demonstrations.batch(draws, tally.position))
         with uninterrupted():
             episodes = sft.faultless(episodes, tally, config, run.gathered)
             metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))

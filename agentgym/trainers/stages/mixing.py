@@ -54,7 +54,7 @@ async def demonstrations(
     """
     poor = [place for place, group in enumerate(groups) if not _solved(group)]
     jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
-    played = await run.rollouts.shown(jobs)
+    played = await run.demonstrations.play(jobs)
     await pay(played, run.rewards, step=step, run=run)
     successes = [episode if episode.success else None for episode in played]
     score([episode for episode in successes if episode], ("logprobs",), run.learner.score)  # all processes go through it

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from agentgym.trainers.stages.loggers import logger, numbers, remember, remembered
 
-
 SECOND = "%Y%m%d_%H%M%S"
 """How wandb names the folder of a sitting, beside the id of the run."""
 
