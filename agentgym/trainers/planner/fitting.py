@@ -55,7 +55,7 @@ def _pruned(config: TrainConfig, found: Change, workload: Workload, memory: Memo
     return found
 
 
-def refusal(config: TrainConfig, made: Plan, change: Change) -> str:
+def refusal(made: Plan, change: Change) -> str:
     """Return why a run cannot be started, and what to do."""
     memory = made.memory
     several = f" in {made.sharing} processes" if made.sharing > 1 else ""
