@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from credit_envs import episode, group
-from test_train import CHILD, curve, episodes
+from small_runs import curve, episodes
+from test_train import CHILD
 
 import agentgym
 from agentgym.envs.guess_number import GuessNumber
