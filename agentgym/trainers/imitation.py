@@ -1,5 +1,8 @@
 """Imitation of stored episodes: a training run without rollouts, with the same folder, progress and resuming."""
 
+# accelerate is typed in parts only
+# pyright: reportMissingTypeStubs=false
+
 import time
 import warnings
 from collections.abc import Sequence
