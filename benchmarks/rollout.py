@@ -25,6 +25,7 @@ from agentgym.agents import ExpertAgent
 from agentgym.core.env import Outcome
 from agentgym.core.tasks import Task
 from agentgym.rollout.collect import acollect
+from agentgym.rollout.pool import RolloutConfig
 
 QUICK, SLOW, SLOW_SHARE = 0.005, 0.1, 0.05  # seconds of a step, and how often it is a slow one
 
@@ -62,7 +63,7 @@ class Waiting(TextEnv):
 def waiting(episodes: int, concurrency: int) -> Play:
     """Return the setting of slow steps."""
     return lambda lockstep: acollect(
-        ExpertAgent(), Waiting, tasks=episodes, concurrency=concurrency, workers=2, lockstep=lockstep
+        ExpertAgent(), Waiting, tasks=episodes, concurrency=concurrency, config=RolloutConfig(workers=2), lockstep=lockstep
     )
 
 

@@ -29,6 +29,7 @@ from accelerate import Accelerator
 from agentgym.engines.hf.engine import HFEngine
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.demonstrations import Demonstrations
 from agentgym.trainers.model.policy import init_policy, load_policy
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.rollouts import Rollouts
@@ -47,7 +48,7 @@ def demonstrations(model: Any, tokenizer: Any, updates: int) -> list[list[Episod
     with closing(Rollouts(CONFIG, HFEngine(model, tokenizer, slots=1), tokenizer)) as rollouts, asyncio.Runner() as loop:
         (source,) = rollouts.sources()
         draws = [source.at(range(update * BATCH, (update + 1) * BATCH), "demonstrations") for update in range(updates)]
-        return [loop.run(rollouts.demonstrate(batch, update)) for update, batch in enumerate(draws)]
+        return [loop.run(Demonstrations(rollouts).batch(batch, update)) for update, batch in enumerate(draws)]
 
 
 def speed(finished: list[float]) -> float:

@@ -85,13 +85,23 @@ def define(module: str, name: str) -> Found | None:
         if isinstance(node, Function | ast.ClassDef) and node.name == name:
             return Found(module, node)
         if name in _assigned(node):
-            return Found(module, node)
+            return Found(module, _without_await(module, node))
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     return define(node.module, alias.name)
     place = lazy(module).get(name)
     return define(place, name) if place else None
+
+
+def _without_await(module: str, node: ast.stmt) -> ast.stmt:
+    """Return `name = blocking(coroutine_function)` as the function that it is."""
+    value = getattr(node, "value", None)
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "blocking" and isinstance(value.args[0], ast.Name):
+        found = define(module, value.args[0].id)
+        if found and isinstance(found.node, ast.AsyncFunctionDef):
+            return ast.FunctionDef(**vars(found.node))
+    return node
 
 
 def lazy(module: str) -> dict[str, str]:

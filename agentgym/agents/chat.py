@@ -101,16 +101,12 @@ class ChatTalk(TokenTalk):
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return all that is held, plus the bridge around the new observation."""
         form, template, values = self.agent.prompt, self.agent.template, self.values(observation, info)
-        if self.turns:
-            pieces = form.later(values)
-            self.messages = [{"role": template.role, "content": "".join(pieces)}]
-            self.prompt_ids = self.held + template.bridge(pieces, self.ended)
-        else:
+        if not self.turns:
             self.first_observation = observation
-            system, user = form.system.fill(values), form.first.fill(values)
-            self.messages = [{"role": "system", "content": "".join(system)}] if system else []
-            self.messages.append({"role": "user", "content": "".join(user)})
-            self.prompt_ids = template.start(system, user)
+            return self.opened(template, form.opening(values))
+        pieces = form.later(values)
+        self.messages = [{"role": template.role, "content": "".join(pieces)}]
+        self.prompt_ids = self.held + template.bridge(pieces, self.ended)
         return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
@@ -137,8 +133,8 @@ class RenderedTalk(ChatTalk):
         first = super().prompt(observation, info)
         cores = list(self.cores)
         if not self.turns:
-            system, user = hide(form.system.fill(values), cores), hide(form.first.fill(values), cores)
-            chat = template.opening(system, user)
+            opening = form.opening(values)
+            chat = template.opening(hide(opening.system, cores), hide(opening.user, cores))
             self._asked = (chat, cores, template.render(chat), False)
             return first
         added, count = form.later(values), len(cores)

@@ -58,12 +58,7 @@ class CompletionTalk(TokenTalk):
             self.messages, self.prompt_ids = [], [*self.held, *shown]
             return self.prompt_ids
         self.first_observation = observation
-        form, values = self.agent.prompt, self.values(observation, info)
-        system, user = form.system.fill(values), form.first.fill(values)
-        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
-        self.messages.append({"role": "user", "content": "".join(user)})
-        self.prompt_ids = self.agent.template.start(system, user)
-        return self.prompt_ids
+        return self.opened(self.agent.template, self.agent.prompt.opening(self.values(observation, info)))
 
     def turn(self, observation: str, completion: Completion) -> Turn:
         """Take in a completion as far as its closing tag and return the turn it makes."""

@@ -1,6 +1,6 @@
 """Demonstrations in the very tokens an agent would have held: the expert decides, the agent's conversation writes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from agentgym.agents.base import Elsewhere
 from agentgym.agents.encode import Foreign
@@ -45,12 +45,17 @@ class Demonstrator:
 
     def reply_ids(self, talk: TokenTalk, action: str) -> list[int]:
         """Return a whole reply in tokens: thought if asked for, action, stop token."""
-        agent = talk.agent
-        first, *rest = self.thought(agent)
+        first, *rest = self.thought(talk.agent)
         pieces = [first]
         for piece in rest:
             pieces += (Foreign(action), piece)
-        return [*agent.template.encoder.encode([*pieces, *talk.written(action)]), agent.sampling.stop_ids[0]]
+        return written_ids(talk, pieces, action)
+
+
+def written_ids(talk: TokenTalk, thought: Sequence[str], action: str) -> list[int]:
+    """Return a reply that nobody sampled in tokens: the pieces of its thought, its action, the stop token."""
+    agent = talk.agent
+    return [*agent.template.encoder.encode([*thought, *talk.written(action)]), agent.sampling.stop_ids[0]]
 
 
 class DemonstrationTalk:

@@ -157,10 +157,9 @@ class MessageTalk:
         task = self.task.instruction or self.first_observation
         values = field_values(agent.cut, observation, info, task=lambda: task, tools=self.tools, turns=self.turns)
         values |= window_values(self.pairs, self.turns)
-        said = form.later(values) if self.turns else form.first.fill(values)
-        user: Message = {"role": "user", "content": "".join(said)}
-        opening = form.system.pieces != ("",) and (not self.turns or agent.window is not None)
-        return ({"role": "system", "content": "".join(form.system.fill(values))}, user) if opening else (user,)
+        if not self.turns or agent.window is not None:
+            return tuple(form.opening(values, later=self.turns > 0).messages)
+        return ({"role": "user", "content": "".join(form.later(values))},)
 
     def harmless(self, opening: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation of the same turns after `opening`, with nothing of the model's in it.

@@ -124,15 +124,10 @@ class NativeTalk(CallSide, TokenTalk):
 
     def prompt(self, observation: str, info: Mapping[str, Any]) -> list[int]:
         """Return all that is held, plus the bridge: a result for each call, or a user message where there was none."""
-        form, template = self.agent.prompt, self.template
+        template = self.template
         if not self.turns:
             self.first_observation = observation
-            values = self.values(observation, info)
-            system, user = form.system.fill(values), form.first.fill(values)
-            self.messages = [{"role": "system", "content": "".join(system)}] if system else []
-            self.messages.append({"role": "user", "content": "".join(user)})
-            self.prompt_ids = template.start(system, user)
-            return self.prompt_ids
+            return self.opened(template, self.agent.prompt.opening(self.values(observation, info)))
         pieces = self._pieces(observation, info)
         ended = template.ends(self.held, called=bool(self.attempts))
         if self.attempts:

@@ -43,6 +43,20 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a conversation begins with: a system message, if there is any, and a user message, as pieces."""
+
+    system: list[str]
+    user: list[str]
+
+    @property
+    def messages(self) -> list[dict[str, object]]:
+        """The same as chat messages."""
+        said = [("system", self.system)] if self.system else []
+        return [{"role": role, "content": "".join(pieces)} for role, pieces in [*said, ("user", self.user)]]
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """What an agent says: the system message, the first and every later user message, and the form of the reply."""
 
@@ -65,6 +79,10 @@ class Prompt:
             return True
         words = {word for section in said for piece in section.pieces[::2] for word in re.findall(r"\w+", piece)}
         return words.issuperset(tools)
+
+    def opening(self, values: Mapping[str, Callable[[], str]], *, later: bool = False) -> Opening:
+        """Return what a conversation begins with; `later`: when it begins again after turns, as a window's does."""
+        return Opening(self.system.fill(values), self.later(values) if later else self.first.fill(values))
 
     def later(self, values: Mapping[str, Callable[[], str]]) -> list[str]:
         """Return the pieces of a message after the first."""

@@ -130,11 +130,7 @@ class SummaryTalk(ChatTalk):
             return super().prompt(observation, info)
         form, values = self.agent.prompt, self.values(observation, info)
         resumed = "".join(self.settings.resume.fill(values))
-        system, user = form.system.fill(values), form.first.fill({**values, "observation": lambda: resumed})
-        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
-        self.messages.append({"role": "user", "content": "".join(user)})
-        self.prompt_ids = self.agent.template.start(system, user)
-        return self.prompt_ids
+        return self.opened(self.agent.template, form.opening({**values, "observation": lambda: resumed}))
 
     def values(self, observation: str, info: Mapping[str, object]) -> dict[str, Any]:
         """Return the functions that make a prompt's fields, the summary among them."""

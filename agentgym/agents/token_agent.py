@@ -11,7 +11,7 @@ from agentgym.agents.decide import AUTO, NATIVE, TEXT, check_way, decide
 from agentgym.agents.encode import Foreign
 from agentgym.agents.fields import field_values
 from agentgym.agents.parse import PROJECTIONS
-from agentgym.agents.prompt import Prompt, load_prompt
+from agentgym.agents.prompt import Opening, Prompt, load_prompt
 from agentgym.agents.template import ChatTemplate
 from agentgym.core.actions import Call, Tool, key, parse_call
 from agentgym.core.env import Task, TextEnv
@@ -228,6 +228,12 @@ class TokenTalk:
     def prompt(self, observation: str, info: Mapping[str, object]) -> list[int]:
         """Return the tokens to complete; asking twice before a reply gives the same."""
         raise NotImplementedError
+
+    def opened(self, template: ChatTemplate, opening: Opening) -> list[int]:
+        """Begin with these messages and return their tokens."""
+        self.messages = [*opening.messages]
+        self.prompt_ids = template.start(opening.system, opening.user)
+        return self.prompt_ids
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""

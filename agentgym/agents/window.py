@@ -51,11 +51,7 @@ class WindowTalk(TokenTalk):
             self.first_observation = observation
         self._observation = self.agent.cut(observation)
         values = {**self.values(observation, info), **window_values(self.pairs, self.turns)}
-        system, user = form.system.fill(values), form.later(values) if self.turns else form.first.fill(values)
-        self.messages = [{"role": "system", "content": "".join(system)}] if system else []
-        self.messages.append({"role": "user", "content": "".join(user)})
-        self.prompt_ids = template.start(system, user)
-        return self.prompt_ids
+        return self.opened(template, form.opening(values, later=self.turns > 0))
 
     def reply(self, completion: Completion) -> str:
         """Take in the model's tokens and return the action for the environment."""

@@ -17,6 +17,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import printable
@@ -59,7 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # last, so that MODULE:NAME finds a module beside the user and nothing is hidden by it
     try:
-        return _dispatch(given)
+        if said := _asked(given):
+            print(said)
+            return 0
+        module, config = _read(given)
+        return module.run(config)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -81,15 +86,19 @@ def _explained(error: Exception) -> str:
     return f"{where}{error.strerror}{advice}"
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _asked(arguments: list[str]) -> str:
+    """Return what is printed for `--help` and `--version`; empty for a command."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_usage())
-        return 0
+        return _usage()
     if arguments[0] in ("-V", "--version", "version"):
         from agentgym import __version__
 
-        print(f"agentgym {__version__}")
-        return 0
+        return f"agentgym {__version__}"
+    return ""
+
+
+def _read(arguments: list[str]) -> tuple[ModuleType, object]:
+    """Return the module of a command and what its arguments say."""
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS, "`agentgym --help` lists all.")
@@ -100,8 +109,9 @@ def _dispatch(arguments: list[str]) -> int:
             raise BadConfig(f"this version of agentgym has no `{name}` yet") from None
         raise
     read = vars(module).get("read")
-    config = read(rest) if read else read_flags(module.Config, rest, command=name, description=module.__doc__)
-    return module.run(config)
+    if read:
+        return module, read(rest)
+    return module, read_flags(module.Config, rest, command=name, description=module.__doc__)
 
 
 def _usage() -> str:

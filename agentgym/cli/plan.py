@@ -10,10 +10,10 @@ from rich.text import Text
 from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.planner.calibration import calibrate
-from agentgym.trainers.planner.duration import Rates, Seconds, likely, most
-from agentgym.trainers.planner.fitting import Change, advice, gib, smallest_change
-from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer, plan, read_workload
+from agentgym.trainers.planner import Forecast, forecast
+from agentgym.trainers.planner.duration import Rates, Seconds
+from agentgym.trainers.planner.fitting import gib
+from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
@@ -25,13 +25,10 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
 
     `on` names GPUs that are not here; then nothing is timed.
     """
-    memory = named(on) if on else None
-    workload = read_workload(config)
-    made = plan(config, workload, memory)
-    change = None if made.fits else smallest_change(config, workload, made.memory)
-    rates = None if on else calibrate(config, workload, made)
+    said = forecast(config, named(on) if on else None, timed=not on)
+    workload, made = said.workload, said.plan
     if as_json:
-        print(json.dumps(_numbers(config, workload, made, change, rates), indent=2))
+        print(json.dumps(_numbers(said), indent=2))
         return 0 if made.fits else 1
     _print(console, f"{config.model} on {config.where}, {_layout(config, made)}")
     console.print()
@@ -41,14 +38,14 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
             console, f"beside the GPU: {gib(made.host)} of the machine's memory for each process, at the most, while loading"
         )
     console.print()
-    if rates is None:
+    if said.rates is None or said.seconds is None:
         for line in _untimed(config, workload, made):
             _print(console, line)
     else:
-        console.print(seconds_table(config, workload, made, rates))
-        _print(console, _source(config, workload, rates))
+        console.print(seconds_table(config, said.seconds))
+        _print(console, _source(config, workload, said.rates))
     console.print()
-    console.print(Text(_verdict(made, change), style="bold green" if made.fits else "bold red"))
+    console.print(Text(_verdict(said), style="bold green" if made.fits else "bold red"))
     return 0 if made.fits else 1
 
 
@@ -70,9 +67,8 @@ def bytes_table(made: Plan, *, notes: bool = True) -> Table:
     return table
 
 
-def seconds_table(config: TrainConfig, workload: Workload, made: Plan, rates: Rates) -> Table:
-    """Return the seconds of an update by phase, twice."""
-    columns = (likely(config, workload.play, rates, made.row), most(config, workload.play, rates, made.row))
+def seconds_table(config: TrainConfig, columns: tuple[Seconds, Seconds]) -> Table:
+    """Return the seconds of an update by phase, as the expert plays and at the most."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds of one update", title_justify="left")
     table.add_column("")
     table.add_column("as the expert plays", justify="right")
@@ -129,12 +125,11 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
     )
 
 
-def _verdict(made: Plan, change: Change | None) -> str:
+def _verdict(said: Forecast) -> str:
+    made = said.plan
     several = f" in {made.sharing} processes" if made.sharing > 1 else ""
     what = f"{gib(made.need)}{several} of {gib(made.memory.free)} free"
-    if change is None:
-        return f"It fits: {what}."
-    return f"It does not fit: {what}. {advice(made, change)}"
+    return f"It fits: {what}." if made.fits else f"It does not fit: {what}. {said.advice}"
 
 
 def _layout(config: TrainConfig, made: Plan) -> str:
@@ -146,10 +141,9 @@ def _where(made: Plan) -> str:
     return f"bytes on {printable(made.memory.name)}"
 
 
-def _numbers(
-    config: TrainConfig, workload: Workload, made: Plan, change: Change | None, rates: Rates | None
-) -> dict[str, object]:
-    found: dict[str, Any] = {
+def _numbers(said: Forecast) -> dict[str, object]:
+    made, change = said.plan, said.change
+    numbers: dict[str, Any] = {
         "fits": made.fits,
         "need": made.need,
         "free": made.memory.free,
@@ -160,11 +154,9 @@ def _numbers(
         "bytes": {part.name: dict(zip(PHASES, part.bytes, strict=True)) for part in made.parts},
         "change": None if change is None else {"flags": change.flags, "fits": change.fits, "need": change.plan.need},
     }
-    if rates is not None:
-        for name, seconds in (("likely", likely), ("most", most)):
-            timed: Seconds = seconds(config, workload.play, rates, made.row)
-            found[f"seconds_{name}"] = {phase: getattr(timed, phase) for phase in (*TIMES, "update", "whole")}
-    return found
+    for name, seconds in zip(("likely", "most"), said.seconds or (), strict=False):
+        numbers[f"seconds_{name}"] = {phase: getattr(seconds, phase) for phase in (*TIMES, "update", "whole")}
+    return numbers
 
 
 def _seconds(value: float) -> str:

@@ -63,18 +63,15 @@ def run(config: Config) -> int:
     if settings.processes > 1 and not launched():
         return launch(("sft", *config.arguments), settings.processes, folder)
     end_with_launcher()
-    return _train(config, folder, Screen(Console(highlight=False), settings.learning, folder))
-
-
-def _train(config: Config, folder: str, screen: Screen) -> int:
-    """Train in this process, which may be one of several."""
+    screen = Screen(Console(highlight=False), settings.learning, folder)
     if main_process():
-        screen.begin(f"{folder}: imitation of {', '.join(config.run.files)}, model {config.run.model}; loading torch")
+        screen.begin(f"{folder}: imitation of {', '.join(settings.files)}, model {settings.model}; loading torch")
     quiet()
-    from agentgym.trainers.imitation import resume_sft, sft
+    from agentgym.trainers.imitation import Imitation
 
     with sitting(screen, f"agentgym sft --resume {folder}"):
-        summary = resume_sft(config.resume, screen) if config.resume else sft(config.run, screen)
+        imitation = Imitation.resumed(config.resume, screen) if config.resume else Imitation.fresh(settings, screen)
+        summary = imitation.to_the_end()
     if main_process():
         screen.console.print(_line(summary), markup=False, soft_wrap=True)
     return 0

@@ -144,23 +144,19 @@ def run(config: Config) -> int:
     if settings.processes > 1 and not launched():
         return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
     end_with_launcher()
-    return _train(config, settings, Screen(console, settings, config.resume or settings.out))
-
-
-def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
-    """Train in this process, which may be one of several."""
+    screen = Screen(console, settings, config.resume or settings.out)
     if main_process():
         screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine}; loading torch")
     quiet()
-    from agentgym.trainers.loop import resume, train
+    from agentgym.trainers.loop import Loop
 
     command = f"train --resume {screen.folder}"
     with sitting(screen, f"agentgym {command} (in a checkout: ./dev {command})"):
-        summary = resume(config.resume, screen, steps=config.steps) if config.resume else train(settings, screen)
-    if not main_process():
-        return 0
-    screen.console.print(_table(summary))
-    _report(screen.console, Path(screen.folder))
+        loop = Loop.resumed(config.resume, screen, steps=config.steps) if config.resume else Loop.fresh(settings, screen)
+        summary = loop.to_the_end()
+    if main_process():
+        console.print(_table(summary))
+        _report(console, Path(screen.folder))
     return 0
 
 

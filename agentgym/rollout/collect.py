@@ -1,12 +1,13 @@
 """Rollouts: many episodes at once, each stepping as soon as its own reply is ready."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ParamSpec, TypeVar
 
 from agentgym import registry
 from agentgym.agents.base import Agent, Conversation
@@ -18,45 +19,8 @@ from agentgym.rollout.play import Job, blank, play
 from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
 from agentgym.rollout.workers import LocalEnv
 
+P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def collect(
-    agent: Agent,
-    env: str | Factory,
-    *,
-    tasks: int | Sequence[Task | str] = 1,
-    attempts: int = 1,
-    seed: int = 0,
-    split: str | None = None,
-    env_options: dict[str, Any] | None = None,
-    horizon: int | None = None,
-    concurrency: int = 64,
-    out: str | Path | None = None,
-    skip: Collection[tuple[str, int]] = (),
-    progress: Callable[[Episode], None] | None = None,
-    lockstep: bool = False,
-    config: RolloutConfig | None = None,
-) -> list[Episode]:
-    """Play episodes and return them in the order of tasks and attempts; see `acollect`."""
-    return finished(
-        acollect(
-            agent,
-            env,
-            tasks=tasks,
-            attempts=attempts,
-            seed=seed,
-            split=split,
-            env_options=env_options,
-            horizon=horizon,
-            concurrency=concurrency,
-            out=out,
-            skip=skip,
-            progress=progress,
-            lockstep=lockstep,
-            config=config,
-        )
-    )
 
 
 async def acollect(
@@ -69,26 +33,28 @@ async def acollect(
     split: str | None = None,
     env_options: dict[str, Any] | None = None,
     horizon: int | None = None,
-    concurrency: int = 64,
+    concurrency: int | None = None,
     out: str | Path | None = None,
     skip: Collection[tuple[str, int]] = (),
     progress: Callable[[Episode], None] | None = None,
     lockstep: bool = False,
     config: RolloutConfig | None = None,
 ) -> list[Episode]:
-    """Play `attempts` episodes of every task, `concurrency` at a time, and return them in order.
+    """Play `attempts` episodes of every task, `concurrency` at a time (default: `config`'s), and return them in order.
 
     `env` is a registered id or a function that makes an environment; `tasks` a number (the first so many of the split's
     fixed list), or tasks or their ids. A task that comes again is played with other seeds, in a group of its own. Each
     finished episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs that need not be
     played. A fault is retried once; BadConfig and EngineDead, which no episode would escape, end the rollout. `config`
-    says where environments that block are played (its own concurrency is not read). `lockstep` makes all episodes wait
+    says how many episodes are in flight and where environments that block are played. `lockstep` makes all episodes wait
     for one another at every turn: for comparison only.
     """
     if attempts < 1:
         raise BadConfig(f"attempts is {attempts}; expected at least 1")
     make, name = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
-    with closing(RolloutPool({name: make}, replace(config or RolloutConfig(), concurrency=concurrency))) as pool:
+    config = config or RolloutConfig()
+    config = config if concurrency is None else replace(config, concurrency=concurrency)
+    with closing(RolloutPool({name: make}, config)) as pool:
         probe = pool.probe(name)
         chosen = (
             probe.tasks(tasks) if isinstance(tasks, int) else [probe.find(t) if isinstance(t, str) else t for t in tasks]
@@ -96,6 +62,16 @@ async def acollect(
         jobs = [job for job in jobs_of(name, chosen, attempts, seed, horizon) if (job.task.id, job.attempt) not in skip]
         with _appended(out) if out else nullcontext() as file:
             return await pool.collect(agent, jobs, lockstep=lockstep, file=file, progress=progress)
+
+
+def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return a coroutine function as one that blocks until it is done, with the same signature; also for notebooks."""
+
+    @functools.wraps(function)
+    def run(*arguments: P.args, **options: P.kwargs) -> T:
+        return finished(function(*arguments, **options))
+
+    return run
 
 
 def jobs_of(
@@ -162,6 +138,10 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 def _in_thread(coroutine: Coroutine[object, object, T]) -> T:
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+collect = blocking(acollect)
+"""`acollect` where no event loop is to be had."""
 
 
 @contextmanager

@@ -35,9 +35,9 @@ def check(config: TrainConfig) -> None:
 
 
 def _refused(config: TrainConfig, memory: Memory) -> str:
-    from agentgym.trainers.planner.fitting import refused  # out of the start-up path of runs that plainly fit
+    from agentgym.trainers.planner import forecast  # out of the start-up path of runs that plainly fit
 
-    return refused(config, memory)
+    return forecast(config, memory, lenient=True).refusal
 
 
 def read_shape(config: TrainConfig) -> Any:

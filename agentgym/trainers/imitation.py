@@ -1,20 +1,17 @@
 """Imitation of stored episodes: a training run without rollouts, with the same folder, progress and resuming."""
 
 # accelerate is typed in parts only
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false
 
-import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
 
 from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode
@@ -25,62 +22,22 @@ from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.local import LocalLearner
 from agentgym.trainers.model import precision
 from agentgym.trainers.record import Record
+from agentgym.trainers.sitting import Show, Sitting, joined
 from agentgym.trainers.stages import loggers
-from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.stored import Tokeniser, digest, read_files, text_only
 
-Show = Callable[[str, dict[str, Any]], None]
-T = TypeVar("T")
 LINES = 20
 """About so many lines of a run are shown."""
 
 
 def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, Any]:
     """Imitate stored episodes in a fresh folder and return the summary; Ctrl-C leaves a checkpoint to resume from."""
-    accelerator = joined(config)
-    preflight.check_free(Path(config.out))
-    config = replace(config, model=preflight.model_folder(config.model))
-    config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
-    files = read_files(config.files, config.which)
-    if accelerator.is_main_process:
-        for caution in cautions(config, files):
-            warnings.warn(caution, stacklevel=2)
-    record = Record.fresh(config.learning, accelerator.is_main_process, config.to_toml())
-    try:
-        run = Imitation(accelerator, record, None, config, files, show)
-    except BaseException:
-        record.discard()
-        raise
-    return run.to_the_end()
+    return Imitation.fresh(config, show).to_the_end()
 
 
 def resume_sft(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
-    config = read_imitation(folder)
-    accelerator = joined(config)
-    files = read_files(config.files, config.which)
-    record = Record(folder, config.learning, accelerator.is_main_process)
-    record.tidy()
-    state = record.newest_state()
-    if state is not None and state["data"] != digest(files):
-        record.close()
-        raise BadConfig(
-            f"the files of {folder} ({', '.join(config.files)}) hold other episodes than when it began: a run "
-            "goes on with the same ones; bring them back, or start another run"
-        )
-    record.rewind((0, 0) if state is None else state["offsets"])
-    record.note_sitting(0 if state is None else state["position"], config.processes)
-    return Imitation(accelerator, record, state, config, files, show).to_the_end()
-
-
-def joined(config: ImitationConfig) -> Accelerator:
-    """Return the processes of a run; BadConfig where there are not as many as it says."""
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())
-    if accelerator.num_processes != config.processes:
-        raise BadConfig(
-            f"processes is {config.processes}, but {accelerator.num_processes} were started: `agentgym sft` starts them"
-        )
-    return accelerator
+    return Imitation.resumed(folder, show).to_the_end()
 
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:
@@ -110,8 +67,10 @@ def deal(lengths: Sequence[int], weights: Sequence[float], seed: int, epoch: int
     return [pairs[int(place)] for place in generator("sft epoch", seed, epoch).permutation(len(pairs))]
 
 
-class Imitation:
+class Imitation(Sitting):
     """One sitting of a run."""
+
+    command = "sft"
 
     def __init__(
         self,
@@ -122,10 +81,10 @@ class Imitation:
         files: list[list[Episode]],
         show: Show | None,
     ) -> None:
-        self.accelerator, self.record, self.config = accelerator, record, config
-        self.show = show if show and accelerator.is_main_process else _silent
-        torch.manual_seed(config.seed)
-        self.position, self.seconds = (0, 0.0) if state is None else (state["position"], state["seconds"])
+        super().__init__(accelerator, record, show)
+        self.config = config
+        self.done, self.seconds = (0, 0.0) if state is None else (state["position"], state["seconds"])
+        self.nll = float("nan") if state is None else state["nll"]
         self.data = digest(files)
         model = Path(config.model if state is None else state["folder"])
         self.learner = LocalLearner(accelerator, config.learning, model, state={"resumed": state is not None})
@@ -144,8 +103,46 @@ class Imitation:
         except BaseException:
             self.learner.close()
             raise
-        self.interrupted = False
-        self.nll = float("nan") if state is None else state["nll"]
+
+    @classmethod
+    def fresh(cls, config: ImitationConfig, show: Show | None = None) -> "Imitation":
+        """Begin a run in a fresh folder; see `sft`."""
+        accelerator = joined(config.processes, cls.command)
+        preflight.check_free(Path(config.out))
+        config = replace(config, model=preflight.model_folder(config.model))
+        config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
+        files = read_files(config.files, config.which)
+        if accelerator.is_main_process:
+            for caution in cautions(config, files):
+                warnings.warn(caution, stacklevel=2)
+        record = Record.fresh(config.learning, accelerator.is_main_process, config.to_toml())
+        try:
+            return cls(accelerator, record, None, config, files, show)
+        except BaseException:
+            record.discard()
+            raise
+
+    @classmethod
+    def resumed(cls, folder: str | Path, show: Show | None = None) -> "Imitation":
+        """Go on from the newest checkpoint of a run; see `resume_sft`."""
+        config = read_imitation(folder)
+        accelerator = joined(config.processes, cls.command)
+        files = read_files(config.files, config.which)
+        record = Record(folder, config.learning, accelerator.is_main_process)
+        try:
+            record.tidy()
+            state = record.newest_state()
+            if state is not None and state["data"] != digest(files):
+                raise BadConfig(
+                    f"the files of {folder} ({', '.join(config.files)}) hold other episodes than when it began: a run "
+                    "goes on with the same ones; bring them back, or start another run"
+                )
+            record.rewind((0, 0) if state is None else state["offsets"])
+            record.note_sitting(0 if state is None else state["position"], config.processes)
+            return cls(accelerator, record, state, config, files, show)
+        except BaseException:
+            record.close()
+            raise
 
     def _with_tokens(self, files: list[list[Episode]]) -> list[list[Episode]]:
         """Return the episodes, those of text alone in the tokens of the model."""
@@ -156,62 +153,45 @@ class Imitation:
 
     def to_the_end(self) -> dict[str, Any]:
         """Run to the end and return the summary."""
-        if self.accelerator.num_processes > 1:  # processes stop together, at the end of an update
-            signal.signal(signal.SIGINT, self._interrupt)
-        with closing(self.learner), closing(self.loggers):
-            try:
-                while self.position < self.updates:
+        with closing(self.record):
+            with closing(self.learner), closing(self.loggers), self.stopping():
+                while self.done < self.updates:
                     self._update()
-                    if any(self._gathered([self.interrupted])):
-                        raise KeyboardInterrupt
-                    if self.position % self.config.checkpoint_every == 0:
-                        self._checkpoint()
-            except KeyboardInterrupt:
-                self._checkpoint()
-                raise
-            except CannotGoOn as error:
-                raise BadConfig(
-                    f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
-                    f"{self.record.newest() or 'none'}; go on with: agentgym sft --resume {self.record.folder}"
-                ) from error
-            self._checkpoint()
-        summary = self._summary()
-        self.record.write("summary.json", summary)
-        self.record.close()
-        if self.accelerator.num_processes > 1:
-            self.accelerator.wait_for_everyone()
-            self.accelerator.end_training()
-        return summary
+                    self.updated(due=self.done % self.config.checkpoint_every == 0)
+            return self.ended(self._summary())
 
     def _update(self) -> None:
         config, started = self.config, time.perf_counter()
-        self.show("progress", {"what": "imitation, update", "done": self.position + 1, "total": self.updates})
-        batch = self.draws[self.position * config.batch : (self.position + 1) * config.batch]
+        self.show("progress", {"what": "imitation, update", "done": self.done + 1, "total": self.updates})
+        batch = self.draws[self.done * config.batch : (self.done + 1) * config.batch]
         mine = batch[self.accelerator.process_index :: self.accelerator.num_processes]
         with uninterrupted():
-            lr = config.lr_at(self.position, self.updates)
+            lr = config.lr_at(self.done, self.updates)
             metrics = self.learner.imitate([self.files[file][number] for file, number in mine], lr)
-            self.position += 1
+            self.done += 1
             self.nll = metrics.get("nll", self.nll)
             took = time.perf_counter() - started
             self.seconds += took
-            epoch = min(self.position * config.batch, len(self.draws)) * config.epochs / len(self.draws)
-            row: dict[str, Any] = {"step": self.position, "phase": "sft", **metrics, "lr": lr, "epoch": epoch}
-            row |= {"seconds": took, "eta_seconds": self.seconds / self.position * (self.updates - self.position)}
-            self.record.log(row)
-            self.loggers.log(self.position, row)
-            if self.position % max(1, self.updates // LINES) == 0 or self.position == self.updates:
+            epoch = min(self.done * config.batch, len(self.draws)) * config.epochs / len(self.draws)
+            row: dict[str, Any] = {"step": self.done, "phase": "sft", **metrics, "lr": lr, "epoch": epoch}
+            row |= {"seconds": took, "eta_seconds": self.seconds / self.done * (self.updates - self.done)}
+            self.log(row)
+            if self.done % max(1, self.updates // LINES) == 0 or self.done == self.updates:
                 self.show("sft", {**row, "demonstrations_lost": 0})
 
-    def _gathered(self, items: list[T]) -> list[T]:
-        return items if self.accelerator.num_processes == 1 else gather_object(items)
+    @property
+    def position(self) -> int:
+        """How many updates there were."""
+        return self.done
 
-    def _interrupt(self, *_: Any) -> None:
-        self.interrupted = True
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+        self.learner.save(folder)
 
-    def _checkpoint(self) -> None:
-        state = {"position": self.position, "seconds": self.seconds, "nll": self.nll, "data": self.data}
-        self.record.checkpoint(self.learner.save, self.position, {**state, "learner": self.learner.state_dict()})
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a later sitting goes on with."""
+        counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
+        return {**counted, "learner": self.learner.state_dict()}
 
     def _summary(self) -> dict[str, Any]:
         config = self.config
@@ -226,7 +206,3 @@ class Imitation:
             "checkpoint": str(self.record.newest() or ""),
             "seed": config.seed,
         }
-
-
-def _silent(kind: str, numbers: dict[str, Any]) -> None:
-    del kind, numbers

@@ -6,7 +6,6 @@
 import copy
 import itertools
 import math
-import signal
 import time
 import warnings
 from collections.abc import Callable
@@ -15,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 
 from agentgym.episodes.episode import Episode, Group, groups
-from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.collect import runner
 from agentgym.trainers import fits, preflight, sft
 from agentgym.trainers.config import TrainConfig
@@ -30,32 +27,16 @@ from agentgym.trainers.model import precision
 from agentgym.trainers.preflight import config_of
 from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
+from agentgym.trainers.sitting import Show, Sitting, joined
 from agentgym.trainers.stages import loggers, needs, rewards
 from agentgym.trainers.stages.sampler import Draw, Seen
 from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
 
-Show = Callable[[str, dict[str, Any]], None]
-"""Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
-
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
-    accelerator = _accelerator(config)
-    config = preflight.looked_at(config, fresh=accelerator.is_main_process)  # which may fill the folder before others look
-    config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
-    if accelerator.is_main_process:
-        for caution in preflight.cautions(config):
-            warnings.warn(caution, stacklevel=2)
-        fits.check(config)
-    record = Record.fresh(config, accelerator.is_main_process)
-    try:
-        loop = Loop(accelerator, record, None, show or _silent)
-    except BaseException:
-        record.discard()
-        raise
-    with closing(record):
-        return loop.to_the_end()
+    return Loop.fresh(config, show).to_the_end()
 
 
 def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, Any]:
@@ -64,35 +45,22 @@ def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
     functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
     """
-    accelerator = _accelerator(config_of(folder))
-    record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
-    with closing(record):
-        return Loop(accelerator, record, state, show or _silent).to_the_end()
+    return Loop.resumed(folder, show, steps=steps).to_the_end()
 
 
-def _accelerator(config: TrainConfig) -> Accelerator:
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
-    if accelerator.num_processes != config.processes:
-        raise BadConfig(
-            f"processes is {config.processes}, but {accelerator.num_processes} were started: run it with `agentgym train`, "
-            f"which starts them, or with `accelerate launch --num_processes {config.processes} -m agentgym train …`"
-        )
-    return accelerator
-
-
-class Loop:
+class Loop(Sitting):
     """One sitting of a run, from its start or from a checkpoint: the SFT warm start, then the steps."""
 
-    def __init__(self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show) -> None:
-        self.record, self.config, config = record, record.config, record.config
-        self.show = show if accelerator.is_main_process else _silent
-        torch.manual_seed(config.seed)
+    command = "train"
+
+    def __init__(self, accelerator: Accelerator, record: Record, state: dict[str, Any] | None, show: Show | None) -> None:
+        super().__init__(accelerator, record, show)
+        self.config = config = record.config
         counted: dict[str, Any] = {} if state is None else state["tally"]
         self.tally = Tally(**counted)
         self.run = Run.assemble(config, record.folder, accelerator, state)
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
-        self.interrupted = False
         try:
             self.loggers = loggers.start(config, record.folder, accelerator.is_main_process)
         except BaseException:
@@ -103,42 +71,57 @@ class Loop:
             self.run.learner.load_state_dict(state["learner"])
         self._settle()
 
+    @classmethod
+    def fresh(cls, config: TrainConfig, show: Show | None = None) -> "Loop":
+        """Begin a run in a fresh folder; see `train`."""
+        accelerator = joined(config.processes, "train")
+        config = preflight.looked_at(config, fresh=accelerator.is_main_process)  # may fill the folder before others look
+        config = replace(config, precision=precision.resolve(config.precision, accelerator.device))
+        if accelerator.is_main_process:
+            for caution in preflight.cautions(config):
+                warnings.warn(caution, stacklevel=2)
+            fits.check(config)
+        record = Record.fresh(config, accelerator.is_main_process)
+        try:
+            return cls(accelerator, record, None, show)
+        except BaseException:
+            record.discard()
+            raise
+
+    @classmethod
+    def resumed(cls, folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> "Loop":
+        """Go on from the newest checkpoint of a run; see `resume`."""
+        accelerator = joined(config_of(folder).processes, "train")
+        record, state = Record.resumed(folder, accelerator.is_main_process, steps=steps)
+        try:
+            return cls(accelerator, record, state, show)
+        except BaseException:
+            record.close()
+            raise
+
     def to_the_end(self) -> dict[str, Any]:
         """Run to the end and return the summary."""
         config, tally = self.config, self.tally
-        if self.run.processes > 1:  # processes stop together, at the end of a step
-            signal.signal(signal.SIGINT, self._interrupt)
-        with closing(self.run), closing(self.loggers), runner() as loop:
-            self.await_ = self.measures.await_ = loop.run
-            try:
+        with closing(self.record):
+            with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
+                self.await_ = self.measures.await_ = loop.run
                 self.show("start", self._about())
                 self.await_(self.run.learner.publish(tally.position))
                 self.measures.once("success_before")
-                while tally.position < config.sft_steps:
-                    self._timed(self._sft_step, every=20 * config.checkpoint_every)
+                while (done := tally.position) < config.sft_steps:
+                    self._sft_step()
+                    self.updated(due=done + 1 == config.sft_steps or (done + 1) % (20 * config.checkpoint_every) == 0)
                 self.measures.once("success_sft")
-                while tally.position < config.sft_steps + config.steps:
-                    self._timed(self._step, every=config.checkpoint_every)
+                while (done := tally.position - config.sft_steps) < config.steps:
+                    self._step()
+                    self.updated(due=(done + 1) % config.checkpoint_every == 0)
                 self.end = self.end if "success_after" in self.measures.results else self.record.offsets()
                 self.measures.once("success_after")
-            except KeyboardInterrupt:
-                self._checkpoint()
-                raise
-            except (CannotGoOn, EngineDead) as error:
-                raise (BadConfig if isinstance(error, CannotGoOn) else EngineDead)(
-                    f"training stopped at update {tally.position + 1}: {error}. The last good checkpoint is "
-                    f"{self.record.newest() or 'none'}; go on with: agentgym train --resume {self.record.folder}"
-                ) from error
-            self._checkpoint()
-        summary = self.measures.summary(tally)
-        if best := self.record.best_step():
-            summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}
-        self.record.write("summary.json", summary)
-        self.show("end", summary)
-        if self.run.processes > 1:  # who leaves while another still listens takes it down
-            self.run.accelerator.wait_for_everyone()
-            self.run.accelerator.end_training()
-        return summary
+            summary = self.measures.summary(tally)
+            if best := self.record.best_step():
+                summary |= {"best_step": best["step"], "best_success_valid": best["success_valid"]}
+            self.show("end", summary)
+            return self.ended(summary)
 
     def _step(self) -> None:
         """Play groups of episodes, pay and select them, credit their turns, update the policy."""
@@ -165,11 +148,13 @@ class Loop:
             row |= self.measures.valid(step)
             row["seconds"] = time.perf_counter() - started
             row["eta_seconds"] = row["seconds"] * (config.steps - step - 1)
-            self._log("step", row)
+            self.log(row)
+            self.show("step", row)
             if config.keep_best and "success_valid" in row:
                 self.record.keep_best(run.learner.save, step + 1, row["success_valid"])
+            tally.seconds += time.perf_counter() - started
         if tally.lost_steps >= LOST_STEPS:
-            self._checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
+            self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
 
     async def _groups(self, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
@@ -197,8 +182,8 @@ class Loop:
         """Imitate one batch of fresh demonstrations."""
         config, run, tally, started = self.config, self.run, self.tally, time.perf_counter()
         self.show("progress", {"what": "SFT warm start, update", "done": tally.position + 1, "total": config.sft_steps})
-        draws = run.share(run.demonstration_draws(tally.position))
-        episodes = self.await_(run.rollouts.demonstrate(draws, tally.position))
+        draws = run.share(run.demonstrations.draws(tally.position))
+        episodes = self.await_(run.demonstrations.batch(draws, tally.position))
         with uninterrupted():
             episodes = sft.faultless(episodes, tally, config, run.gathered)
             metrics = run.learner.imitate(episodes, config.sft_lr * sft.schedule(tally.position, config.sft_steps))
@@ -209,30 +194,12 @@ class Loop:
                 row["demonstrations_lost"] = tally.lost
                 row["seconds"] = time.perf_counter() - started
                 row["eta_seconds"] = tally.seconds / tally.position * (config.sft_steps - tally.position)
-                self._log("sft", row)
+                self.log(row)
+                self.show("sft", row)
             if tally.position == config.sft_steps:
                 run.learner.begin("rl", self.record.folder)
                 self.await_(run.learner.publish(tally.position))
-
-    def _timed(self, step: Callable[[], None], every: int) -> None:
-        """Take a step, count its time, and write a checkpoint when one is due."""
-        started, tally = time.perf_counter(), self.tally
-        step()
-        tally.seconds += time.perf_counter() - started
-        if any(self.run.gathered([self.interrupted])):
-            raise KeyboardInterrupt
-        sft_steps = self.config.sft_steps
-        done = tally.position - (sft_steps if tally.position > sft_steps else 0)
-        if done % every == 0 or tally.position == sft_steps:
-            self._checkpoint()
-
-    def _log(self, kind: str, row: dict[str, Any]) -> None:
-        self.record.log(row)
-        self.loggers.log(self.tally.position, row)
-        self.show(kind, row)
-
-    def _interrupt(self, *_: Any) -> None:
-        self.interrupted = True
+            tally.seconds += time.perf_counter() - started
 
     def _counting(self, what: str, draws: list[Draw]) -> Callable[[Episode], None]:
         """Return what shows how many episodes of this process's share have ended."""
@@ -250,16 +217,21 @@ class Loop:
         """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
         self.settled = copy.deepcopy(self.run.state_dict())
 
-    def _checkpoint(self) -> None:
-        state = {
+    @property
+    def position(self) -> int:
+        """Updates so far, those of the SFT warm start included."""
+        return self.tally.position
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+        self.run.learner.save(folder)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a later sitting goes on with; the stages of each process have a state of their own."""
+        return {
             "tally": self.tally.state_dict(),
             "end": self.end,
             "results": self.measures.results,
-            "stages": self.settled,
+            "stages": self.gathered([self.settled]),
             "learner": self.run.learner.state_dict(),
         }
-        self.record.checkpoint(self.run.learner.save, self.tally.position, state)
-
-
-def _silent(kind: str, numbers: dict[str, Any]) -> None:
-    del kind, numbers

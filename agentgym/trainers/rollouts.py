@@ -1,14 +1,10 @@
 """The rollouts of a training run: its environments, its agents, and the groups that they play."""
 
-import warnings
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from agentgym.agents.demonstrator import Demonstrator
-from agentgym.agents.policies import Noise
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
 from agentgym.core.seeding import derive
@@ -17,7 +13,7 @@ from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
 from agentgym.registry import Maker, full_id, load, make
 from agentgym.rollout.collect import group_of
-from agentgym.rollout.play import Job, Start
+from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config import TrainConfig, settings_in
 from agentgym.trainers.gateway_agent import GatewayAgent
@@ -86,42 +82,6 @@ class Rollouts:
         draws = [replace(draw, attempts=1) for draw in draws]
         return await self._played(self.agents(self.config.test_temperature), draws, seed, prefix, progress)
 
-    async def demonstrate(self, draws: Sequence[Draw], position: int) -> list[Episode]:
-        """Play the expert, with the noise of the recipe, in the tokens the agent would see; faults are among them."""
-        config = self.config
-        noise = Noise(random=config.sft_noise, invalid=config.sft_invalid, forget=config.sft_forget)
-        agents = {name: Demonstrator(agent, noise) for name, agent in self.agents(config.temperature).items()}
-        draws = [replace(draw, attempts=1) for draw in draws]
-        return await self._played(agents, draws, derive("demonstrate", config.seed, position), "", None)
-
-    async def starts(self, draws: Sequence[Draw], back: Sequence[int], step: int) -> list[Start | None]:
-        """Play the expert through each draw and return the point so many turns before its end.
-
-        None where the demonstration has no more turns than that, or no success: then the task's beginning is the start.
-        """
-        seed, prefix = derive("starts", self.config.seed, step), f"{step + 1}/demonstration/"
-        jobs = [
-            replace(job, moments=deque(maxlen=turns))
-            for draw, turns in zip(draws, back, strict=True)
-            for job in self._jobs(replace(draw, attempts=1), seed, prefix, step)
-        ]
-        episodes = await self.shown(jobs)
-        if episodes and not any(episode.success for episode in episodes):
-            warnings.warn(
-                f"none of {len(episodes)} demonstrations of step {step + 1} succeeded, so its tasks are played from their "
-                f"beginning; the first ended with {episodes[0].reason!r}: {str(episodes[0].error).strip()[-200:]}",
-                stacklevel=2,
-            )
-        return [
-            _undemonstrated(job.moments[0]) if job.moments and episode.success and len(episode.turns) > turns else None
-            for job, episode, turns in zip(jobs, episodes, back, strict=True)
-        ]
-
-    async def shown(self, jobs: Sequence[Job]) -> list[Episode]:
-        """Play the expert without noise, in the tokens the agent would see; faults and failures are among the episodes."""
-        agents = {name: Demonstrator(agent) for name, agent in self.agents(self.config.temperature).items()}
-        return await self._ended(agents, jobs, None)
-
     async def _played(
         self,
         agents: Mapping[str, Any],
@@ -135,7 +95,7 @@ class Rollouts:
         agent = next(iter(agents.values()))
         if isinstance(agent, GatewayAgent):
             return await self._elsewhere(agent, draws, seed, prefix)
-        return await self._ended(agents, [job for draw in draws for job in self._jobs(draw, seed, prefix, step)], progress)
+        return await self.play(agents, [job for draw in draws for job in self.jobs(draw, seed, prefix, step)], progress)
 
     async def _elsewhere(self, agent: GatewayAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""
@@ -160,7 +120,7 @@ class Rollouts:
             )
         return episodes
 
-    async def _ended(self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None) -> list[Episode]:
+    async def play(self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None) -> list[Episode]:
         """Play jobs and say of each episode where it was played."""
         episodes = await self.pool.collect(agents, jobs, progress=progress)
         for job, episode in zip(jobs, episodes, strict=True):
@@ -169,7 +129,8 @@ class Rollouts:
                 episode.labels["env"] = job.env
         return episodes
 
-    def _jobs(self, draw: Draw, seed: int, prefix: str, step: int | None) -> list[Job]:
+    def jobs(self, draw: Draw, seed: int, prefix: str, step: int | None = None) -> list[Job]:
+        """Return the episodes of a draw; of a training step, with the horizon of its schedule."""
         seed = derive("again", seed, draw.epoch) if draw.epoch else seed
         seed = derive("label", seed, draw.label) if draw.label else seed
         group = self.group_id(draw, prefix)
@@ -201,9 +162,3 @@ def _check_sampling(draw: Draw) -> None:
             raise BadConfig(f"a task sampler asks for {name} = {value!r}; training takes only temperature and max_tokens")
         if not value > 0:
             raise BadConfig(f"a task sampler asks for {name} = {value!r}; expected more than 0")
-
-
-def _undemonstrated(start: Start) -> Start:
-    """Return a point of a demonstration as the agent itself holds it."""
-    talks: dict[str, Any] = dict(start.conversations)
-    return Start(start.snapshot, {role: talk.talk for role, talk in talks.items()})

@@ -14,15 +14,16 @@ from accelerate.utils import gather_object
 from agentgym.core.tasks import Task
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, unknown
-from agentgym.trainers import parts, sft
+from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.demonstrations import Demonstrations
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import LEARNERS, Learner
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import finished, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
-from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen, dealt
+from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen
 from agentgym.trainers.stages.seams import Stage, parameters
 from agentgym.trainers.stages.selection import SELECTIONS
 
@@ -64,11 +65,16 @@ class Run:
             run = cls(config, folder, accelerator, learner, rollouts, sampler, rewards, selection, needs, credit, loss)
             run.credit = replace(credit, run=run)
             if state is not None:
-                run.load_state_dict(state["stages"])
+                run.load_state_dict(state["stages"][accelerator.process_index])
             return run
         except BaseException:
             learner.close()
             raise
+
+    @property
+    def demonstrations(self) -> Demonstrations:
+        """What plays the expert."""
+        return Demonstrations(self.rollouts)
 
     @property
     def rank(self) -> int:
@@ -120,20 +126,6 @@ class Run:
             raise unknown(f"environment of a draw of sampler {self.config.sampler!r}:", draw.env, envs)
         return draw
 
-    def demonstration_draws(self, position: int) -> list[Draw]:
-        """Return the tasks of an update of the SFT warm start, of several environments in turn by their weights."""
-        batch, sources = self.config.sft_batch, self.rollouts.sources()
-        if len(sources) == 1:
-            first = position * batch + (0 if sources[0].finite else sft.FIRST_TASK)
-            return sources[0].at(range(first, first + batch), "demonstrations")
-        turns = dealt({source.name: source.weight for source in sources}, (position + 1) * batch)
-        draws: list[Draw] = []
-        for place, name in list(enumerate(turns))[position * batch :]:
-            source = next(one for one in sources if one.name == name)
-            number = turns[:place].count(name) + (0 if source.finite else sft.FIRST_TASK)
-            draws += source.at([number], "demonstrations")
-        return draws
-
     def seen(self, draws: Sequence[Draw], episodes: Sequence[Episode], step: int) -> list[Seen]:
         """Return how the groups of all processes ended, in the order of the draws."""
         ended: dict[str, list[tuple[float, bool]]] = {}
@@ -153,7 +145,7 @@ class Run:
         return {"sampler": self.sampler, "select": self.selection, "credit": self.credit.stage, "loss": self.loss, **named}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of every stage, for the checkpoint."""
+        """Return the state of every stage of this process, for the checkpoint, which holds those of all processes."""
         return {name: stage.state_dict() for name, stage in self._stages().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

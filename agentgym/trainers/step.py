@@ -3,8 +3,8 @@
 # accelerate is typed in parts only
 # pyright: reportMissingTypeStubs=false
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -139,29 +139,38 @@ def reinforce(
     for epoch in range(config.epochs):
         for rows in _minibatches(segments, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
-            if total:
-                update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
-                sums, norm, gaps = _update(learner, update, config, loss, step)
-                apart = gaps if before is None and not parts else apart
-                parts.append(sums)
-                norms.append(norm)
+            if not total:
+                continue
+            update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
+            for value in _differentiable(learner, _losses(learner, update, config, loss, step)):
+                learner.accelerator.backward(value)
+            norms.append(_apply(learner, config.grad_clip))
+            apart = update.gap() if before is None and not parts else apart
+            parts.append(add_sums(update.parts))
     if not parts:
         return {}
     sums, apart = _together(learner, add_sums(parts), apart)
-    found = means(sums)
-    found["loss"] = found.get("loss", 0.0) / len(parts)  # none where no row has an advantage
-    return {**found, **mismatch(apart), "grad_norm": float(np.mean(norms))}
+    metrics = means(sums)
+    metrics["loss"] = metrics.get("loss", 0.0) / len(parts)  # none where no row has an advantage
+    return {**metrics, **mismatch(apart), "grad_norm": float(np.mean(norms))}
 
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """The rows of one optimizer step."""
+    """The rows of one optimizer step, and what was measured on them."""
 
     segments: list[Segment]
     total: int
     """`count` of these rows over all processes."""
     before: list[npt.NDArray[np.float32]] | None
     """The trainer's log-probabilities before the first update, [tokens] per row."""
+    parts: list[Sums] = field(default_factory=list[Sums])
+    gaps: list[Tensor] = field(default_factory=list[Tensor])
+    """What the trainer says minus what the engine said, [tokens] per micro-batch."""
+
+    def gap(self) -> Gaps:
+        """Return what the trainer says minus what the engine said."""
+        return torch.cat(self.gaps).float().cpu().numpy() if self.gaps else np.empty(0, dtype=np.float32)
 
     def flat(self) -> Update:
         """Return the trained tokens of all rows one after another."""
@@ -194,13 +203,18 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     total = _everywhere(learner, count(segments, "token"))
     if not total:
         return {}
-    weights = token_weights(segments, total=total)
+    batches = _even(learner, pack(segments, token_weights(segments, total=total), config.batch_tokens))
     parts: list[Sums] = []
-    for batch in _even(learner, pack(segments, weights, config.batch_tokens)):
-        loss, sums = imitation_loss(learner.scorer(batch), batch)
-        _backward(learner, loss)
-        if batch.segments:
-            parts.append(sums)
+
+    def losses() -> Iterator[Tensor]:
+        for batch in batches:
+            loss, sums = imitation_loss(learner.scorer(batch), batch)
+            yield loss
+            if batch.segments:
+                parts.append(sums)
+
+    for loss in _differentiable(learner, losses()):
+        learner.accelerator.backward(loss)
     norm = _apply(learner, config.grad_clip)
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
@@ -216,19 +230,17 @@ def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch:
     return dealt
 
 
-def _update(
-    learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage, step: int
-) -> tuple[Sums, float, Gaps]:
-    """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
+def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage, step: int) -> Iterator[Tensor]:
+    """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `update`."""
     rows, before = update.segments, update.before
     constant = config.constant if config.loss_aggregation == "constant" else None
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
         weights = _chosen(update, weights, loss_stage, step)
-    parts: list[Sums] = []
-    gaps: list[Tensor] = []
     if not config.kl:  # a row without advantage has no gradient: it is only measured
         parts, gaps = _measured(learner, [row for row in rows if not row.advantages.any()], config)
+        update.parts.extend(parts)
+        update.gaps.extend(gaps)
         keep = [i for i, row in enumerate(rows) if row.advantages.any()]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
@@ -245,7 +257,7 @@ def _update(
         if config.differs and before is None:  # of a single update, the scores are those from before it
             old = scores.logprobs.detach()
         if batch.segments:  # not what only waits for others
-            gaps.append(scores.logprobs.detach() - batch.logprobs)
+            update.gaps.append(scores.logprobs.detach() - batch.logprobs)
         loss, sums = policy_loss(
             scores,
             batch,
@@ -256,11 +268,9 @@ def _update(
             kl=config.kl_kind,
             kl_weight=config.kl,
         )
-        _backward(learner, loss)
+        yield loss
         if batch.segments:
-            parts.append(sums)
-    norm = _apply(learner, config.grad_clip)
-    return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
+            update.parts.append(sums)
 
 
 def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
@@ -310,12 +320,14 @@ def _even(learner: TrainedModel, batches: list[Batch]) -> list[Batch]:
     return [batch.to(accelerator.device) for batch in batches]
 
 
-def _backward(learner: TrainedModel, loss: Tensor) -> None:
-    if not bool(torch.isfinite(loss)):
-        raise CannotGoOn(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
-    learner.accelerator.backward(loss * learner.accelerator.num_processes)  # data-parallel wrappers average gradients
-    if learner.masters is not None:
-        learner.masters.collect()
+def _differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Give each loss as its gradient is to be computed before the next is asked for; CannotGoOn where one is not finite."""
+    for loss in losses:
+        if not bool(torch.isfinite(loss)):
+            raise CannotGoOn(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
+        yield loss * learner.accelerator.num_processes  # data-parallel wrappers average gradients
+        if learner.masters is not None:
+            learner.masters.collect()
 
 
 def _apply(learner: TrainedModel, grad_clip: float) -> float:

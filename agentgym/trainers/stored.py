@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym import registry
+from agentgym.agents.demonstrator import written_ids
 from agentgym.agents.encode import Foreign
 from agentgym.agents.parse import split_thought
 from agentgym.agents.spec import AgentSpec
@@ -140,8 +141,8 @@ class Tokeniser:
             if not (old.text or old.action):
                 break  # the context was full, or the server said nothing: no action was carried out
             ids = talk.prompt(old.observation, info)
-            reply = agent.template.encoder.encode([*self._thought(agent, old.text), *talk.written(old.action)])
-            turn = talk.turn(old.observation, Completion([*reply, agent.sampling.stop_ids[0]], [], "stop"))
+            reply = written_ids(talk, self._thought(agent, old.text), old.action)
+            turn = talk.turn(old.observation, Completion(reply, [], "stop"))
             same = turn.action == old.action
             turn.prompt_ids, turn.reward, turn.rewards = ids, old.reward, old.rewards
             turn.valid, turn.error, turn.state_key = old.valid, old.error, old.state_key

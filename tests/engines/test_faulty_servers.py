@@ -237,3 +237,29 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     ahead = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
     assert 40 < _seconds(ahead) <= 50
     assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == _seconds("Wed, 99 Oct 99999 07:28:00 GMT") == 0.0
+
+
+def test_connections_end_with_the_engine_or_with_their_event_loop() -> None:
+    with loopback.faulty([], then=GOOD) as (_, url):
+        engine = chat(url)
+
+        async def asked() -> Any:
+            await engine.chat(ASKED, (), Sampling(max_tokens=8), "s")
+            return engine.servers._client
+
+        async def asked_and_closed() -> Any:
+            client = await asked()
+            engine.close()
+            assert (await asked()) is not client  # a closed engine opens others
+            return client
+
+        with asyncio.Runner() as loop:
+            first = loop.run(asked())
+            assert loop.run(asked()) is first and not first.is_closed
+            engine.close()
+            assert first.is_closed
+            inside = loop.run(asked_and_closed())
+            last = engine.servers._client
+            assert inside.is_closed and last is not None and not last.is_closed
+        assert last.is_closed
+        engine.close()

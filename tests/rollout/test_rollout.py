@@ -1,6 +1,7 @@
 """Rollouts: order, faults, retries, repeatability, worker processes, branching, Ctrl-C-safe files."""
 
 import asyncio
+import inspect
 import json
 import os
 import time
@@ -15,7 +16,7 @@ from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.collect import acollect, collect, play_out
-from agentgym.rollout.pool import RolloutConfig
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
 
 
 def next_of_expert(env):
@@ -282,3 +283,15 @@ def test_what_no_episode_would_escape_ends_the_rollout_and_keeps_what_was_finish
     with pytest.raises(type(error), match=str(error)):
         agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=8, horizon=2, concurrency=1, out=tmp_path / "e.jsonl")
     assert len(agentgym.read_episodes(tmp_path / "e.jsonl")) == 2
+
+
+def test_collect_has_the_signature_of_acollect_and_the_concurrency_of_its_config(monkeypatch):
+    assert inspect.signature(collect) == inspect.signature(acollect) and not inspect.iscoroutinefunction(collect)
+    used = []
+    monkeypatch.setattr(
+        "agentgym.rollout.collect.RolloutPool", lambda envs, config: used.append(config) or RolloutPool(envs, config)
+    )
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=1, config=RolloutConfig(concurrency=3))
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=1, config=RolloutConfig(concurrency=3), concurrency=2)
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=1)
+    assert [config.concurrency for config in used] == [3, 2, RolloutConfig().concurrency]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from credit_envs import episode, group
-from test_train import CHILD, curve, episodes
+from small_runs import curve, episodes
+from test_train import CHILD
 
 import agentgym
 from agentgym.envs.guess_number import GuessNumber
@@ -124,7 +125,7 @@ def test_self_play_that_is_killed_and_resumed_has_the_same_baselines(tmp_path):
     states = []
     for name in ("run", "whole"):
         newest = sorted((tmp_path / name / "checkpoints").glob("step-*"))[-1]
-        states.append(torch.load(newest / "trainer.pt", weights_only=True)["stages"]["credit"])
+        states.append(torch.load(newest / "trainer.pt", weights_only=True)["stages"][0]["credit"])
     assert states[0] == states[1] and {key.split()[-1] for key in states[0]} == {"X", "O"}
     roles = {turn["role"] for line in episodes(tmp_path / "run") for turn in line["turns"]}
     assert roles == {"X", "O"} and json.dumps(states[0])

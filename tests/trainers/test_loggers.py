@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -154,7 +153,6 @@ def two_sittings(name, folder, **options):
                 warnings.simplefilter("error")
                 log.log(20 if row["phase"] == "sft" else 21, row)
         log.close()
-        time.sleep(1.1 if name == "wandb" else 0)  # its folders of offline runs are named by the second
 
 
 def test_tensorboard_reads_back(tmp_path):

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from test_train import curve, episodes, small, whole  # noqa: F401  (a fixture)
+from small_runs import curve, episodes
+from test_train import small, whole  # noqa: F401  (a fixture)
 
 from agentgym.cli import main
 from agentgym.errors import BadConfig

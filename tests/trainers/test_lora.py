@@ -11,7 +11,8 @@ import pytest
 import torch
 from accelerate import Accelerator
 from peft import PeftModel
-from test_train import CHILD, curve, episodes, small
+from small_runs import curve, episodes
+from test_train import CHILD, small
 from tiny_rows import tiny_model, token_episodes
 from transformers import AutoModelForCausalLM
 

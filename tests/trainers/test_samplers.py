@@ -189,7 +189,7 @@ def test_a_resumed_run_goes_on_to_the_last_digit(taught, tmp_path, sampler, opti
     resume(tmp_path / "cut")
     kept = [torch.load(newest_checkpoint(tmp_path / name) / "trainer.pt")["stages"] for name in ("cut", "whole")]
     same = [re.sub(r'"seconds": [^,]*,', "", repr(state)) for state in kept]  # of the episodes that are kept
-    assert same[0] == same[1] and bool(kept[0]["select"]) == (select in ("replay", "between"))
+    assert same[0] == same[1] and bool(kept[0][0]["select"]) == (select in ("replay", "between"))
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
 

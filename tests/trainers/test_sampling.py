@@ -116,6 +116,6 @@ def test_sampling_that_cannot_be_trained_on_is_refused(sampling):
     rollouts = Rollouts(TrainConfig(env="rlvr/GuessNumber-v0"), None, None)
     draw = Draw(GuessNumber().numbered(0), env="rlvr/GuessNumber-v0", sampling=sampling)
     with pytest.raises(BadConfig, match=f"{next(iter(sampling))} = "):
-        rollouts._jobs(draw, 0, "", step=0)
-    assert rollouts._jobs(replace(draw, sampling={"temperature": 0.5}), 0, "", step=0)[0].sampling == {"temperature": 0.5}
-    assert rollouts._jobs(draw, 0, "", step=None)  # an evaluation may
+        rollouts.jobs(draw, 0, "", step=0)
+    assert rollouts.jobs(replace(draw, sampling={"temperature": 0.5}), 0, "", step=0)[0].sampling == {"temperature": 0.5}
+    assert rollouts.jobs(draw, 0, "", step=None)  # an evaluation may

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import curve
 from two_processes import CASES, update
 from two_trainers import FirstPays
 
@@ -83,3 +84,13 @@ def test_a_process_that_comes_late_joins_the_run_and_each_goes_through_the_file_
     # a step: four draws, of which two are kept; two more, of which one is kept; one more, which the first process plays
     expected = TaskSource(FirstPays(), seed=0).at([0, 2, 4, 6, 7, 9, 11, 13], "train")
     assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]
+
+
+def test_each_process_goes_on_with_the_state_of_its_own_stages(tmp_path):
+    for name in ("whole", "run", "run+"):
+        run_two("two_states.py", tmp_path / name)
+    assert curve(tmp_path / "run") == curve(tmp_path / "whole")
+    newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    stages = torch.load(newest / "trainer.pt", weights_only=True)["stages"]
+    # three steps of one group each: 3 * 1 in the first process, 3 * (1 + 10) in the second
+    assert [of_process["credit"] for of_process in stages] == [{"counted": 3}, {"counted": 33}]

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_train import TIMES, small
+from small_runs import TIMES
+from test_train import small
 
 from agentgym.cli import main
 from agentgym.episodes.episode import Episode, Turn, append_episodes, read_episodes

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from small_runs import curve, episodes
 
 import agentgym
 from agentgym.cli import main
@@ -22,8 +23,6 @@ from agentgym.trainers.model.policy import load_policy
 from agentgym.trainers.optim.muon import orthogonal
 from agentgym.trainers.recipe_files import read_config, read_recipe, recipes, to_toml
 from agentgym.trainers.segments import build
-
-TIMES = {"seconds", "eta_seconds", "tokens_per_second", "share_env", "share_rollout", "share_train"}
 
 
 def small(out, **changes):
@@ -49,19 +48,6 @@ def small(out, **changes):
         "threads": 1,
     }
     return TrainConfig(**{**options, **changes})
-
-
-def curve(folder):
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
-
-
-def episodes(folder):
-    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
-    for row in rows:
-        for turn in row["turns"]:
-            del turn["seconds"]
-    return rows
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -83,6 +83,7 @@ class Servers:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._retries, self._backoff, self._longest, self._timeout = retries, backoff, longest, timeout
         self._client: httpx2.AsyncClient | None = None
+        self._open: AsyncGenerator[httpx2.AsyncClient] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def models(self) -> list[Object]:
@@ -116,7 +117,7 @@ class Servers:
 
     async def post(self, path: str, body: dict[str, object], session: str, read: Callable[[Object], T]) -> T:
         """Return `read(answer)`; `read` raises Garbage where the JSON object is not what it should be."""
-        client, slow = self._open(), 0
+        client, slow = await self._opened(), 0
         met: list[str] = []
         while len(met) <= self._retries and slow < SLOW_TRIES:
             server = await self._traffic.enter(session)
@@ -191,14 +192,38 @@ class Servers:
             told = bytes(content).replace(self._key, b"[key]") if self._key else bytes(content)
             return answer.status_code, _seconds(answer.headers.get("retry-after")), told
 
-    def _open(self) -> httpx2.AsyncClient:
-        """Return this event loop's client: connections do not outlive their loop."""
+    async def _opened(self) -> httpx2.AsyncClient:
+        """Return this event loop's client."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
             timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, 30.0), pool=None)
-            self._client, self._loop = httpx2.AsyncClient(limits=limits, timeout=timeout), loop
+            client = httpx2.AsyncClient(limits=limits, timeout=timeout)
+            self._client, self._loop, self._open = client, loop, _while_open(client)
+            await anext(self._open)
         return self._client
+
+    def close(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        held, loop, self._client, self._open, self._loop = self._open, self._loop, None, None, None
+        if held is None or loop is None or loop.is_closed():  # with its loop a client was closed
+            return
+        if loop.is_running():  # perhaps in this very thread
+            asyncio.run_coroutine_threadsafe(_ended(held), loop)
+        else:
+            loop.run_until_complete(_ended(held))
+
+
+async def _while_open(client: httpx2.AsyncClient) -> AsyncGenerator[httpx2.AsyncClient]:
+    """Give a client and close it: when this is closed, which an event loop does at its own end with all that began in it."""
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def _ended(held: AsyncGenerator[httpx2.AsyncClient]) -> None:
+    await held.aclose()
 
 
 def only_choice(answer: Object) -> Object:
@@ -275,6 +300,7 @@ class ServedEngine:
                 task.cancel()
 
     def close(self) -> None:
-        """Hang up on every request."""
+        """Hang up on every request and close all connections."""
         for task in self._running:
             task.cancel()
+        self.servers.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.fits import GIB, context, engine_slots
 from agentgym.trainers.model.memory import Memory
-from agentgym.trainers.planner.plan import MARGIN, Plan, Workload, plan, read_workload, vllm_share
+from agentgym.trainers.planner.plan import MARGIN, Plan, Workload, plan, vllm_share
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,7 @@ def _pruned(config: TrainConfig, change: Change, workload: Workload, memory: Mem
     return change
 
 
-def refused(config: TrainConfig, memory: Memory) -> str:
-    """Return why a run is refused; empty where it is not."""
-    workload = read_workload(config)
-    if not workload.play.episodes:  # nothing is known of the rows: only what the shortest take is counted
-        workload = replace(workload, play=replace(workload.play, longest=config.turn_tokens, first=1))
-    plan_made = plan(config, workload, memory)
-    return refusal(config, plan_made, smallest_change(config, workload, memory)) if plan_made.hopeless else ""
-
-
-def refusal(config: TrainConfig, plan: Plan, change: Change) -> str:
+def refusal(plan: Plan, change: Change) -> str:
     """Return why a run cannot be started, and what to do."""
     memory = plan.memory
     several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""

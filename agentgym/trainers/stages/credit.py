@@ -93,7 +93,7 @@ def credit(name: str, scope: str = "group", needs: Sequence[str] = ()) -> Callab
     takes the list of all groups and returns one list of arrays per group. `needs` names what is computed into
     `turn.extra` first. Keyword-only parameters called `step`, `state` and `run` are no hyper-parameters: the updates so
     far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
-    sees its own groups, and the checkpoint holds the first one's state: who keeps some has to make it from what all see
+    sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
     (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
     unchanged, so it can be called and tested as it is.
     """

@@ -34,7 +34,7 @@ def replay(
         texts = kept.get(_key(group), [])[:number] if uniform(group) and not _solved(group) else []
         mixed.append(_joined(group, [Episode.from_json(text) for text in texts]))
     fresh = [(_key(group), [e.to_json() for e in group if e.success][:number]) for group in groups if _solved(group)]
-    for key, texts in run.gathered(fresh):  # of all processes: the checkpoint holds the first one's state
+    for key, texts in run.gathered(fresh):  # of all processes: the task may come to another one next time
         kept.pop(key, None)
         kept[key] = texts  # the newest at the end
     while sum(map(len, kept.values())) > capacity:
@@ -54,7 +54,7 @@ async def demonstrations(
     """
     poor = [place for place, group in enumerate(groups) if not _solved(group)]
     jobs = [_job(groups[place], n, run) for place in poor for n in range(number)]
-    played = await run.rollouts.shown(jobs)
+    played = await run.demonstrations.play(jobs)
     await pay(played, run.rewards, step=step, run=run)
     successes = [episode if episode.success else None for episode in played]
     score([episode for episode in successes if episode], ("logprobs",), run.learner.score)  # all processes go through it

@@ -46,7 +46,9 @@ class Starts(Uniform):
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
-        found = await run.rollouts.starts([draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step)
+        found = await run.demonstrations.starts(
+            [draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step
+        )
         for place, start in zip(mine, found, strict=True):
             draws[place] = replace(draws[place], start=start)
         return draws

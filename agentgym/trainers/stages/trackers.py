@@ -6,12 +6,16 @@
 import importlib
 import io
 import os
+import time
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
 
 from agentgym.trainers.stages.loggers import logger, numbers, remember, remembered
+
+SECOND = "%Y%m%d_%H%M%S"
+"""How wandb names the folder of a sitting, beside the id of the run."""
 
 
 @logger("tensorboard", package="tensorboardX")
@@ -52,6 +56,8 @@ class WandB:
     ) -> None:
         wandb: Any = importlib.import_module("wandb")
         before = remembered(folder, "wandb")
+        while list((folder / "wandb").glob(f"*-{time.strftime(SECOND)}-*")):  # or a sitting in it would overwrite the last
+            time.sleep(0.02)
         self._run: Any = wandb.init(
             project=project,
             entity=entity or None,

@@ -1,0 +1,118 @@
+"""One sitting of a run of updates: what `agentgym train` and `agentgym sft` have in common from its start to its end."""
+
+# accelerate is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from agentgym.errors import BadConfig, EngineDead
+from agentgym.trainers.record import Record
+from agentgym.trainers.stages import loggers
+from agentgym.trainers.step import CannotGoOn
+
+T = TypeVar("T")
+Show = Callable[[str, dict[str, Any]], None]
+"""Called with `start`, `progress`, `sft`, `step`, `eval` or `end`, and the numbers to show."""
+
+
+class Sitting(ABC):
+    """A sitting, from the start of a run or from a checkpoint: it logs, writes checkpoints, and stops as one.
+
+    Of several processes each has one, and all call the same methods in the same order.
+    """
+
+    command: str
+    """What goes on with the run: `train` or `sft`."""
+    loggers: loggers.Loggers
+
+    def __init__(self, accelerator: Accelerator, record: Record, show: Show | None) -> None:
+        self.accelerator, self.record = accelerator, record
+        self.show: Show = show if show and accelerator.is_main_process else _silent
+        self.interrupted = False
+        torch.manual_seed(record.config.seed)
+
+    @property
+    @abstractmethod
+    def position(self) -> int:
+        """How many updates there were."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a later sitting goes on with; all processes come here."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the policy as a model folder."""
+
+    @contextmanager
+    def stopping(self) -> Generator[None]:
+        """Run updates: at their end and at Ctrl-C a checkpoint is written, and an error says what goes on with the run."""
+        if self.accelerator.num_processes > 1:  # processes stop together, at the end of an update
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.checkpoint()
+            raise
+        except (CannotGoOn, EngineDead) as error:
+            raise (BadConfig if isinstance(error, CannotGoOn) else EngineDead)(
+                f"training stopped at update {self.position + 1}: {error}. The last good checkpoint is "
+                f"{self.record.newest() or 'none'}; go on with: agentgym {self.command} --resume {self.record.folder}"
+            ) from error
+        self.checkpoint()
+
+    def updated(self, *, due: bool) -> None:
+        """Stop after an update if any process was asked to; write a checkpoint when one is due."""
+        if any(self.gathered([self.interrupted])):
+            raise KeyboardInterrupt
+        if due:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        self.record.checkpoint(self.save, self.position, self.state_dict())
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Write a row of metrics, and hand it to the loggers."""
+        self.record.log(row)
+        self.loggers.log(self.position, row)
+
+    def ended(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """Write and return the summary of the run that has come to its end."""
+        self.record.write("summary.json", summary)
+        if self.accelerator.num_processes > 1:  # who leaves while another still listens takes it down
+            self.accelerator.wait_for_everyone()
+            self.accelerator.end_training()
+        return summary
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes, in the order of the processes."""
+        return items if self.accelerator.num_processes == 1 else gather_object(items)
+
+    def _interrupt(self, signal: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+
+
+def joined(processes: int, command: str) -> Accelerator:
+    """Return the processes of a run; BadConfig where there are not as many as it says."""
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())  # or accelerate would not join processes on a CPU
+    if accelerator.num_processes != processes:
+        raise BadConfig(
+            f"processes is {processes}, but {accelerator.num_processes} were started: run it with `agentgym {command}`, "
+            f"which starts them, or with `accelerate launch --num_processes {processes} -m agentgym {command} …`"
+        )
+    return accelerator
+
+
+def _silent(kind: str, numbers: dict[str, Any]) -> None:
+    del kind, numbers
