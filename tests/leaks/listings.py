@@ -21,7 +21,8 @@ from agentgym.envs.desk.generate import draw
 from agentgym.envs.search.generate import world
 from agentgym.envs.sql.generate import instances
 from agentgym.envs.terminal.scenario import Scenario, scenario
-from agentgym.envs.web.family import Family, plain
+from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import plain as read_plainly
 from agentgym.envs.web.sites import families as web_families
 from agentgym.envs.web.state import EpisodeState
 
@@ -257,9 +258,12 @@ def namesakes(number: int, difficulty: int) -> Listing | None:
 
 # Web: the rows that a task changes, or the column that its answer is in
 
+plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
+
+
 
 def web(family: Family, number: int, difficulty: int) -> Listing | None:
-    _, data = family.draw_one(generator("leaks", family.name, number), difficulty, True)
+    _, data = family.draw_one(generator("leaks", number), difficulty, True)  # families of a number share their sites
     state = EpisodeState(data["seed"], data["size"])
     try:
         return _answer_of(family, state, data["answers"][0]) if data["answers"] else _changed_by(family, state, data["ask"])
