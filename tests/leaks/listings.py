@@ -258,8 +258,11 @@ def namesakes(number: int, difficulty: int) -> Listing | None:
 
 # Web: the rows that a task changes, or the column that its answer is in
 
+AMONG: dict[str, Callable[[dict, EpisodeState], bool]] = {
+    "calendar-delete": lambda row, state: row["day"] >= f"{state.now:%Y-%m-%d}" and row["organiser"] == state.me.username
+}
+"""Whether a row is one of those that a family's instruction speaks of: my events from today on."""
 plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
-
 
 
 def web(family: Family, number: int, difficulty: int) -> Listing | None:
@@ -303,7 +306,8 @@ def _changed_by(family: Family, state: EpisodeState, ask: dict) -> Listing | Non
     for (site, name), rows in before.items():
         left = {row["_row"]: row for row in after[site, name]}
         changed = {row["_row"] for row in rows if left.get(row["_row"]) != row}
-        if found := _rows(rows, changed):
+        among = AMONG.get(family.name)
+        if found := _rows([row for row in rows if not among or among(row, state)], changed):
             return found
         for row in [row for row in left.values() if row["_row"] not in {one["_row"] for one in rows}]:
             for column, value in row.items():

@@ -18,7 +18,7 @@ def drawn(name: str, count: int) -> list[Listing]:
     for number in range(4 * count):
         one = FAMILIES[name](number, 1 + number % 2)
         found += [one] if one else []
-        if len(found) == count or number > count / 2 and not found:  # such a family's answer is in no list
+        if len(found) == count or (number > count / 2 and not found):  # such a family's answer is in no list
             break
     return found
 

@@ -38,7 +38,7 @@ def told(level: Any) -> str:
     found.sort(key=lambda place: (abs(place[0]) + abs(place[1]), place))
     things = "; ".join(f"a {words} {_where(ahead, side)}" for ahead, side, words in found) or "nothing but walls and floor"
     carried = f"a {thing(level.carrying)}" if level.carrying else "nothing"
-    return f"You see {things}.\nYou carry {carried}.\n" + "\n".join(rows)
+    return f"You see {things}.\nYou are carrying {carried}.\n" + "\n".join(rows)
 
 
 def in_view(level: Any) -> tuple[list[list[Any]], list[list[bool]]]:

@@ -123,8 +123,8 @@ class FirstFree(Family):
         length = pick(rng, sorted(dates_of[free]))
         chosen = pick(rng, dates_of[free][length] if possible else full[length])
         text = (
-            f"At what time does the first free period of {length // 60} hour{'s' * (length > 60)} begin in my calendar on "
-            f"{day(chosen)}, between 08:00 and 20:00? Answer with the time."
+            f"In my calendar, when does the first free period of {length // 60} hour{'s' * (length > 60)} on {day(chosen)} "
+            "begin, between 08:00 and 20:00? Answer with the time."
         )
         return text, question({"day": chosen, "length": length}, free)
 
@@ -202,7 +202,7 @@ class MoveEvent(Family):
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
             moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
         told = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
-        return f"In my calendar, move these events, each as long as it is now: {told}.", asked({"moves": moves})
+        return f"In my calendar, move these events without changing how long they last: {told}.", asked({"moves": moves})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, (when, start) in ask["moves"].items():
@@ -236,8 +236,8 @@ class DeleteEvents(Family):
         fits = [person for person in state.setting.others if coming(state, sql, state.me.username, person.username)]
         person = pick(rng, fits)
         text = (
-            f"Delete all events of today and later from my calendar that I organise and that {person.name} is invited to. "
-            "Leave all others."
+            f"In my calendar, delete all events from today on that I organise and that {person.name} is invited to. "
+            "Leave all other events."
         )
         return text, asked({"person": person.name, "me": state.me.name})
 
@@ -310,7 +310,7 @@ class InviteToAll(Family):
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         told = ", ".join(f'"{title}"' for title in titles)
-        text = f"In my calendar, invite {person.name} to these events, beside whoever is invited already: {told}."
+        text = f"In my calendar, invite {person.name} to these events, in addition to the people already invited: {told}."
         return text, asked({"person": person.name, "titles": titles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
