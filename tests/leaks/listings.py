@@ -259,7 +259,9 @@ def namesakes(number: int, difficulty: int) -> Listing | None:
 # Web: the rows that a task changes, or the column that its answer is in
 
 AMONG: dict[str, Callable[[dict, EpisodeState], bool]] = {
-    "calendar-delete": lambda row, state: row["day"] >= f"{state.now:%Y-%m-%d}" and row["organiser"] == state.me.username
+    "calendar-delete": lambda row, state: (
+        row.get("day", "") >= f"{state.now:%Y-%m-%d}" and row["organiser"] == state.me.username
+    )
 }
 """Whether a row is one of those that a family's instruction speaks of: my events from today on."""
 plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
