@@ -41,14 +41,14 @@ class FrozenLake(TextEnv):
         self.place: Cell = (0, 0)
         return (
             "Cross the frozen lake to G without falling into a hole (H). You are @ and F is ice. "
-            "Say left, down, right or up.\n"
+            "Reply with left, down, right or up.\n"
             f"With probability {self.slip:g} a move slips sideways.\n\n{self._picture()}"
         )
 
     def act(self, action: str) -> str | Outcome:
         word = action.strip().lower()
         if word not in MOVES:
-            return self.invalid(f"{word[:40]!r} is not a move. Say left, down, right or up.")
+            return self.invalid(f"{word[:40]!r} is not a move. Reply with left, down, right or up.")
         self.place = step_from(self.lake, self.place, slid(word, self.np_random, self.slip))
         square = self.lake[self.place[0]][self.place[1]]
         if square == "H":

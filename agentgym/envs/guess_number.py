@@ -27,7 +27,7 @@ class GuessNumber(TextEnv):
     def act(self, action: str) -> str | Outcome:
         word = action.strip()
         if not (word.isascii() and word.isdigit() and len(word) < 20):
-            return self.invalid(f"{word[:40]!r} is not a number. Say one, for example 7.")
+            return self.invalid(f"{word[:40]!r} is not a number. Reply with a number, for example 7.")
         guess = int(word)
         if guess == self.secret:
             return self.win("Right.")

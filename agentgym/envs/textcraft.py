@@ -60,8 +60,8 @@ class TextCraft(TextEnv):
         lines = "\n".join(written(name, recipe) for name, recipe in self.recipes.items())
         return (
             f"Crafting commands:\n{lines}\n\nGoal: craft {self.goal}. You can carry {self.capacity} things at once.\n"
-            "Say get NUMBER THING (only for things that no command crafts), drop NUMBER THING, inventory, or a crafting "
-            "command, which you may multiply."
+            "Reply with get NUMBER THING (only for things that no command crafts), drop NUMBER THING, inventory, or a "
+            "crafting command, whose amounts you may multiply."
         )
 
     def act(self, action: str) -> str | Outcome:
@@ -71,8 +71,8 @@ class TextCraft(TextEnv):
         match = _COMMAND.fullmatch(words) if words.isascii() else None
         if match is None or (match[1] == "craft") != (match[4] is not None) or not 0 < int(match[2]) <= MOST:
             return self.invalid(
-                f"{words[:60]!r} is not a command. Say get 2 oak log, craft 4 oak plank using 1 oak log, drop 1 oak log, or "
-                "inventory."
+                f"{words[:60]!r} is not a command. Reply with get 2 oak log, craft 4 oak plank using 1 oak log, drop 1 oak "
+                "log, or inventory."
             )
         verb, number, name = match[1], int(match[2]), match[3]
         if verb == "craft":
@@ -81,13 +81,14 @@ class TextCraft(TextEnv):
 
     def _get(self, name: str, number: int) -> str | Outcome:
         if name in self.recipes:
-            return self.invalid(f"There is no {name} to get: it is crafted.")
+            return self.invalid(f"You cannot get {name}: it has to be crafted.")
         if not any(name in parts for _, parts in self.recipes.values()):
             return self.invalid(f"There is no {name[:40]} here.")
         total = sum(self.held.values())
         if total + number > self.capacity:
             return self.invalid(
-                f"You carry {total} of at most {self.capacity} things: get {self.capacity - total} or fewer, or drop some."
+                f"You are carrying {total} of at most {self.capacity} things: get {self.capacity - total} or fewer, or drop "
+                "some."
             )
         self.held = {**self.held, name: self.held.get(name, 0) + number}
         return f"Got {number} {name}."
@@ -107,15 +108,15 @@ class TextCraft(TextEnv):
         given = {part[2]: int(part[1]) for part in parts if part is not None}
         if rest or None in parts or len(given) != len(parts) or given != {n: c * times for n, c in needed.items()}:
             return self.invalid(
-                f"That is not how {name} is crafted. Say {written(name, self.recipes[name])}, or a multiple."
+                f"That is not how {name} is crafted. Use {written(name, self.recipes[name])}, or a multiple of it."
             )
         short = [n for n, count in given.items() if self.held.get(n, 0) < count]
         if short:
-            return self.invalid(f"You have not enough {short[0]}: {self.held.get(short[0], 0)} of {given[short[0]]}.")
+            return self.invalid(f"You do not have enough {short[0]}: {self.held.get(short[0], 0)} of {given[short[0]]}.")
         carried = {n: count - given.get(n, 0) for n, count in self.held.items()}
         carried[name] = carried.get(name, 0) + number
         if sum(carried.values()) > self.capacity:
-            return self.invalid(f"With that you would carry {sum(carried.values())} things; you can carry {self.capacity}.")
+            return self.invalid(f"You would then carry {sum(carried.values())} things, and you can carry {self.capacity}.")
         self.held = {n: count for n, count in carried.items() if count}
         text = f"Crafted {number} {name}."
         return self.win(text) if name == self.goal else text

@@ -40,7 +40,9 @@ class TicTacToe(TextEnv):
         self.board, self.side = str(task.data["board"]), str(task.data["side"])
         self.to_move, self.winner = self.side, ""
         rule = "Four in a row wins: across, down or diagonally."
-        return f"{rule} Say the row and column of a free square, for example {self.admissible()[0]}.\n{self._picture()}"
+        return (
+            f"{rule} Reply with the row and column of a free square, for example {self.admissible()[0]}.\n{self._picture()}"
+        )
 
     @property
     def role(self) -> str:
@@ -50,7 +52,9 @@ class TicTacToe(TextEnv):
         squares = self.admissible()
         words = " ".join(action.split())
         if words not in squares:
-            return self.invalid(f"{words[:40]!r} is not a free square. Say row and column, for example {squares[0]}.")
+            return self.invalid(
+                f"{words[:40]!r} is not a free square. Reply with a row and a column, for example {squares[0]}."
+            )
         square = free(self.board)[squares.index(words)]
         given_away = self.opponent == "minimax" and not keeps_win(self.board, square, self.to_move)
         self._place(square)

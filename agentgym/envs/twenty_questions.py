@@ -53,9 +53,14 @@ class TwentyQuestions(TextEnv):
         """Ask whether the creature has a property, for example `colour red`. The answer is yes or no."""
         name, _, value = " ".join(question.lower().strip("? \n").split()).partition(" ")
         if name not in PROPERTIES:
-            return self.invalid(f"{name[:40]!r} is no property. Ask about {', '.join(PROPERTIES)}: ask[colour red].")
+            return self.invalid(
+                f"{name[:40]!r} is not a property. Ask about {', '.join(PROPERTIES)}, for example ask[colour red]."
+            )
         if value not in PROPERTIES[name]:
-            return self.invalid(f"{name} is one of {', '.join(PROPERTIES[name])}: ask[{name} {PROPERTIES[name][0]}].")
+            return self.invalid(
+                f"A creature's {name} is one of {', '.join(PROPERTIES[name])}. "
+                f"For example: ask[{name} {PROPERTIES[name][0]}]."
+            )
         has = self.creatures[self.meant][name] == value
         if (name, value, has) not in self.known:
             self.known = (*self.known, (name, value, has))

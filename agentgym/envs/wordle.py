@@ -44,8 +44,8 @@ class Wordle(TextEnv):
         """Every guess and what it was answered, word by word."""
         many = "a hidden word" if len(self.words) == 1 else f"{len(self.words)} hidden words at once"
         return (
-            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is marked: G right place, "
-            "Y elsewhere in the word, - not in it (or not that often). Say one word."
+            f"Guess {many} of {LETTERS} letters in {self._left} guesses. Each letter of a guess is marked: G = right place, "
+            "Y = elsewhere in the word, - = not in the word (or not that many times). Reply with one word."
         )
 
     @property
@@ -55,7 +55,7 @@ class Wordle(TextEnv):
     def act(self, action: str) -> str | Outcome:
         guess = action.strip().lower()
         if guess not in known():
-            return self.invalid(f"{guess[:20]!r} is not a word of the list. Say an English word of {LETTERS} letters.")
+            return self.invalid(f"{guess[:20]!r} is not in the word list. Reply with an English word of {LETTERS} letters.")
         self.told = (*self.told, (guess, tuple(marks(word, guess) for word in self.words)))
         solved = sum(self._found(number) for number in range(len(self.words)))
         shown = "\n".join(
@@ -66,7 +66,7 @@ class Wordle(TextEnv):
         if solved == len(self.words):
             return self.win("Right.")
         if not self._left:
-            return self.lose(f"{shown}\nNo guess is left.".strip())
+            return self.lose(f"{shown}\nNo guesses are left.".strip())
         rest = f"{solved} of {len(self.words)} words found. " if len(self.words) > 1 else ""
         return f"{shown}\n{rest}{self._left} guesses left."
 

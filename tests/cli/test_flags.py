@@ -6,6 +6,7 @@ import pytest
 import tyro
 
 from agentgym.cli.flags import read_flags
+from agentgym.cli.train import quiet
 from agentgym.errors import BadConfig
 from agentgym.options import Options
 
@@ -70,3 +71,13 @@ def test_what_is_missing_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_flag_names_the_closest() -> None:
     with pytest.raises(BadConfig, match=r"no flag '--step'. Did you mean '--steps'"):
         read("--step", "2")
+
+
+def test_transformers_is_told_that_scipy_and_scikit_learn_are_absent(monkeypatch):
+    from transformers import utils
+
+    for module in (utils, utils.import_utils):
+        for name in ("is_sklearn_available", "is_scipy_available"):
+            monkeypatch.setattr(module, name, lambda: True)  # and put back at the end
+    quiet()
+    assert not utils.is_sklearn_available() and not utils.import_utils.is_scipy_available()

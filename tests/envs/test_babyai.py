@@ -65,7 +65,7 @@ def test_layouts_are_each_their_own():
 def test_what_changes_nothing_is_invalid_and_explained():
     env = environment(level="UnlockLocal")
     env.reset(seed=1)
-    for command, reason in (("drop", "carry nothing"), ("fly", "not a command")):
+    for command, reason in (("drop", "not carrying anything"), ("fly", "not a command")):
         _, _, _, _, info = env.step(command)
         assert not info["valid"] and reason in info["error"]
     assert env.log == []

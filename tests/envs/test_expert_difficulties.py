@@ -1,10 +1,15 @@
 """Experts reach what their environments declare at every difficulty, within the environments' own horizons."""
 
+import shutil
+
 import pytest
 
 import agentgym
 from agentgym import Task
+from agentgym.agents.policies import ExpertAgent
+from agentgym.browser.chromium import chromium
 from agentgym.envs.scienceworld.tasks import TURNS
+from agentgym.sandbox.bubblewrap.sandbox import missing
 
 QUICK = ("Household", "FrozenLake", "TicTacToe", "BabyAI", "TextCraft", "TwentyQuestions", "Wordle", "GuessNumber", "SQL")
 
@@ -59,3 +64,45 @@ def test_forty_one_words_can_be_guessed():
     while env.success is None:
         env.step(next(env.oracle()))
     assert env.success and env.turn == 41
+
+
+BLOCKING = {
+    "Code": {}, "Math": {}, "Terminal": {"families": "rename,csv,ini,links"}, "TextWorld": {},
+    "ScienceWorld": {"tasks_of": ("find-animal", "find-plant")}, "Web": {}, "MiniWoB": {},
+}  # fmt: skip
+"""Environments that play in worker processes and have an expert, with options that keep them quick; all of them are slow."""
+
+
+def played_elsewhere(name, difficulty, tasks):
+    """Let the expert play in worker processes; return its share of successes, its bound, and how the rest ended."""
+    needed = {"TextWorld": "textworld", "ScienceWorld": "scienceworld", "MiniWoB": "miniwob"}.get(name)
+    if needed:
+        pytest.importorskip(needed, reason=f"{name} needs {needed}")
+    if name in ("Code", "Math", "Terminal") and missing():
+        pytest.skip(missing())
+    if name in ("Web", "MiniWoB") and chromium() is None:
+        pytest.skip("needs a Chromium: apt install chromium")
+    if name == "ScienceWorld" and shutil.which("java") is None:
+        pytest.skip("needs Java: apt install default-jre-headless")
+    id, options = f"rlvr/{name}-v0", {**BLOCKING[name], "difficulty": difficulty}
+    episodes = agentgym.collect(ExpertAgent(), id, tasks=tasks, env_options=options, concurrency=2)
+    bound = agentgym.make(id, **options).declared.expert_bound
+    return (
+        sum(e.success is True for e in episodes) / tasks,
+        bound,
+        [(e.task_id, e.reason) for e in episodes if not e.success],
+    )
+
+
+@pytest.mark.parametrize("name", ["Math", "TextWorld"])
+def test_experts_reach_their_bound_in_worker_processes_too(name):
+    rate, bound, lost = played_elsewhere(name, 3, 3)
+    assert rate >= bound, lost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("difficulty", range(4))
+@pytest.mark.parametrize("name", BLOCKING)
+def test_experts_in_worker_processes_reach_their_bound_at_every_difficulty(name, difficulty):
+    rate, bound, lost = played_elsewhere(name, difficulty, 12)
+    assert rate >= bound, lost

@@ -71,7 +71,7 @@ def test_nothing_but_possible_commands_reaches_the_game():
     key = env.state_key()
     for command in ("save", "restart", "tw-print state", "quit", "take coin; quit", "undo"):
         _, _, over, _, info = env.step(command)
-        assert not info["valid"] and "Possible is: " in info["error"] and not over
+        assert not info["valid"] and "Possible commands: " in info["error"] and not over
     assert env.log == [] and env.state_key() == key
     env.close()
 

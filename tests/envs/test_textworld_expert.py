@@ -43,7 +43,7 @@ slice the green hot pepper
   grill the green hot pepper
   roast the yellow onion
   prepare meal"""
-REFUSED = "'{}' cannot be done here. Possible is: inventory, look."
+REFUSED = "'{}' is not possible here. Possible commands: inventory, look."
 
 COOKING = [
     ("", HUNGRY + CORRIDOR),
@@ -136,7 +136,7 @@ def test_a_locked_door_sends_it_for_the_key():
     bedroom = "-= Bedroom =-\nA room.\n\nYou see a chest drawer.\n\nThere is a closed wooden door leading east."
     told = [("", "The dinner is almost ready! It's only missing a grilled lettuce.\n\n" + bedroom)]
     assert advise(told) == "open"  # nothing is known to be closed but the door: what can be opened here?
-    told += [("open", "'open' cannot be done here. Possible is: open chest drawer, look.")]
+    told += [("open", "'open' is not possible here. Possible commands: open chest drawer, look.")]
     assert advise(told) == "open chest drawer"
     told += [("open chest drawer", "You open the chest drawer, revealing an old key.")]
     assert advise(told) == "open wooden door"

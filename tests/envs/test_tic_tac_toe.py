@@ -109,7 +109,9 @@ def test_wrong_squares_are_explained(action):
     board = env.board
     observation, _, _, _, info = env.step(action)
     assert (
-        not info["valid"] and "is not a free square. Say row and column, for example " in observation and env.board == board
+        not info["valid"]
+        and "is not a free square. Reply with a row and a column, for example " in observation
+        and env.board == board
     )
 
 

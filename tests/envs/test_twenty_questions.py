@@ -37,8 +37,11 @@ def test_one_guess():
 
 def test_wrong_questions_are_explained():
     env = begun()
-    assert env.step("ask[is it red]")[0].startswith("'is' is no property. Ask about colour, size,")
-    assert env.step("ask[colour pink]")[0] == "colour is one of red, green, blue, brown, grey, white: ask[colour red]."
+    assert env.step("ask[is it red]")[0].startswith("'is' is not a property. Ask about colour, size,")
+    assert (
+        env.step("ask[colour pink]")[0]
+        == "A creature's colour is one of red, green, blue, brown, grey, white. For example: ask[colour red]."
+    )
     assert env.step("guess[cat]")[0].startswith("'cat' is not on the list.") and env.success is None
 
 

@@ -231,7 +231,8 @@ def test_first_gap_by_hand():
     assert first_gap([], 60) == "08:00"
     assert first_gap([("08:30", "10:00"), ("10:30", "12:00")], 60) == "12:00"
     assert first_gap([("08:30", "10:00"), ("09:00", "09:30"), ("11:00", "17:30")], 60) == "10:00"
-    assert first_gap([("08:00", "17:30")], 60) == ""
+    assert first_gap([("08:00", "19:00")], 60) == "19:00"
+    assert first_gap([("08:00", "19:30")], 60) == ""
 
 
 def test_reading_mail_leaves_a_trace_that_no_task_is_judged_by():

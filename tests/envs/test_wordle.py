@@ -32,7 +32,7 @@ def test_an_episode_by_hand():
     env = begun("crane")
     assert env.step("CRATE")[0] == "C R A T E\nG G G - G\n5 guesses left."
     text, _, _, _, info = env.step("xxxxx")
-    assert text.startswith("'xxxxx' is not a word of the list.") and not info["valid"] and env._left == 5
+    assert text.startswith("'xxxxx' is not in the word list.") and not info["valid"] and env._left == 5
     assert env.step("crane")[:3] == ("Right.", 1.0, True)
 
 
@@ -41,7 +41,11 @@ def test_six_guesses_and_no_more():
     for _ in range(5):
         env.step("slate")
     text, reward, terminated, _, info = env.step("slate")
-    assert text == "S L A T E\n- - G - G\nNo guess is left." and (reward, terminated, info["success"]) == (0.0, True, False)
+    assert text == "S L A T E\n- - G - G\nNo guesses are left." and (reward, terminated, info["success"]) == (
+        0.0,
+        True,
+        False,
+    )
 
 
 def test_several_words_at_once_and_found_ones_are_shown_no_more():

@@ -21,7 +21,8 @@ from agentgym.envs.desk.generate import draw
 from agentgym.envs.search.generate import world
 from agentgym.envs.sql.generate import instances
 from agentgym.envs.terminal.scenario import Scenario, scenario
-from agentgym.envs.web.family import Family, plain
+from agentgym.envs.web.family import Family
+from agentgym.envs.web.family import plain as read_plainly
 from agentgym.envs.web.sites import families as web_families
 from agentgym.envs.web.state import EpisodeState
 
@@ -257,9 +258,17 @@ def namesakes(number: int, difficulty: int) -> Listing | None:
 
 # Web: the rows that a task changes, or the column that its answer is in
 
+AMONG: dict[str, Callable[[dict, EpisodeState], bool]] = {
+    "calendar-delete": lambda row, state: (
+        row.get("day", "") >= f"{state.now:%Y-%m-%d}" and row["organiser"] == state.me.username
+    )
+}
+"""Whether a row is one of those that a family's instruction speaks of: my events from today on."""
+plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
+
 
 def web(family: Family, number: int, difficulty: int) -> Listing | None:
-    _, data = family.draw_one(generator("leaks", family.name, number), difficulty, True)
+    _, data = family.draw_one(generator("leaks", number), difficulty, True)  # families of a number share their sites
     state = EpisodeState(data["seed"], data["size"])
     try:
         return _answer_of(family, state, data["answers"][0]) if data["answers"] else _changed_by(family, state, data["ask"])
@@ -299,7 +308,8 @@ def _changed_by(family: Family, state: EpisodeState, ask: dict) -> Listing | Non
     for (site, name), rows in before.items():
         left = {row["_row"]: row for row in after[site, name]}
         changed = {row["_row"] for row in rows if left.get(row["_row"]) != row}
-        if found := _rows(rows, changed):
+        among = AMONG.get(family.name)
+        if found := _rows([row for row in rows if not among or among(row, state)], changed):
             return found
         for row in [row for row in left.values() if row["_row"] not in {one["_row"] for one in rows}]:
             for column, value in row.items():

@@ -1,12 +1,15 @@
 """What tells one entry of a list from the others without reading what is asked: a classifier over surface features."""
 
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 BUCKETS = 96
 """Words are told apart by so many numbers."""
+MOST_ENTRIES = 40
+"""Entries of a list that the classifier is trained on: the right ones and some others. It is judged on whole lists."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ def _texts(values: list[str]) -> list[np.ndarray]:
     order = {text: rank for rank, text in enumerate(sorted(set(values)))}
     columns = [column for size in sizes for column in _numbers(size)]
     columns += [np.array([text[:1].isupper() for text in values]), np.array([text[:1] == "." for text in values])]
-    columns += [np.array([values.count(text) for text in values]) == 1]
+    counts = Counter(values)
+    columns += [np.array([counts[text] for text in values]) == 1]
     columns += [np.array([order[text] for text in values]) / len(order)]
     words = np.zeros((BUCKETS, len(values)))
     for place, text in enumerate(values):
@@ -56,20 +60,22 @@ def _texts(values: list[str]) -> list[np.ndarray]:
 
 def _numbers(values: list[float]) -> list[np.ndarray]:
     held = np.array(values, dtype=float)
-    rank = np.array([(held < value).sum() for value in held]) / len(held)
-    return [rank, held == held.max(), held == held.min(), np.array([(held == value).mean() for value in held])]
+    _, at, counts = np.unique(held, return_inverse=True, return_counts=True)
+    below = np.cumsum(counts) - counts
+    return [below[at] / len(held), held == held.max(), held == held.min(), counts[at] / len(held)]
 
 
 class Classifier:
     """A conditional logit over the entries of a list: one weight a feature, the entries' scores in a softmax."""
 
     def __init__(self, listings: list[Listing], rounds: int = 150, decay: float = 0.01, rate: float = 0.05) -> None:
-        seen = [features(listing) for listing in listings]
+        kept = [sampled(listing) for listing in listings]
+        seen = [features(listing)[places].astype(np.float32) for listing, places in zip(listings, kept, strict=True)]
         starts = np.cumsum([0, *(len(one) for one in seen)])[:-1]
         owner = np.repeat(np.arange(len(seen)), [len(one) for one in seen])
         whole = np.concatenate(seen)
-        right = np.concatenate([[place in one.right for place in range(len(one.entries))] for one in listings])
-        self.weights, mean, square = np.zeros(whole.shape[1]), 0.0, 0.0
+        right = np.concatenate([[at in one.right for at in places] for one, places in zip(listings, kept, strict=True)])
+        self.weights, mean, square = np.zeros(whole.shape[1], np.float32), 0.0, 0.0
         for turn in range(1, rounds + 1):  # Adam
             score = whole @ self.weights
             score = np.exp(score - np.maximum.reduceat(score, starts)[owner])
@@ -82,6 +88,12 @@ class Classifier:
     def hits(self, listing: Listing) -> bool:
         """Return whether the entry that looks most like an answer is one."""
         return int(np.argmax(features(listing) @ self.weights)) in listing.right
+
+
+def sampled(listing: Listing) -> list[int]:
+    """Return the places of the right entries and of others, evenly spread, of which there are MOST_ENTRIES at the most."""
+    others = [place for place in range(len(listing.entries)) if place not in listing.right]
+    return sorted([*listing.right, *others[:: -(-len(others) // MOST_ENTRIES)]])
 
 
 @dataclass(frozen=True)

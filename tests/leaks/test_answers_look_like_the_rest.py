@@ -1,5 +1,7 @@
 """No field that an agent can list tells the answer from the rest: a classifier over surface features stays at chance."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from listings import FAMILIES
@@ -8,6 +10,7 @@ from surface import Listing, figure
 SAMPLE = [
     *(name for name in FAMILIES if name.startswith("terminal ")),
     *("desk namesakes", "desk airline", "search", "shop", "twenty questions", "wiki-revert", "mail-file"),
+    *("calendar-free", "calendar-delete", "forum-commenter"),
 ]
 """What is drawn in seconds."""
 
@@ -18,9 +21,10 @@ def drawn(name: str, count: int) -> list[Listing]:
     for number in range(4 * count):
         one = FAMILIES[name](number, 1 + number % 2)
         found += [one] if one else []
-        if len(found) == count:
+        if len(found) == count or (number > count / 2 and not found):  # such a family's answer is in no list
             break
-    return found
+    kinds = Counter(tuple(one.entries[0]) for one in found)  # a task may change rows of one table, another's of another
+    return [one for one in found if tuple(one.entries[0]) == kinds.most_common(1)[0][0]]
 
 
 @pytest.mark.parametrize("name", SAMPLE)

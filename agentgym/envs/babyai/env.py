@@ -70,15 +70,15 @@ class BabyAI(TextEnv):
         self.log: list[int] = []
         return (
             f"Mission: {task.data['mission']}.\n"
-            f"Say {', '.join(COMMANDS[:-1])}, or done, which does nothing. Toggle opens and closes the door in front of you "
-            "(a locked one needs the key of its color in your hands) and opens a box, which then disappears.\n"
-            f"The map: you are ^ and look up; {view.LEGEND}.\n\n{view.told(self.game)}"
+            f"Reply with {', '.join(COMMANDS[:-1])}, or done, which does nothing. Toggle opens and closes the door in front "
+            "of you (to unlock a door, carry a key of the same color) and opens a box, which then disappears.\n"
+            f"On the map you are ^, facing up: {view.LEGEND}.\n\n{view.told(self.game)}"
         )
 
     def act(self, action: str) -> str | Outcome:
         command = " ".join(action.split()).lower()
         if command not in COMMANDS:
-            return self.invalid(f"{command[:40]!r} is not a command. Say {', '.join(COMMANDS[:-1])} or done.")
+            return self.invalid(f"{command[:40]!r} is not a command. Reply with {', '.join(COMMANDS[:-1])} or done.")
         hindrance = rules.hindrance(self.game, command)
         if hindrance:
             return self.invalid(f"{hindrance}\n\n{view.told(self.game)}")

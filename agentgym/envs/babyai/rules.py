@@ -33,11 +33,11 @@ def _hindrance(cell: Cell | None, held: Cell | None, command: str) -> str:
     if command == "go forward" and cell is not None and not cell.can_overlap():
         return f"You cannot go forward: {what} is in the way."
     if command == "pick up" and held is not None:
-        return f"You cannot pick up anything: you carry a {thing(held)}."
+        return f"You cannot pick up anything: you are carrying a {thing(held)}."
     if command == "pick up" and (cell is None or not cell.can_pickup()):
         return f"You cannot pick that up: in front of you is {what}."
     if command == "drop" and held is None:
-        return "You carry nothing to drop."
+        return "You are not carrying anything to drop."
     if command == "drop" and cell is not None:
         return f"You cannot drop anything there: in front of you is {what}."
     if command == "toggle" and (cell is None or cell.type not in ("door", "box")):

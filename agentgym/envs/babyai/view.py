@@ -40,7 +40,7 @@ def told(level: Level) -> str:
         "; ".join(f"a {words} {_where(ahead, side)}" for ahead, side, words in sightings) or "nothing but walls and floor"
     )
     carried = f"a {thing(level.carrying)}" if level.carrying else "nothing"
-    return f"You see {things}.\nYou carry {carried}.\n" + "\n".join(rows)
+    return f"You see {things}.\nYou are carrying {carried}.\n" + "\n".join(rows)
 
 
 def in_view(level: Level) -> tuple[list[list[Cell | None]], list[list[bool]]]:

@@ -121,8 +121,9 @@ class Domain:
     def transfer_to_human(self, reference: str, department: str) -> str:
         """Hand one matter over to a department, where the policy says so. The rest of the conversation stays yours."""
         self.db.peek(self.table, reference)
-        self.db.put("handovers", reference, {"department": department.strip().lower()})
-        return f"Handed over: {reference} to {department.strip().lower()[:40]}."
+        name = department.strip().lower().removesuffix(" department")
+        self.db.put("handovers", reference, {"department": name})
+        return f"Handed over: {reference} to {name[:40]}."
 
     @tool
     def report_stranger(self, name: str) -> str:

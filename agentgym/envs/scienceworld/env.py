@@ -127,7 +127,7 @@ class ScienceWorld(TextEnv):
             self.score = round(100 * float(machine.ask(STEP, "getScore")))
             over = bool(machine.ask(STEP, "getCompleted"))
             if refused(text, self.last):
-                return self.invalid(f"{text} Say help for the actions that there are.")
+                return self.invalid(f"{text} Reply with help for a list of actions.")
             machine.played[1].append(command)
         self.log, self.last = [*self.log, command], text
         if self.score >= 100:

@@ -39,7 +39,7 @@ class Sokoban(TextEnv):
         self.place, self.boxes = self.start
         return (
             "Push every box onto a target: # wall, _ floor, O target, X box, P you, √ box on a target, S you on a target.\n"
-            f"Say up, down, left, right, or restart.\n\n{self._picture()}"
+            f"Reply with up, down, left, right, or restart.\n\n{self._picture()}"
         )
 
     def limit_of(self, task: Task) -> int:
@@ -52,7 +52,7 @@ class Sokoban(TextEnv):
             self.place, self.boxes = self.start
             return self._picture()
         if word not in MOVES:
-            return self.invalid(f"{word[:40]!r} is not a move. Say up, down, left, right or restart.")
+            return self.invalid(f"{word[:40]!r} is not a move. Reply with up, down, left, right or restart.")
         moved = pushed(self.room, self.place, self.boxes, word)
         if moved is None:
             return self.invalid(f"Something is in the way {word}.\n\n{self._picture()}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agentgym.envs.textworld.objective import steps_of
 
-REFUSED = "cannot be done here. Possible is: "
+REFUSED = "is not possible here. Possible commands: "
 """How the environment answers a command that is not possible, before it names some that are."""
 BACK = {"north": "south", "south": "north", "east": "west", "west": "east"}
 _DONE = {"chop": "chopped", "slice": "sliced", "dice": "diced"}

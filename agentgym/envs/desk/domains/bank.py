@@ -86,7 +86,7 @@ New cards cost {fees}; gold customers pay $0.00 for one that was damaged. Tell t
 Payments that the customer did not make. The amount is credited up to {r["window"]} days after the payment; tell the \
 customer the amount. If it is too late, refuse, and tell the customer the last day on which it was possible. If the \
 amount is \
-above {cents(r["fraud"])}, do not credit it yourself: hand the card over to the department fraud, and tell the customer \
+above {cents(r["fraud"])}, do not credit it yourself: hand the card over to the fraud department, and tell the customer \
 that \
 it takes {r["fraud_days"]} days."""
 
@@ -214,7 +214,7 @@ it takes {r["fraud_days"]} days."""
             return Decision(text, facts=(("date", last.isoformat()),))
         if row["amount"] > self.r["fraud"]:
             days = str(self.r["fraud_days"])
-            text = f"The department fraud looks into your card {ref}; that takes {days} days"
+            text = f"The fraud department is looking into your card {ref}; that takes {days} days"
             return Decision(text, ("transfer_to_human", {"reference": ref, "department": "fraud"}), (("number", days),))
         return Decision(
             f"I can credit the payment to {shop} with card {ref}, that is {amount}",

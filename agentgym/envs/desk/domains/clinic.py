@@ -65,7 +65,7 @@ Rescheduling. An appointment can be moved to the doctor's earliest free slot on 
 appointment costs $0.00 up to {r["notice"]} days before it and {cents(r["fee"])} after that; gold customers pay $0.00. \
 Tell the customer the fee.
 Cancellations. The same fees apply. Tell the customer the fee.
-Operations cannot be moved or cancelled here: hand the appointment over to the department theatre, and tell the \
+Operations cannot be moved or cancelled here: hand the appointment over to the theatre department, and tell the \
 customer that it takes {r["theatre"]} days.
 Costs. The insurer pays part of the price: {covered}. The customer pays the rest, rounded down to the cent, or the whole \
 price without an insurer. Tell the customer the amount left to pay."""
@@ -147,7 +147,7 @@ price without an insurer. Tell the customer the amount left to pay."""
         if held["kind"] != "operation":
             return None
         days = str(self.r["theatre"])
-        text = f"The department theatre takes care of appointment {ref}; that takes {days} days"
+        text = f"The theatre department is taking care of appointment {ref}; that takes {days} days"
         return Decision(text, ("transfer_to_human", {"reference": ref, "department": "theatre"}), (("number", days),))
 
     def _fee(self, held: Row) -> int:

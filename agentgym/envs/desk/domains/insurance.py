@@ -68,7 +68,7 @@ last day on which it could be reported. The payout is the damage less the contra
 cap. \
 Nothing is paid if the damage is not above the deductible: refuse, and tell the customer the deductible. Tell the customer \
 the payout, and file the claim. Payouts above {cents(r["adjust"])} are not filed here: hand the contract over to the \
-department adjusters, \
+adjusters department, \
 and tell the customer that it takes {r["adjust_days"]} days.
 Ending a contract. A contract can be ended as of today. The refund is the yearly premium times the days left until the \
 contract's end, divided by 365 and rounded down to the cent, less a fee of {cents(r["fee"])} (never less than $0.00); gold \
@@ -161,7 +161,7 @@ pay {r["gold"]} % less, rounded down to the cent. Tell the customer the price.""
             return Decision(f"Contract {ref} does not pay for this: its deductible is {least}", facts=(("money", least),))
         if payout > self.r["adjust"]:
             days = str(self.r["adjust_days"])
-            text = f"The department adjusters takes care of the damage under contract {ref}; that takes {days} days"
+            text = f"The adjusters department is taking care of the damage under contract {ref}; that takes {days} days"
             return Decision(text, ("transfer_to_human", {"reference": ref, "department": "adjusters"}), (("number", days),))
         return Decision(
             f"I can file a claim under contract {ref}; the payout is {cents(payout)}",

@@ -88,9 +88,9 @@ def unpack(ask: Rng, fill: Rng, level: int) -> Scenario:
         return here + loop + copy.format(pattern, target, out).replace("~1", '"$here"') + '\ncd "$here"'
 
     return Scenario(
-        f"Somewhere in `{top}`, in archives that hold archives (.tar.gz, .zip and .tar), is a file "
+        f"Somewhere in `{top}`, in archives that hold archives (.tar.gz, .zip and .tar), there is a file "
         f"`{target}` that lies in a "
-        f"folder named `{place}`. There is only one such. Write its content to `{out}`. Leave `{top}` as it is.",
+        f"folder named `{place}`. There is only one such file. Write its content to `{out}`. Leave `{top}` as it is.",
         tree,
         (take(place),),
         {
@@ -140,7 +140,7 @@ def backup(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"Make `{out}`, a tar archive packed with gzip, of all files in `{top}` and below, hidden ones "
         "too, except those whose "
-        f"names end in `.{ending}` and all that lies in a folder named {told} (at any depth). Paths in the "
+        f"names end in `.{ending}` and everything in a folder named {told} (at any depth). Paths in the "
         "archive begin with "
         f"`{top}/`.",
         tree,

@@ -78,8 +78,8 @@ def table(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     right = f"r['status'] == 'paid' and float(r['amount']) >= {least}"
     return Scenario(
-        f"Of the table `{source}` take the rows whose status is `paid` and whose amount is {least} or more, and write "
-        f"`{out}`, a CSV file with a header, {asked}. Quote as CSV does.",
+        f"From the table `{source}`, take the rows whose status is `paid` and whose amount is {least} or more, and write "
+        f"`{out}`, a CSV file with a header, {asked}. Quote fields where CSV needs it.",
         {source: file(text.getvalue())},
         (program(right),),
         {
@@ -142,7 +142,7 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"In each `.json` file in `{top}` and below whose `enabled` is `true` (the JSON value, not a "
         "text), set the `port` of "
-        f"`server` to {port} and add the key `owner` at the top with the text `{owner}`. Nothing else changes.",
+        f"`server` to {port} and add the key `owner` at the top with the text `{owner}`. Change nothing else.",
         tree,
         (program("value['enabled'] is True", change),),
         {

@@ -37,7 +37,7 @@ def rename(ask: Rng, fill: Rng, level: int) -> Scenario:
     looked = "-iname" if capitals else "-name"
     how = ", whatever its capitals," if capitals else ""
     return Scenario(
-        f"Every file in `{top}` (folders below included) whose name ends in `.{old}`{how} is to end in `.{new}` instead: "
+        f"Every file in `{top}` (subfolders included) whose name ends in `.{old}`{how} should end in `.{new}` instead: "
         f"rename it and leave the rest of its name alone. Other files keep their names.",
         tree,
         (
@@ -200,8 +200,8 @@ def largest(ask: Rng, fill: Rng, level: int) -> Scenario:
     seen = pipe.replace("-type f", "-type f -not -name '.*'")
     ending = f"| LC_ALL=C sort -k1,1nr -k2 | head -{count} > {out}"
     return Scenario(
-        f"Write to `{out}` {task}, hidden files included: a line each with {shape}; the largest first, equal ones by name. "
-        "Sizes are the bytes of the contents, not the room they take on the disk.",
+        f"Write to `{out}` {task}, hidden files included, one per line, as {shape}; the largest first, "
+        "and equal sizes sorted by name. A size is the number of bytes of content, not the disk space used.",
         tree,
         (f"{pipe} {ending}",),
         {
@@ -240,7 +240,7 @@ def checksums(ask: Rng, fill: Rng, level: int) -> Scenario:
     verify = f"cd {top}; sha256sum -c SHA256SUMS 2>/dev/null"
     return Scenario(
         f"`{top}/SHA256SUMS` lists checksums of files, with paths relative to `{top}`. Write to `{bad}` the listed paths of "
-        f"the files whose content is another, and to `{gone}` the listed paths of files that are not there: one a line, "
+        f"the files whose content has changed, and to `{gone}` the listed paths of files that are not there: one a line, "
         "sorted, written as in the list. Unlisted files do not matter.",
         tree,
         (

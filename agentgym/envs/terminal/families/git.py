@@ -71,7 +71,7 @@ def find(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     log = _git(top, "log --format=%H")
     return Scenario(
-        f"In the git repository `{top}`, which commit of `main` was the first to bring the line `{line}` into the file "
+        f"In the git repository `{top}`, which commit of `main` was the first to add the line `{line}` to the file "
         f"`{target}`? Write its full id (40 digits) to `{out}`, beside the repository.",
         _placed(top, repository),
         (f"{log} --reverse -S'{line}' -- {target} | head -1 > {out}",),
@@ -175,7 +175,7 @@ def branch(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     edit = (f"sed -i 's/^{key} .*/{key} {value}/' {top}/settings.txt", _git(top, f"commit -qam '{message}'"))
     return Scenario(
-        f"In the git repository `{top}` make a branch `{name}` that begins at the tag `{tag}`. On it, in "
+        f"In the git repository `{top}` make a branch `{name}` that starts at the tag `{tag}`. On it, in "
         "one commit with the "
         f"message `{message}`, set `{key}` in `settings.txt` to {value} (lines read `NAME NUMBER`), and "
         "change nothing else. "

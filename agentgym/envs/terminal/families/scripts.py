@@ -98,9 +98,9 @@ def repair(ask: Rng, fill: Rng, level: int) -> Scenario:
         yield from _tried(final, path, hidden)
 
     return Scenario(
-        f"`{path}` has bugs: some of what it prints is wrong, or it does not come to an end. Repair it. "
+        f"`{path}` has bugs: some of its output is wrong, or it never ends. Fix it. "
         f"`python3 {path} COMMAND` "
-        f"is to read standard input and print, by COMMAND:\n{_asked(chosen)}\n`{top}` holds an example of input and right "
+        f"should read standard input and print, by COMMAND:\n{_asked(chosen)}\n`{top}` holds an example of input and right "
         "output for each command. It will be tried on other inputs; white space at the end of the output does not matter.",
         tree,
         (_written(path, program(right)),),

@@ -56,10 +56,9 @@ def modes(ask: Rng, fill: Rng, level: int) -> Scenario:
 
     first = '[ "$(head -c 2 "$f")" = "#!" ]'
     return Scenario(
-        f"Set the permissions in `{top}` and of all below it, hidden files too: folders (`{top}` itself too) {of_folders}; "
-        f"files whose names end in `.key` {of_keys}; other files that begin with `#!` {of_programs}; all "
-        f"other files {of_rest}. "
-        "The contents stay as they are.",
+        f"Set the permissions of `{top}` and of everything below it, hidden files included: {of_folders} for folders "
+        f"(`{top}` itself included), {of_keys} for files whose names end in `.key`, {of_programs} for other files that "
+        f"begin with `#!`, and {of_rest} for all other files. Leave the contents as they are.",
         tree,
         (rules(first, ("*.key", "")),),
         {
@@ -106,9 +105,9 @@ def links(ask: Rng, fill: Rng, level: int) -> Scenario:
         return f'for d in {top}/*/; do\n  p=$(basename "$d")\n  (cd "$d" && {make} "$({choice})" {name})\ndone'
 
     return Scenario(
-        f"Each folder in `{top}` belongs to a program and holds folders `PROGRAM-VERSION`. In each make (or set right) the "
-        f"symbolic link `{name}`, so that it leads to the folder with the highest version: versions are compared number by "
-        "number, so 1.10 is higher than 1.9.",
+        f"Each folder in `{top}` belongs to a program and holds folders `PROGRAM-VERSION`. In each one, create (or correct) "
+        f"the symbolic link `{name}`, so that it leads to the folder with the highest version: versions are compared number "
+        "by number, so 1.10 is higher than 1.9.",
         tree,
         (loop('ls -d "$p"-*/ | tr -d / | sort -V | tail -1'),),
         {
@@ -178,7 +177,7 @@ def workers(ask: Rng, fill: Rng, level: int) -> Scenario:
     return Scenario(
         f"`{top}/run.sh` is broken: it does not wait for the workers it starts. Repair it. Run as `bash "
         f"run.sh` in `{top}`, it "
-        "is to run every script `workers/*.sh` with bash (whichever are there), with its output in `out/NAME.sh`; when all "
+        "should run every script `workers/*.sh` with bash (whichever exist), with its output in `out/NAME.sh`; when all "
         "have ended, it has printed one line for each, `NAME.sh STATUS`, in the order of the names, with the worker's exit "
         f"status, and nothing else. It ends with exit status {code} if any worker's status was not 0, else with 0.{rule} It "
         "will be tried with other workers.",

@@ -81,8 +81,8 @@ class Report(Family):
         if not topics:
             raise Unfit
         ask = {"topic": words.pick(rng, topics)["title"], "town": town, "fact": fact}
-        text = f'Comment on the topic "{ask["topic"]}" in the forum with nothing but what the wiki says as "{fact}" about '
-        text += f"{town}."
+        text = f'Comment on the topic "{ask["topic"]}" in the forum with just what the wiki gives as "{fact}" for '
+        text += f"{town}, and nothing else."
         return text, asked(ask)
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -113,8 +113,8 @@ class Move(Family):
         hops = int(rng.integers(0, 1 + difficulty))
         ask = {"label": absent(labels, lambda: words.pick(rng, LABELS)), "street": street(rng), "town": town, "hops": hops}
         text = (
-            f"Add an address to those I have in the shop: label {ask['label']}, street {ask['street']}, in "
-            f"{'the twin town of ' * hops}{town}. The wiki knows {'twin towns and ' * (hops > 0)}postcodes."
+            f"Add a new address to my account in the shop: label {ask['label']}, street {ask['street']}, in "
+            f"{'the twin town of ' * hops}{town}. Look up the {'twin town and the ' * (hops > 0)}postcode in the wiki."
         )
         return text, asked(ask)
 
@@ -152,7 +152,7 @@ class Reviewed(Family):
         topics = state.rows("forum", "SELECT title FROM topic WHERE locked = 0 ORDER BY id")
         ask = {"product": row["name"], "topic": words.pick(rng, topics)["title"]}
         text = (
-            f'Comment on the topic "{ask["topic"]}" in the forum with nothing but the full name of whoever reviewed the '
+            f'Comment on the topic "{ask["topic"]}" in the forum with just the full name of the person who reviewed the '
             f"product {ask['product']} in the shop, and put that product on my wish list."
         )
         return text, asked(ask)

@@ -103,31 +103,30 @@ class FirstFree(Family):
     sites = ("calendar",)
 
     def make(self, rng: np.random.Generator, difficulty: int, state: EpisodeState, possible: bool) -> Made:
-        days = [(state.now + timedelta(days=ahead)).date().isoformat() for ahead in range(-20, 20)]
+        dates = [(state.now + timedelta(days=ahead)).date().isoformat() for ahead in range(-20, 20)]
         sql = "SELECT start, finish FROM event WHERE day = ?"
-        events = {day: [(row["start"], row["finish"]) for row in state.rows("calendar", sql, day)] for day in days}
-
-        def fits(length: int) -> list[str]:
-            frees = {day: first_gap(events[day], length) for day in days}
-            # a day that is free from eight on is too easy a guess
-            return [day for day, free in frees.items() if bool(free) == possible and free != "08:00"]
-
-        length = 60 * pick(rng, self._lengths(list(events.values())))
-        chosen = pick(rng, fits(length))
-        free = first_gap(events[chosen], length)
+        events = {at: [(row["start"], row["finish"]) for row in state.rows("calendar", sql, at)] for at in dates}
+        # The time is drawn first, all alike: first gaps are early ones, so that days drawn alike would make early times
+        # likely answers. And it is one of those that events begin at too, or it could be told from the list of ends alone.
+        begins = {row["start"] for row in state.rows("calendar", "SELECT DISTINCT start FROM event")}
+        dates_of: dict[str, dict[int, list[str]]] = {}
+        full: dict[int, list[str]] = {}
+        for length in range(60, 11 * 60, 60):
+            frees = {at: first_gap(events[at], length) for at in dates}
+            full[length] = [at for at, free in frees.items() if not free]
+            for at, free in frees.items() if full[length] else ():  # else the length tells that it can be done
+                if free in begins - {"08:00"}:  # a day that is free from eight on is too easy a guess
+                    dates_of.setdefault(free, {}).setdefault(length, []).append(at)
+        if not dates_of:
+            raise Unfit
+        free = pick(rng, sorted(dates_of))
+        length = pick(rng, sorted(dates_of[free]))
+        chosen = pick(rng, dates_of[free][length] if possible else full[length])
         text = (
-            f"At what time does the first free period of {length // 60} hour{'s' * (length > 60)} begin in my calendar on "
-            f"{day(chosen)}, within the working day from 08:00 to 18:00? Answer with the time."
+            f"In my calendar, when does the first free period of {length // 60} hour{'s' * (length > 60)} on {day(chosen)} "
+            "begin, between 08:00 and 20:00? Answer with the time."
         )
         return text, question({"day": chosen, "length": length}, free)
-
-    def _lengths(self, days: list[list[tuple[str, str]]]) -> list[int]:
-        """Return the hours that some days have free, but not from eight on, and others have not."""
-        gaps = {hours: {first_gap(events, 60 * hours) for events in days} for hours in range(1, 11)}
-        lengths = [hours for hours, starts in gaps.items() if "" in starts and starts - {"", "08:00"}]
-        if not lengths:
-            raise Unfit
-        return lengths
 
     def solve(self, ask: Ask) -> Plan:
         page = yield Goto(f"{CALENDAR}/day/{ask['day']}")
@@ -138,7 +137,7 @@ class FirstFree(Family):
         yield Answer(free)
 
 
-def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 18 * 60) -> str:
+def first_gap(events: list[tuple[str, str]], length: int, start: int = 8 * 60, finish: int = 20 * 60) -> str:
     """Return when the first gap of so many minutes begins; "" where there is none."""
     at = start
     for first, last in sorted((minutes(first), minutes(last)) for first, last in events):
@@ -203,7 +202,7 @@ class MoveEvent(Family):
             days, start = int(rng.integers(1, 40)), 30 * int(rng.integers(12, 40))
             moves[row["title"]] = (state.now + timedelta(days=days)).date().isoformat(), clock(start)
         told = "; ".join(f'"{title}" to {day(when)} at {start}' for title, (when, start) in moves.items())
-        return f"In my calendar, move these events, each as long as it is now: {told}.", asked({"moves": moves})
+        return f"In my calendar, move these events without changing how long they last: {told}.", asked({"moves": moves})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for title, (when, start) in ask["moves"].items():
@@ -237,8 +236,8 @@ class DeleteEvents(Family):
         fits = [person for person in state.setting.others if coming(state, sql, state.me.username, person.username)]
         person = pick(rng, fits)
         text = (
-            f"Delete all events of today and later from my calendar that I organise and that {person.name} is invited to. "
-            "Leave all others."
+            f"In my calendar, delete all events from today on that I organise and that {person.name} is invited to. "
+            "Leave all other events."
         )
         return text, asked({"person": person.name, "me": state.me.name})
 
@@ -314,7 +313,7 @@ class InviteToAll(Family):
         if not possible:
             titles[int(rng.integers(len(titles)))] = absent_title(rng, state)
         told = ", ".join(f'"{title}"' for title in titles)
-        text = f"In my calendar, invite {person.name} to these events, beside whoever is invited already: {told}."
+        text = f"In my calendar, invite {person.name} to these events, in addition to the people already invited: {told}."
         return text, asked({"person": person.name, "titles": titles})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

@@ -57,7 +57,8 @@ class Commenter(Family):
             best = count.most_common(2)
             if best[0][1] > 1 and (len(best) == 1 or best[1][1] < best[0][1]):
                 choices.append((topic, best[0][0]))
-        topic, username = words.pick(rng, choices)
+        username = words.pick(rng, sorted({name for _, name in choices}))  # first, or who comments most would be likely
+        topic = words.pick(rng, [topic for topic, name in choices if name == username])
         told = state.one("forum", "SELECT title FROM topic WHERE id = ?", topic)
         text = f"Who has written the most comments on the topic {quoted(told)} in the forum? Answer with the full name."
         return text, question({"topic": told}, names[username])

@@ -133,7 +133,7 @@ class InvoiceSum(Family):
         chosen = choose(rng, rows, 2 + difficulty)
         numbers = sorted(row["subject"].removeprefix("Invoice ") for row in chosen)
         total = sum(cents_of(row["body"]) for row in chosen)
-        text = f"What do the invoices {', '.join(numbers)} in my mail come to together? Answer with the amount."
+        text = f"What is the total of the invoices {', '.join(numbers)} in my mail? Answer with the amount."
         return text, question({"numbers": numbers}, money(total))
 
     def solve(self, ask: Ask) -> Plan:
@@ -194,7 +194,7 @@ class AnswerMail(Family):
             others = [person.name for person in state.setting.others if person.email != row["sender"]]
             to = ", ".join(sorted(choose(rng, others, 1 + difficulty // 2)))
         text = f'Forward the mail "{subject}" to {to}' if to else f'Reply to the mail "{subject}"'
-        text = f'{text} with the text "{body}" and leave the subject as it is offered.'
+        text = f'{text} with the text "{body}" and keep the suggested subject.'
         return text, asked({"subject": subject, "body": body, "to": to})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
@@ -305,7 +305,7 @@ class UpdateContact(Family):
             people[int(rng.integers(len(people)))] = nobody(rng, state)
         numbers = {name: phone(rng) for name in people}
         told = ", ".join(f"{name}: {number}" for name, number in numbers.items())
-        text = f"Note these new telephone numbers with the contacts that I have in my mail: {told}."
+        text = f"Update the contacts in my mail with these new phone numbers: {told}."
         return text, asked({"numbers": numbers})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:

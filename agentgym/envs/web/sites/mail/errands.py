@@ -176,10 +176,10 @@ class ProblemByMail(Family):
         slug = parsed(_PROBLEM, row["body"])[0]
         person = pick(rng, draw_members(state, state.one("tracker", "SELECT id FROM project WHERE slug = ?", slug)))
         text = (
-            f"A customer reported a problem by mail; the customer calls it case {case}. Open an issue in the tracker, in "
-            "the project that the mail names, with the line that says what happens (without the final stop) as its title, "
-            f"nothing as its description, no label, no milestone and no due date, and assign it to {person}. Reply to the "
-            "mail with the number of the issue, the number alone."
+            f"A customer reported a problem by mail and calls it case {case}. Open an issue in the tracker, in "
+            "the project that the mail names, with the line that says what happens (without the final period) as its title, "
+            f"an empty description, no label, no milestone and no due date, and assign it to {person}. Reply to the "
+            "mail with just the number of the issue."
         )
         return text, asked({"case": case, "person": person})
 
@@ -226,8 +226,8 @@ class DueDate(Family):
         notes = paragraph(rng, difficulty) if difficulty else ""
         text = (
             f'Put the due date of the issue "{row["title"]}" of the project {row["slug"]} in the tracker into my {calendar} '
-            "calendar: an event with the issue's title, from 09:00 to 09:30 on that day, without a place. Invite whom the "
-            f'issue is assigned to. {f"""Notes: "{notes}" """ if notes else "It has no notes."}'
+            "calendar: an event with the issue's title, from 09:00 to 09:30 on that day, with no place. Invite the person "
+            f'the issue is assigned to. {f"""Notes: "{notes}" """ if notes else "Leave the notes empty."}'
         )
         ask = {"project": row["slug"], "title": row["title"], "calendar": calendar, "notes": notes}
         return text.strip(), asked(ask)
@@ -262,9 +262,9 @@ class Trip(Family):
         body = paragraph(rng, 1 + difficulty)
         text = (
             f"My hotel in {town} is booked; the booking is in my mail. Put an event with the title Hotel into my Travel "
-            f"calendar on the day that I {when}, from {start} to {finish}, with {town} as the place, only the booking code "
-            f'as notes, and nobody invited. Then forward the mail to {person} with the text "{body}", leaving its '
-            "subject as it is offered."
+            f"calendar on the day that I {when}, from {start} to {finish}, with {town} as the place, just the booking code "
+            f'as the notes, and no attendees. Then forward the mail to {person} with the text "{body}", keeping the '
+            "suggested subject."
         )
         ask = {"town": town, "leaving": leaving, "start": start, "finish": finish, "person": person, "body": body}
         return text, asked(ask)

@@ -44,9 +44,9 @@ class MilestoneLetter(Family):
         title = row["title"] if possible else absent(known, lambda: f"{int(rng.integers(1, 9))}.{int(rng.integers(4))}")
         people = colleagues(rng, state, 1 + difficulty)
         text = (
-            f"Write one mail to {', '.join(people)} with the subject {row['slug']} {title}, and as its text nothing but the "
-            f"date on which the milestone {title} of the project {row['slug']} in the tracker is due, such "
-            f"as {day(state.now)}."
+            f"Write one mail to {', '.join(people)} with the subject {row['slug']} {title}. Its text is just the date on "
+            f"which the milestone {title} of the project {row['slug']} in the tracker is due, written like "
+            f"{day(state.now)}."
         )
         return text, asked({"project": row["slug"], "milestone": title, "people": people})
 
@@ -75,8 +75,8 @@ class TownLetter(Family):
         town = pick(rng, towns) if possible else absent(towns, lambda: town_name(rng))
         people = colleagues(rng, state, 1 + difficulty)
         text = (
-            f"Write one mail to {', '.join(people)} with the subject {town}, and as its text nothing but what the wiki says "
-            f'as "{fact}" about {town}.'
+            f"Write one mail to {', '.join(people)} with the subject {town}. Its text is just what the wiki gives as "
+            f'"{fact}" for {town}.'
         )
         return text, asked({"town": town, "fact": fact, "people": people})
 
@@ -102,8 +102,8 @@ class OrderLetter(Family):
             order = absent(rows, lambda: str(int(order) + int(rng.integers(1, 30))))
         people = colleagues(rng, state, 1 + difficulty)
         text = (
-            f"Write one mail to {', '.join(people)} with the subject Order {order}, and as its text nothing but the one "
-            f"word that the shop gives as the status of my order {order}."
+            f"Write one mail to {', '.join(people)} with the subject Order {order}. Its text is just the one word "
+            f"that the shop gives as the status of my order {order}."
         )
         return text, asked({"order": order, "people": people})
 

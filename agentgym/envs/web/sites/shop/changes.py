@@ -161,7 +161,7 @@ class Review(Family):
             name = absent(names, lambda: product_name(rng, words.pick(rng, list(CATEGORIES))))
         title, body = words.sentence(rng).removesuffix("."), words.paragraph(rng, 1 + difficulty)
         ask = {"product": name, "stars": int(rng.integers(1, 6)), "title": title, "body": body}
-        text = f"Review the product {name} in the shop with {ask['stars']} of 5 stars, "
+        text = f"Review the product {name} in the shop with {ask['stars']} out of 5 stars, "
         text += f'the title "{title}" and the text "{body}"'
         return text, asked(ask)
 
@@ -195,7 +195,7 @@ class ChangeAddress(Family):
         parts = choose(rng, sorted(news), min(1 + difficulty, 3))
         change = {part: news[part] for part in sorted(parts)}
         told = " and ".join(f"the {part.lower()} to {value}" for part, value in change.items())
-        return f"In the shop, change in my address labelled {label} {told}.", asked({"label": label, "change": change})
+        return f"In the shop, in my address labelled {label}, change {told}.", asked({"label": label, "change": change})
 
     def effect(self, state: EpisodeState, ask: Ask) -> None:
         for part, value in ask["change"].items():

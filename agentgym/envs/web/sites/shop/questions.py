@@ -43,7 +43,7 @@ class OrderTotal(Family):
         order = str(row["id"])
         if not possible:
             order = absent(known, lambda: str(row["id"] + int(rng.integers(1, 30))))
-        text = f"What did my order {order} in the shop cost in all, shipping included? Answer with the amount."
+        text = f"What was the total cost of my order {order} in the shop, shipping included? Answer with the amount."
         return text, question({"order": order}, money(row["total"]))
 
     def solve(self, ask: Ask) -> Plan:
@@ -67,8 +67,8 @@ class Spending(Family):
         status = words.pick(rng, sorted({row["status"] for row in rows if row["day"] >= since}))
         total = sum(row["total"] for row in rows if row["day"] >= since and row["status"] == status)
         text = (
-            f'What do my orders in the shop with the status "{status}" that were placed on or after {day(since)} come to, '
-            "shipping included? Answer with the amount."
+            f'What is the total of my orders in the shop with the status "{status}" that were placed on or after '
+            f"{day(since)}, shipping included? Answer with the amount."
         )
         return text, question({"since": since, "status": status}, money(total))
 
@@ -99,8 +99,8 @@ class Cheapest(Family):
         if possible and [row["price"] for row in fits].count(fits[place - 1]["price"]) > 1:
             raise Unfit
         text = (
-            f"Which {colour} product of the category {category} is the {ordinal(place)}cheapest in the shop, of those "
-            "in stock? Answer with its name."
+            f"Of the {colour} products in the category {category} that are in stock in the shop, which one is the "
+            f"{ordinal(place)}cheapest? Answer with its name."
         )
         ask = {"category": category, "colour": colour, "place": place}
         return text, question(ask, fits[place - 1]["name"] if possible else "")

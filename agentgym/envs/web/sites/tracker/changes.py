@@ -96,7 +96,7 @@ class CreateIssue(Family):
         text = (
             f'Open an issue in the project {slug} in the tracker with the title "{ask["title"]}" and the description '
             f'"{ask["body"]}". Assign it to {ask["assignee"]}, give it the label{"s" * (len(labels) > 1)} {spoken(labels)} '
-            f"and the due date {day(due)}. It belongs to no milestone."
+            f"and the due date {day(due)}. Do not set a milestone."
         )
         return text, asked(ask)
 
@@ -221,7 +221,7 @@ class PlanMilestone(Family):
         due = state.now.date() + timedelta(days=int(rng.integers(20, 200)))
         milestone = f"{int(rng.integers(10, 30))}.{int(rng.integers(10))}"
         text = (
-            f"Make a milestone {milestone} that is due on {day(due)} in the project {slug} in the tracker, and put these "
+            f"Create a milestone {milestone} due on {day(due)} in the project {slug} in the tracker, and put these "
             f"issues into it: {spoken(titles)}."
         )
         ask = {"project": slug, "milestone": milestone, "due": due.isoformat(), "titles": titles}

@@ -171,9 +171,9 @@ class Assignee(Family):
         )
         row = pick(rng, rows)
         title = row["title"] if possible else absent_title(rng, state)
-        role, key = (("assigned to", "assignee"), ("opened by", "author"))[int(rng.integers(2))]
-        text = f'In the tracker, whom is the issue "{title}" of the project {row["slug"]} {role}? Answer with the full name.'
-        text = text.replace("whom is", "by whom was").replace(" opened by?", " opened?") if key == "author" else text
+        kinds = (("who is", " assigned to", "assignee"), ("who opened", "", "author"))
+        asks, ends, key = kinds[int(rng.integers(2))]
+        text = f'In the tracker, {asks} the issue "{title}" of the project {row["slug"]}{ends}? Answer with the full name.'
         ask = {"project": row["slug"], "title": title, "fact": key.capitalize()}
         return text, question(ask, names(state)[row[key]])
 
@@ -196,9 +196,8 @@ class Busiest(Family):
         order = ranked(Counter(people[row["assignee"]] for row in state.rows("tracker", query, project)))
         place = 1 + int(rng.integers(0, min(1 + difficulty, len(order))))
         text = (
-            f"Who has the {ordinal(place)}most open issues assigned in the project {slug} in the tracker? Of people with "
-            "equally many, the one whose full name comes first in the alphabet counts as having more. "
-            "Answer with the full name."
+            f"Who has the {ordinal(place)}most open issues assigned to them in the project {slug} in the tracker? Break "
+            "ties by full name, in alphabetical order. Answer with the full name."
         )
         return text, question({"project": slug, "place": place}, order[place - 1])
 

@@ -72,7 +72,7 @@ class Fact(Family):
         for _ in range(hops if possible else 0):
             at = facts_of(state, at)["Twin town"]
         told = "the twin town of " * hops + start
-        text = f'What does the wiki say as "{fact}" about {told}? Answer with just that.'
+        text = f'What does the wiki give as "{fact}" for {told}? Answer with just that.'
         answer = facts_of(state, at)[fact] if possible else ""
         return text, question({"town": start, "hops": hops, "fact": fact}, answer)
 
@@ -204,7 +204,7 @@ class Append(Family):
         ask = {"page": title, "more": words.paragraph(rng, 1 + difficulty), "summary": words.sentence(rng).removesuffix(".")}
         text = (
             f'Add this at the end of the text of the page {title} in the wiki, after a space: "{ask["more"]}" '
-            f'Give the summary "{ask["summary"]}".'
+            f'Use the summary "{ask["summary"]}".'
         )
         return text, asked(ask)
 
@@ -238,7 +238,7 @@ class Revert(Family):
             own = [names[version_row["username"]] for version_row in state.rows("wiki", sql, row["title"])]
             editor = absent(own, lambda: words.pick(rng, state.setting.others).name)
         text = (
-            f"{editor} has spoilt the page {row['title']} of the wiki. Restore the version that was there just before "
+            f"{editor} has vandalized the page {row['title']} of the wiki. Restore the version that was there just before "
             f"{editor}'s change."
         )
         return text, asked({"page": row["title"], "editor": editor})
