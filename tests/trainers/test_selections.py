@@ -164,7 +164,8 @@ def test_demonstrations_are_paid_by_the_reward_stages(monkeypatch):
 
     monkeypatch.setattr(mixing, "pay", pay)
     run = SimpleNamespace(
-        rollouts=SimpleNamespace(envs={"env": 0}), demonstrations=SimpleNamespace(play=played), rewards=[], learner=SimpleNamespace(score=score),
+        rollouts=SimpleNamespace(envs={"env": 0}), demonstrations=SimpleNamespace(play=played), rewards=[],
+        learner=SimpleNamespace(score=score),
         task=lambda episode: "task", config=SimpleNamespace(seed=0),
     )  # fmt: skip
     (mixed,) = asyncio.run(mixing.demonstrations([group("a", 0, 0)], number=1, step=0, run=run))
