@@ -304,7 +304,7 @@ def _changed_by(family: Family, state: EpisodeState, ask: dict) -> Listing | Non
     before = _tables(family, state)
     family.effect(state, ask)
     after = _tables(family, state)
-    pointed: Listing | None = None
+    pointed: dict[tuple[str, str], set[int]] = {}  # all of them: the first of several is the first of the list too
     for (site, name), rows in before.items():
         left = {row["_row"]: row for row in after[site, name]}
         changed = {row["_row"] for row in rows if left.get(row["_row"]) != row}
@@ -314,8 +314,8 @@ def _changed_by(family: Family, state: EpisodeState, ask: dict) -> Listing | Non
         for row in [row for row in left.values() if row["_row"] not in {one["_row"] for one in rows}]:
             for column, value in row.items():
                 if (site, column) in before and isinstance(value, int):
-                    pointed = pointed or _rows(before[site, column], {value})
-    return pointed
+                    pointed.setdefault((site, column), set()).add(value)
+    return next((found for table, right in pointed.items() if (found := _rows(before[table], right))), None)
 
 
 def _rows(rows: list[dict], right: set[int]) -> Listing | None:
