@@ -47,12 +47,13 @@ class Scorer(nn.Module):
         *,
         gradient_checkpointing: bool = False,
         compiled: bool = False,
+        shared: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
-        self.method = choose(model, attention, compiled=compiled)
+        self.method = choose(model, attention, compiled=compiled, shared=shared)
 
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
@@ -137,7 +138,7 @@ def reinforce(
         needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
-        for rows in _minibatches(segments, config, step, epoch):
+        for rows in _minibatches(segments, groups, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if total:
                 update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
@@ -182,7 +183,7 @@ class _Update:
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
     """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
-    batches = pack(segments, token_weights(segments), config.batch_tokens)
+    batches = pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes)
     with torch.no_grad():
         scores = [learner.scorer(batch) for batch in _even(learner, batches)][: len(batches)]
     return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
@@ -196,7 +197,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
         return {}
     weights = token_weights(segments, total=total)
     parts: list[Sums] = []
-    for batch in _even(learner, pack(segments, weights, config.batch_tokens)):
+    for batch in _even(learner, pack(segments, weights, config.batch_tokens, share=config.share_prefixes)):
         loss, sums = imitation_loss(learner.scorer(batch), batch)
         _backward(learner, loss)
         if batch.segments:
@@ -205,11 +206,24 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
-def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step."""
+def _minibatches(
+    segments: list[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int
+) -> list[list[int]]:
+    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
+
+    Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
+    """
     episodes = sorted({segment.episode for segment in segments})
-    order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
-    part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
+    order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes)).tolist()
+    if config.share_prefixes:
+        group_of = [number for number, group in enumerate(groups) for _ in group]
+        first: dict[int, int] = {}
+        for place, j in enumerate(order):
+            first.setdefault(group_of[episodes[j]], place)
+        order.sort(key=lambda j: first[group_of[episodes[j]]])
+        part = {episodes[j]: i * config.minibatches // len(order) for i, j in enumerate(order)}
+    else:
+        part = {episodes[j]: i % config.minibatches for i, j in enumerate(order)}
     dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
     for row, segment in enumerate(segments):
         dealt[part[segment.episode]].append(row)
@@ -232,7 +246,8 @@ def _update(
         keep = [i for i, row in enumerate(rows) if row.advantages.any()]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
-    for batch in _even(learner, pack(rows, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
+    packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
+    for batch in _even(learner, packed) or [idle().to(learner.accelerator.device)]:
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -258,9 +273,15 @@ def _update(
         )
         _backward(learner, loss)
         if batch.segments:
-            parts.append(sums)
+            parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
     norm = _apply(learner, config.grad_clip)
     return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
+
+
+def _saved(batch: Batch, rows: list[Segment]) -> Sums:
+    """Return how many tokens of a micro-batch's rows were computed with another's, of how many."""
+    total = sum(len(rows[i]) for i in batch.segments)
+    return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
 def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
@@ -277,7 +298,7 @@ def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
     """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
-    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens))
+    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
     found = [(batch, scores) for batch, scores in scored if batch.segments]
