@@ -216,8 +216,8 @@ def _check_attention(config: "TrainConfig") -> None:
         raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
     if config.share_prefixes and config.attention in ("flash", "rows"):
         raise BadConfig(
-            f"share_prefixes with attention {config.attention!r}: rows share no prefix by it, but by 'small', 'split', 'flex' "
-            "or 'sdpa'; leave attention at 'auto'"
+            f"share_prefixes with attention {config.attention!r}: rows share no prefix by it, but by 'small', 'split', "
+            "'flex' or 'sdpa'; leave attention at 'auto'"
         )
     if config.attention == "split" and config.compile:
         raise BadConfig(

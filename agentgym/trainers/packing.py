@@ -25,8 +25,8 @@ class Batch:
     causal model, and no mask is needed. A trained token is predicted by the one before it: its place is
     an index into the flattened [rows * tokens] hidden states of the predecessors.
 
-    Rows that share their prefixes lie in a `tree` instead: `ids` is its one sequence, `lengths` and `counts` are those of its
-    spans, and what several rows would have computed alike is in `places` and `targets` once (`shares`).
+    Rows that share their prefixes lie in a `tree` instead: `ids` is its one sequence, `lengths` and `counts` are those of
+    its spans, and what several rows would have computed alike is in `places` and `targets` once (`shares`).
     """
 
     ids: Tensor  # [rows, tokens] int64

@@ -1,18 +1,23 @@
 """Rows that share their prefixes: each token is computed once, and every loss and gradient is that of the rows apart."""
 
 import dataclasses
+import importlib
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_attention import make
-from tiny_rows import VOCABULARY, tiny_model
+from test_lora import adapted
+from tiny_rows import VOCABULARY, tiny_model, token_episode
 
+from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.trainers import prefixes
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.losses import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import layers
 from agentgym.trainers.model.attention import choose, inputs
@@ -20,7 +25,9 @@ from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.tree import Tree
 from agentgym.trainers.packing import pack, token_weights, unpack
 from agentgym.trainers.prefixes import layouts
-from agentgym.trainers.segments import Segment
+from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.stages.credit import resolve
+from agentgym.trainers.step import Scorer, TrainedModel, _minibatches, reinforce
 
 
 def segment(rng, ids, episode, temperatures=False, vocabulary=VOCABULARY):
@@ -139,7 +146,9 @@ def test_a_token_trained_in_several_rows_counts_with_each_ones_own_numbers():
         held = ids if len(rows) < 2 else [*ids, 8]
         mask = np.array([False, False, True, False][: len(held)])
         numbers = [np.where(mask, x, y).astype(np.float32) for x, y in ((advantage, 0), (engine, np.nan))]
-        rows.append(Segment(len(rows), np.array(held, dtype=np.int32), mask, *numbers, np.where(mask, 0, -1).astype(np.int32)))
+        rows.append(
+            Segment(len(rows), np.array(held, dtype=np.int32), mask, *numbers, np.where(mask, 0, -1).astype(np.int32))
+        )
     (batch,) = pack(rows, token_weights(rows), 100, share=True)
     assert batch.ids.tolist() == [[5, 6, 7, 8]]
     assert batch.trained == 3 and len(batch.places) == 1 and batch.shares.tolist() == [0, 0, 0]
@@ -189,17 +198,20 @@ def test_flex_attention_sees_the_tree_as_it_is(seed, rows):
     assert not seen[:count, count:].any() and not seen[count:, :count].any()
 
 
-def test_flex_attention_scores_a_tree_as_its_rows():
-    model, made = tiny_model(), forest(2, 9)
-    choose(model, "split", shared=True)
-    batches = pack(made, token_weights(made), 10_000)
-    with torch.no_grad():
-        apart = unpack(batches, [policy_logprobs(model, one, 0.7, "split").logprobs for one in batches], made)
-        model.set_attn_implementation("agentgym-flex")
-        together = pack(made, token_weights(made), 10_000, share=True)
-        found = unpack(together, [policy_logprobs(model, one, 0.7, "flex").logprobs for one in together], made)
-    for a, b in zip(found, apart, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+def test_gradients_by_flex_attention_are_those_of_rows_apart(monkeypatch):
+    """By torch's plain implementation: the compiled one has no backward pass on a CPU."""
+    flex = importlib.import_module("torch.nn.attention.flex_attention")
+    library = importlib.import_module("transformers.integrations.flex_attention")
+    monkeypatch.setattr(flex, "_validate_device", lambda *tensors: None)
+    monkeypatch.setattr(
+        library, "compile_friendly_flex_attention", lambda *a, training=False, **o: flex.flex_attention(*a, **o)
+    )
+    model, rows = tiny_model(), forest(2, 9)
+    choose(model, "split")
+    expected = gradient(model, "split", rows, 10_000, False, policy_loss)[0]
+    model.set_attn_implementation("agentgym-flex")
+    found = gradient(model, "flex", rows, 10_000, True, policy_loss)[0]
+    assert float((found - expected).norm()) <= 1e-5 * float(expected.norm())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention has a backward pass on a GPU alone; none is here")
@@ -248,7 +260,72 @@ def test_a_method_that_would_mix_up_a_tree_is_not_taken(monkeypatch):
 def test_what_shares_no_prefix_says_so():
     with pytest.raises(BadConfig, match="attention 'rows' cannot run here: rows share no prefix by it"):
         choose(tiny_model(), "rows", shared=True)
-    with pytest.raises(BadConfig, match="sliding window"):
+    with pytest.raises(BadConfig, match="knows no sliding window"):
         choose(make("mistral"), "sdpa", shared=True)
-    with pytest.raises(BadConfig, match="share_prefixes: rows of this model cannot share a prefix here .*linear_attention"):
+    with pytest.raises(BadConfig, match=r"share_prefixes: rows of this model cannot share a prefix here .*linear_attention"):
         choose(make("hybrid"), shared=True)
+
+
+def test_adapters_learn_what_they_learn_from_rows_apart():
+    model = adapted()
+    method = choose(model, shared=True)
+    assert method == "split"
+    equal(model, method, forest(8, 9), 10_000)
+
+
+def siblings(numbers, prompt=24, reward=lambda attempt: float(attempt % 2)):
+    """Groups of episodes, as many in each as a number says, that begin with one prompt a group."""
+    rng, found = np.random.default_rng(0), []
+    for number, size in enumerate(numbers):
+        common = rng.integers(0, 61, prompt).tolist()
+        for attempt in range(size):
+            episode = token_episode(rng, 2, task=f"t{number}")
+            for turn in episode.turns:
+                turn.prompt_ids = common + turn.prompt_ids
+            episode.attempt, episode.reward = attempt, reward(attempt)
+            episode.turns[-1].reward = episode.reward
+            found.append(episode)
+    return groups(found)
+
+
+def stepped(policy, played, **changes):
+    """Take a step of reinforcement learning; return the metrics and the weights after it."""
+    config = TrainConfig(**{"credit": "grpo", "minibatches": 1, "batch_tokens": 300, **changes})
+    scorer = Scorer(policy, 0.7, shared=config.share_prefixes)
+    reference = Scorer(tiny_model(seed=1), 0.7, shared=config.share_prefixes) if config.kl else None
+    learner = TrainedModel(Accelerator(cpu=True), scorer, [torch.optim.SGD(policy.parameters(), lr=1.0)], reference)
+    metrics = reinforce(learner, played, resolve(config.credit), config, 0)
+    return metrics, torch.cat([p.detach().flatten() for p in policy.parameters()])
+
+
+@pytest.mark.parametrize("changes", [{}, {"kl": 0.1}, {"engine": "vllm", "model": "x", "epochs": 2}])
+def test_a_step_that_shares_prefixes_is_the_step_that_does_not(changes, monkeypatch):
+    monkeypatch.setattr(prefixes, "SHORTEST", 16)
+    monkeypatch.setattr(prefixes, "PAYS", 0.1)
+    played, before = siblings([4, 3, 5]), torch.cat([p.detach().flatten() for p in tiny_model().parameters()])
+    (apart, expected), (together, found) = (
+        stepped(tiny_model(), played, share_prefixes=share, **changes) for share in (False, True)
+    )
+    assert together.pop("prefix_tokens_shared") > 0.3
+    assert float((found - expected).norm()) < 1e-5 * float((expected - before).norm())
+    assert together == pytest.approx(apart, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("minibatches", [1, 2, 3, 5])
+def test_siblings_are_dealt_into_one_mini_batch_as_far_as_it_goes(minibatches):
+    played = siblings([4, 2, 4, 2, 4])
+    rows = build([episode for group in played for episode in group])
+    owner = [number for number, group in enumerate(played) for _ in group]
+    config = TrainConfig(minibatches=minibatches, share_prefixes=True)
+    dealt = _minibatches(rows, played, config, 3, 0)
+    assert sorted(row for part in dealt for row in part) == list(range(len(rows)))
+    assert max(len(part) for part in dealt) - min(len(part) for part in dealt) <= 1
+    parted = sum(len({owner[rows[row].episode] for row in part}) for part in dealt) - len(played)
+    assert parted <= minibatches - 1  # a cut parts one group at most
+    assert dealt != _minibatches(rows, played, config, 4, 0) or minibatches == 1
+
+
+def test_attention_that_shares_no_prefix_is_refused_when_the_configuration_is_read():
+    for attention in ("flash", "rows"):
+        with pytest.raises(BadConfig, match=f"share_prefixes with attention '{attention}'"):
+            TrainConfig(share_prefixes=True, attention=attention)

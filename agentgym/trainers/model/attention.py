@@ -141,7 +141,11 @@ def _cannot_share(model: Any, method: str) -> str | None:
     if method not in SHARING:
         return f"rows share no prefix by it, but by {', '.join(map(repr, SHARING))}"
     config = model.config.get_text_config()
-    if method in ("flex", "sdpa") and getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
+    if (
+        method in ("flex", "sdpa")
+        and getattr(config, "sliding_window", None)
+        and getattr(config, "use_sliding_window", True)
+    ):
         return "its mask of shared prefixes knows no sliding window"
     return None
 

@@ -3,10 +3,10 @@
 # torch is typed in part only.
 # pyright: reportUnknownMemberType=false
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
