@@ -130,9 +130,7 @@ def main() -> None:
     cases += [("default policy", "split", 640, 0.8, False)]
     cases += [("default policy", "small", tokens, share, False) for tokens in (640, 160) for share in options.shares[1:]]
     found: list[dict[str, Any]] = []
-    print(
-        "| model | attention | tokens a row | shared | tokens apart | together | fewer | CPU apart | together | less | faster |"
-    )
+    print("| model | attention | a row | shared | tokens apart | together | fewer | CPU apart | together | less | faster |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for size, attention, tokens, share, trained in cases:
         if options.only not in size:
