@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from agentgym.engines import Completion, Sampling
+from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
 from agentgym.engines.hf.slots import Row, SlotModel, unsupported
@@ -81,6 +82,7 @@ class HFEngine:
         """Tokens computed from prompts, and tokens sampled, since the engine was made."""
         self._prefill_tokens = prefill_tokens
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+        self._checked = CheckedIds(self._vocabulary)
         reason = unsupported(self.model)
         if reason is not None:
             _log.warning("%s takes the generic path, one row at a time: %s", type(self.model).__name__, reason)
@@ -101,7 +103,7 @@ class HFEngine:
         Raises BadConfig for ids or options that make no sense, Fault(reason="engine") when the computation fails.
         """
         prompt = list(prompt_ids)
-        self._check(prompt, sampling, images)
+        self._check(prompt, sampling, images, session)
         limit = min(sampling.max_tokens, self.context - len(prompt))
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -113,7 +115,7 @@ class HFEngine:
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first."""
-        self._check(list(ids), Sampling(temperature=temperature), ())
+        self._check(list(ids), Sampling(temperature=temperature), (), "")
         if len(ids) > self.context:
             raise BadConfig(f"{len(ids)} tokens to score; the context is {self.context}")
         try:
@@ -129,6 +131,7 @@ class HFEngine:
             self._finish(request, "abort")
         self._waiting = [r for r in self._waiting if r.session != session]
         self._running = [r for r in self._running if r.session != session]
+        self._checked.forget(session)
         slot = self._table.of(session)
         if slot is not None:
             self._backend.forget(slot.number)
@@ -172,15 +175,15 @@ class HFEngine:
         self._table.forget_all()
         self._broken = "the engine was closed"
 
-    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[Any]) -> None:
+    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[Any], session: str) -> None:
         if self._broken:
             raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
         if images:
             raise BadConfig("the hf engine takes no images; use a text model's prompt")
         if not ids:
             raise BadConfig("the prompt is empty; expected at least one token id")
-        if min(ids) < 0 or max(ids) >= self._vocabulary:
-            wrong = next(i for i in ids if not 0 <= i < self._vocabulary)
+        wrong = self._checked.wrong(session, ids)
+        if wrong is not None:
             raise BadConfig(f"token id {wrong} in the prompt; the model's vocabulary has {self._vocabulary}")
         if sampling.max_tokens < 1 or sampling.temperature < 0 or not math.isfinite(sampling.temperature):
             raise BadConfig(f"{sampling}: expected max_tokens of at least 1 and a temperature of at least 0")
