@@ -18,7 +18,7 @@ from agentgym.engines import Completion, Sampling
 from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
-from agentgym.engines.hf.slots import Row, SlotModel, unsupported
+from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
@@ -54,7 +54,8 @@ class HFEngine:
     `load_weights(model.named_parameters(), version)`, which copies nothing where the tensors are the model's own.
     Requests are batched over `slots`; a session's key-value cache stays in its slot between its turns, until the slot
     is needed. The same sequence of calls gives the same tokens: nothing depends on the clock. `context` is the most
-    tokens of prompt and completion together (default: the model's own limit).
+    tokens of prompt and completion together (default: the model's own limit). Prompts are padded together where the longest
+    is at most `prefill_padding` percent longer than the shortest: less is quicker on a CPU, and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -69,9 +70,12 @@ class HFEngine:
         device: str = "cpu",
         dtype: str | None = None,
         prefill_tokens: int = PREFILL,
+        prefill_padding: int = PADDING,
     ) -> None:
         if slots < 1 or prefill_tokens < 1:
             raise BadConfig(f"slots is {slots} and prefill_tokens is {prefill_tokens}; expected at least 1 each")
+        if prefill_padding < 0:
+            raise BadConfig(f"prefill_padding is {prefill_padding}; expected 0 or more, in percent")
         self.model, self.tokenizer = load_model(model, tokenizer, device, dtype)
         own = int(getattr(self.model.config, "max_position_embeddings", None) or 4096)
         self.context = own if context is None else context
@@ -86,7 +90,10 @@ class HFEngine:
         reason = unsupported(self.model)
         if reason is not None:
             _log.warning("%s takes the generic path, one row at a time: %s", type(self.model).__name__, reason)
-        self._backend = (SlotModel if reason is None else LibraryModel)(self.model, slots, self.context)
+        if reason is None:
+            self._backend: SlotModel | LibraryModel = SlotModel(self.model, slots, self.context, prefill_padding)
+        else:
+            self._backend = LibraryModel(self.model, slots, self.context)
         self._table = SlotTable(slots)
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
