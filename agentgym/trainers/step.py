@@ -3,7 +3,8 @@
 # accelerate is typed in parts only
 # pyright: reportMissingTypeStubs=false
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -197,12 +198,13 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
         return {}
     weights = token_weights(segments, total=total)
     parts: list[Sums] = []
-    for batch in _even(learner, pack(segments, weights, config.batch_tokens, share=config.share_prefixes)):
+    packed = pack(segments, weights, config.batch_tokens, share=config.share_prefixes)
+    for batch in _in_turn(learner, _even(learner, packed), config):
         loss, sums = imitation_loss(learner.scorer(batch), batch)
         _backward(learner, loss)
         if batch.segments:
             parts.append(sums)
-    norm = _apply(learner, config.grad_clip)
+    norm = _apply(learner, config)
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
@@ -247,7 +249,7 @@ def _update(
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
     packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
-    for batch in _even(learner, packed) or [idle().to(learner.accelerator.device)]:
+    for batch in _in_turn(learner, _even(learner, packed) or [idle().to(learner.accelerator.device)], config):
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -274,7 +276,7 @@ def _update(
         _backward(learner, loss)
         if batch.segments:
             parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
-    norm = _apply(learner, config.grad_clip)
+    norm = _apply(learner, config)
     return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
 
 
@@ -331,6 +333,18 @@ def _even(learner: TrainedModel, batches: list[Batch]) -> list[Batch]:
     return [batch.to(accelerator.device) for batch in batches]
 
 
+def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
+    """Yield micro-batches; with `gradient_reduction` `update` the gradients of all but the last are not reduced.
+
+    The last backward pass then reduces what all have added up; masters have taken that over already, and `_apply` does it.
+    """
+    once = config.gradient_reduction == "update" and learner.accelerator.num_processes > 1
+    for number, batch in enumerate(batches, 1):
+        alone = once and (number < len(batches) or learner.masters is not None)
+        with learner.accelerator.no_sync(learner.scorer) if alone else nullcontext():
+            yield batch
+
+
 def _backward(learner: TrainedModel, loss: Tensor) -> None:
     if not bool(torch.isfinite(loss)):
         raise CannotGoOn(f"the loss is {float(loss.detach())}; try a lower --lr or --grad-clip")
@@ -339,9 +353,11 @@ def _backward(learner: TrainedModel, loss: Tensor) -> None:
         learner.masters.collect()
 
 
-def _apply(learner: TrainedModel, grad_clip: float) -> float:
+def _apply(learner: TrainedModel, config: TrainConfig) -> float:
     updated = learner.scorer if learner.masters is None else learner.masters
-    norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), grad_clip))
+    if learner.masters is not None and config.gradient_reduction == "update" and learner.accelerator.num_processes > 1:
+        learner.masters.reduce()
+    norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), config.grad_clip))
     if not np.isfinite(norm):
         raise CannotGoOn(f"the gradient's norm is {norm}; try a lower --lr or --grad-clip")
     for optimizer in learner.optimizers:

@@ -15,6 +15,7 @@ from tiny_rows import tiny_model, token_episode
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.model.precision import masters
 from agentgym.trainers.stages.credit import credit, resolve
 from agentgym.trainers.stages.loss import loss, resolve_loss
 from agentgym.trainers.stages.needs import score
@@ -28,6 +29,9 @@ CASES = {
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "chosen": {"loss": "highest_entropy"},
+    "reduced once": {"gradient_reduction": "update", "processes": 2, "tasks_per_step": 16},
+    "reduced once, masters": {"gradient_reduction": "update", "processes": 2, "precision": "bf16"},
+    "masters": {"precision": "bf16"},
     "shared": {"share_prefixes": True, "batch_tokens": 200},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
@@ -76,8 +80,11 @@ def update(case):
     config = TrainConfig(**{"minibatches": 1, "credit": "grpo", "grad_clip": 1e9, "batch_tokens": 40, **CASES[case]})
     model, reference, shared = tiny_model().double(), tiny_model(seed=1).double(), config.share_prefixes
     scorers = [Scorer(one, 0.7, "split" if shared else "rows", shared=shared) for one in (model, reference)]
+    if config.precision == "bf16":
+        model.to(torch.bfloat16)
     learner = TrainedModel(accelerator, accelerator.prepare(scorers[0]), [], scorers[1])
-    learner.optimizers = [torch.optim.SGD(model.parameters(), lr=1.0)]
+    learner.masters = masters(model, config.precision, accelerator.num_processes)
+    learner.optimizers = [torch.optim.SGD((learner.masters or model).parameters(), lr=1.0)]
     mine = groups(stored(20 if shared else 0))[accelerator.process_index :: accelerator.num_processes]
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
@@ -86,8 +93,9 @@ def update(case):
         played = [episode for group in mine for episode in group]
         score(played, needed, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])
+    weights = torch.cat([p.detach().flatten().double() for p in (learner.masters or model).parameters()])
+    untouched = tiny_model().to(model.dtype).double()
+    return metrics, weights, torch.cat([p.detach().flatten() for p in untouched.parameters()])
 
 
 def apart():
