@@ -84,9 +84,9 @@ class _Growing:
         cuts = {*self.forks, *(above + 1 for above in self.forks.values() if above >= 0)} - {self.size}
         starts = np.array(sorted(cuts), dtype=np.int64)
         parents: list[int] = []
-        for start in starts.tolist():
-            above = self.forks.get(start, start - 1)  # what follows a cut goes on from what is before it
-            parents.append(int(np.searchsorted(starts, above, side="right")) - 1)
+        for number, start in enumerate(starts.tolist()):  # what follows a cut goes on from what is before it
+            above = self.forks.get(start)
+            parents.append(number - 1 if above is None else int(np.searchsorted(starts, above, side="right")) - 1)
         tree = Tree(tuple(np.diff(starts, append=self.size).tolist()), tuple(parents))
         ids = np.concatenate(self.pieces).astype(np.int64)
         return Layout(tuple(self.rows), tuple(self.where), ids, tree)

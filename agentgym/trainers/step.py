@@ -216,16 +216,16 @@ def _minibatches(
     Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
     """
     episodes = sorted({segment.episode for segment in segments})
-    order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes)).tolist()
+    order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
     if config.share_prefixes:
         group_of = [number for number, group in enumerate(groups) for _ in group]
         first: dict[int, int] = {}
         for place, j in enumerate(order):
-            first.setdefault(group_of[episodes[j]], place)
-        order.sort(key=lambda j: first[group_of[episodes[j]]])
-        part = {episodes[j]: i * config.minibatches // len(order) for i, j in enumerate(order)}
+            first.setdefault(group_of[episodes[int(j)]], place)
+        near = sorted(order, key=lambda j: first[group_of[episodes[int(j)]]])
+        part = {episodes[int(j)]: i * config.minibatches // len(order) for i, j in enumerate(near)}
     else:
-        part = {episodes[j]: i % config.minibatches for i, j in enumerate(order)}
+        part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
     dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
     for row, segment in enumerate(segments):
         dealt[part[segment.episode]].append(row)

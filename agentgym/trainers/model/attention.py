@@ -243,9 +243,21 @@ def _split(
     queries, keys, values = (tensor.split(lengths, 2) for tensor in (query, key, value))
     if tree is not None:
         keys, values = tree.above(keys, 2), tree.above(values, 2)
-    rows = zip(queries, keys, values, strict=True)
-    seen = [_row(q, k, v, options.get("scaling"), options.get("sliding_window")) for q, k, v in rows]
+    rows, how = zip(queries, keys, values, strict=True), (options.get("scaling"), options.get("sliding_window"))
+    seen = [part for q, k, v in rows for part in _span(q, k, v, *how)]
     return torch.cat(seen, 2).transpose(1, 2), None
+
+
+def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> list[Tensor]:
+    """Return what the last tokens of a row gather; where not all of it asks, a few at a time: little hidden is computed."""
+    before = key.shape[2] - query.shape[2]
+    if not before:
+        return [_row(query, key, value, scale, window)]
+    found, end = list[Tensor](), before
+    for part in query.split(forward.QUERIES, 2):
+        end += part.shape[2]
+        found.append(_row(part, key[:, :, :end], value[:, :, :end], scale, window))
+    return found
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:

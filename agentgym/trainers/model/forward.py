@@ -20,6 +20,7 @@ from agentgym.trainers.model.tree import Tree
 
 FAMILIES = ("LlamaForCausalLM", "Qwen3ForCausalLM")
 FEW = 0.4  # share of a micro-batch's tokens below which a mask over the queries costs less than causal attention of all
+QUERIES = 128  # of a span that goes on from others, asked together
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -109,7 +110,7 @@ def _attend(
         key, value = tree.above(key), tree.above(value)
         asked = [_below(depth, length, at) for depth, length, at in zip(tree.depths, lengths, asked, strict=True)]
     rows = zip(query, key, value, asked, strict=True)
-    seen = torch.cat([_row(*row) for row in rows])
+    seen = torch.cat([(_row if tree is None else _span)(*row) for row in rows])
     return seen if places is None or few else seen[places]
 
 
@@ -118,6 +119,14 @@ def _below(depth: int, length: int, asked: Tensor | None) -> Tensor | None:
     if asked is not None:
         return asked + depth
     return torch.arange(depth, depth + length) if depth else None
+
+
+def _span(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:
+    """Return what `_row` returns, a few queries at a time, so that little of what the mask hides is computed."""
+    if asked is None or len(asked) <= QUERIES:
+        return _row(query, key, value, asked)
+    parts = zip(query.split(QUERIES), asked.split(QUERIES), strict=True)
+    return torch.cat([_row(some, key[: int(at[-1]) + 1], value[: int(at[-1]) + 1], at) for some, at in parts])
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:
