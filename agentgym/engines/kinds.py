@@ -91,7 +91,7 @@ class EngineKind:
 class HF(EngineKind):
     """transformers in this process."""
 
-    least = {"slots": 1, "prefill_tokens": 1}  # noqa: RUF012 (never changed)
+    least = {"slots": 1, "prefill_tokens": 1, "prefill_padding": 0}  # noqa: RUF012 (never changed)
     """Options that a run may set, and the least of each."""
 
     def check_target(self, target: str) -> None:

@@ -13,6 +13,7 @@ from agentgym.agents.spec import NAMED
 from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, bad_option, unknown
+from agentgym.trainers.launch import launched
 from agentgym.trainers.model import lora
 
 if TYPE_CHECKING:
@@ -214,6 +215,15 @@ def _check_attention(config: "TrainConfig") -> None:
                 )
     if config.attention == "flash" and config.precision == "fp32":
         raise BadConfig("attention 'flash' with precision 'fp32': its kernels compute in bf16; take 'flex' or 'auto'")
+    if config.gradient_reduction != "micro-batch" and config.processes == 1 and not launched():
+        raise BadConfig(
+            f"gradient_reduction is {config.gradient_reduction!r} and does nothing with one process: leave it out"
+        )
+    if config.share_prefixes and config.attention in ("flash", "rows"):
+        raise BadConfig(
+            f"share_prefixes with attention {config.attention!r}: rows share no prefix by it, but by 'small', 'split', "
+            "'flex' or 'sdpa'; leave attention at 'auto'"
+        )
     if config.attention == "split" and config.compile:
         raise BadConfig(
             "attention 'split' with compile: it makes a call a row, and would be compiled again for every number of "

@@ -45,6 +45,7 @@ class LocalLearner:
                 config.attention,
                 gradient_checkpointing=config.gradient_checkpointing,
                 compiled=config.compile,
+                shared=config.share_prefixes,
             )
             self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
             self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
@@ -82,12 +83,13 @@ class LocalLearner:
         if not config.kl:
             return None
         if config.lora_rank:
-            return BaseScorer(self.model, config.temperature, self._method)
+            return BaseScorer(self.model, config.temperature, self._method, shared=config.share_prefixes)
         if self.accelerator.is_main_process and not folder.exists():
             save_policy(self.model, self.tokenizer, folder.with_name(".reference")).rename(folder)  # whole or not at all
         self.accelerator.wait_for_everyone()
         frozen = load_policy(folder, precision.DTYPES[config.precision])[0].to(self.accelerator.device)
-        return Scorer(frozen, config.temperature, config.attention).eval().requires_grad_(False)
+        scorer = Scorer(frozen, config.temperature, config.attention, shared=config.share_prefixes)
+        return scorer.eval().requires_grad_(False)
 
     def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
         """Update the policy on demonstrations."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from agentgym.errors import BadConfig
+from agentgym.trainers.model.tree import Tree
+from agentgym.trainers.prefixes import Layout, layouts
 from agentgym.trainers.segments import Segment
 
 LOSS_AGGREGATIONS = ("token", "turn", "episode", "episode-sum", "constant")
@@ -21,11 +24,14 @@ class Batch:
     Rows have nearly equal lengths, so padding is rare; being on the right, it is out of sight of every real token of a
     causal model, and no mask is needed. A trained token is predicted by the one before it: its place is
     an index into the flattened [rows * tokens] hidden states of the predecessors.
+
+    Rows that share their prefixes lie in a `tree` instead: `ids` is its one sequence, `lengths` and `counts` are those of
+    its spans, and what several rows would have computed alike is in `places` and `targets` once (`shares`).
     """
 
     ids: Tensor  # [rows, tokens] int64
-    places: Tensor  # [trained] int64
-    targets: Tensor  # [trained] int64
+    places: Tensor  # [scored] int64
+    targets: Tensor  # [scored] int64
     advantages: Tensor  # [trained] float32
     logprobs: Tensor  # [trained] float32, the engine's; NaN where unknown
     weights: Tensor  # [trained] float32, what each token's loss counts in the sum
@@ -37,7 +43,9 @@ class Batch:
     counts: tuple[int, ...] = ()  # [rows], trained tokens of each, counted where they are not given
     extra: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     """By name, what a loss needs to know of each token: [trained]."""
-    temperatures: Tensor | None = None  # [trained] float32, NaN for the run's own; None where all are
+    temperatures: Tensor | None = None  # [scored] float32, NaN for the run's own; None where all are
+    tree: Tree | None = None
+    shares: Tensor | None = None  # [trained] int64, which of the scored tokens each is; None where scored are the trained
 
     def __post_init__(self) -> None:
         if not self.counts:
@@ -47,7 +55,7 @@ class Batch:
     @property
     def trained(self) -> int:
         """How many tokens are trained."""
-        return len(self.targets)
+        return len(self.weights)
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the micro-batch on another device."""
@@ -57,6 +65,7 @@ class Batch:
             self.ids.to(device), *flat, lengths=self.lengths, segments=self.segments, counts=self.counts, extra=extra
         )
         moved.temperatures = None if self.temperatures is None else self.temperatures.to(device)
+        moved.tree, moved.shares = self.tree, None if self.shares is None else self.shares.to(device)
         return moved
 
     def _flat(self) -> tuple[Tensor, ...]:
@@ -69,14 +78,20 @@ def idle() -> Batch:
     return Batch(index.new_zeros((1, 2)), index, index, number, number, number, index, index, (2,))
 
 
-def pack(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int) -> list[Batch]:
+def pack(
+    segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], tokens: int, *, share: bool = False
+) -> list[Batch]:
     """Return micro-batches of at most `tokens` tokens, padding included (a longer row makes one of its own).
 
     Rows are sorted by length, longest first, so that memory is at its peak in the first micro-batch. `weights` come
-    from `token_weights` over the whole optimizer step: the gradient is then the same whatever `tokens` is.
+    from `token_weights` over the whole optimizer step: the gradient is then the same whatever `tokens` is. `share`: lay
+    rows out as trees in which a prefix that they have in common is there once, where that saves enough.
     """
     if tokens < 1:
         raise BadConfig(f"tokens per micro-batch is {tokens}; expected at least 1")
+    trees = layouts([segment.ids for segment in segments], tokens) if share else None
+    if trees is not None:
+        return [_tree_batch([segments[i] for i in one.rows], [weights[i] for i in one.rows], one) for one in trees]
     order = sorted(range(len(segments)), key=lambda i: (-len(segments[i]), i))
     batches: list[Batch] = []
     start = 0
@@ -97,18 +112,46 @@ def _batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32
     for i, segment in enumerate(segments):
         ids[i, : lengths[i]] = segment.ids
         places.append(np.flatnonzero(segment.mask) + (i * width - 1))
+    return _flat_batch(segments, weights, ids, np.concatenate(places), tuple(lengths), chosen)
+
+
+def _tree_batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.float32]], layout: Layout) -> Batch:
+    """Return rows as a tree; of trained tokens with one prefix, id and temperature, one is scored for all."""
+    rows = zip(segments, layout.where, strict=True)
+    places = np.concatenate([where[np.flatnonzero(segment.mask) - 1] for segment, where in rows])
+    batch = _flat_batch(segments, weights, layout.ids[None], places, layout.tree.lengths, layout.rows)
+    heat = np.zeros(len(places)) if batch.temperatures is None else batch.temperatures.numpy()
+    keys = np.stack([places, batch.targets.numpy(), heat.astype(np.float32).view(np.int32)], axis=1)
+    _, first, shares = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    batch.places, batch.targets = batch.places[first], batch.targets[first]
+    batch.temperatures = None if batch.temperatures is None else batch.temperatures[first]
+    ends = np.cumsum(layout.tree.lengths)
+    spans = np.searchsorted(ends, batch.places.numpy(), side="right")
+    batch.counts = tuple(int(number) for number in np.bincount(spans, minlength=len(ends)))
+    batch.tree, batch.shares = layout.tree, torch.as_tensor(shares.reshape(-1))
+    return batch
+
+
+def _flat_batch(
+    segments: Sequence[Segment],
+    weights: Sequence[npt.NDArray[np.float32]],
+    ids: npt.NDArray[Any],
+    places: npt.NDArray[np.int64],
+    lengths: tuple[int, ...],
+    chosen: tuple[int, ...],
+) -> Batch:
     turns = np.concatenate([segment.turns[segment.mask] + i * 100_000 for i, segment in enumerate(segments)])
     flat = [np.concatenate([getattr(s, name)[s.mask] for s in segments]) for name in ("ids", "advantages", "logprobs")]
     return Batch(
         torch.as_tensor(ids),
-        torch.as_tensor(np.concatenate(places)),
+        torch.as_tensor(places),
         torch.as_tensor(flat[0].astype(np.int64)),
         torch.as_tensor(flat[1]),
         torch.as_tensor(flat[2]),
         torch.as_tensor(np.concatenate([w[s.mask] for w, s in zip(weights, segments, strict=True)]).astype(np.float32)),
         torch.as_tensor(np.unique(turns, return_inverse=True)[1].astype(np.int64)),
         torch.as_tensor(np.repeat(np.arange(len(segments)), [segment.trained for segment in segments])),
-        tuple(lengths),
+        lengths,
         chosen,
         extra={
             name: torch.as_tensor(np.concatenate([segment.extra[name][segment.mask] for segment in segments]))

@@ -261,6 +261,11 @@ class LearnerConfig:
     """Passes over the episodes of a step."""
     batch_tokens: int = 4096
     """Tokens per forward pass."""
+    gradient_reduction: Literal["micro-batch", "update"] = "micro-batch"
+    """When several processes add up their gradients: after every `micro-batch`, or once before the `update`."""
+    share_prefixes: bool = False
+    """Compute a prefix that rows of an update have in common once (prefix-tree packing), where that saves a tenth of the
+    tokens or more; rows of a group are then dealt into the same mini-batch as far as it goes."""
     attention: Literal["auto", "flash", "flex", "sdpa", "split", "rows", "small"] = "auto"
     """How rows share a forward pass: `auto` (the best that runs), `flash`, `flex`, `sdpa` or `split` (unpadded), `rows`
     (padded) or `small` (a pass of its own for small models on a CPU)."""

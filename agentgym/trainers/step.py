@@ -3,7 +3,8 @@
 # accelerate is typed in parts only
 # pyright: reportMissingTypeStubs=false
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -47,12 +48,13 @@ class Scorer(nn.Module):
         *,
         gradient_checkpointing: bool = False,
         compiled: bool = False,
+        shared: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
-        self.method = choose(model, attention, compiled=compiled)
+        self.method = choose(model, attention, compiled=compiled, shared=shared)
 
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
@@ -137,14 +139,14 @@ def reinforce(
         needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
-        for rows in _minibatches(segments, config, step, epoch):
+        for rows in _minibatches(segments, groups, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if not total:
                 continue
             update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
             for value in _differentiable(learner, _losses(learner, update, config, loss, step)):
                 learner.accelerator.backward(value)
-            norms.append(_apply(learner, config.grad_clip))
+            norms.append(_apply(learner, config))
             apart = update.gap() if before is None and not parts else apart
             parts.append(add_sums(update.parts))
     if not parts:
@@ -191,7 +193,7 @@ class _Update:
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
     """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
-    batches = pack(segments, token_weights(segments), config.batch_tokens)
+    batches = pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes)
     with torch.no_grad():
         scores = [learner.scorer(batch) for batch in _even(learner, batches)][: len(batches)]
     return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
@@ -203,11 +205,12 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     total = _everywhere(learner, count(segments, "token"))
     if not total:
         return {}
-    batches = _even(learner, pack(segments, token_weights(segments, total=total), config.batch_tokens))
+    weights = token_weights(segments, total=total)
+    batches = _even(learner, pack(segments, weights, config.batch_tokens, share=config.share_prefixes))
     parts: list[Sums] = []
 
     def losses() -> Iterator[Tensor]:
-        for batch in batches:
+        for batch in _in_turn(learner, batches, config):
             loss, sums = imitation_loss(learner.scorer(batch), batch)
             yield loss
             if batch.segments:
@@ -215,15 +218,28 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
 
     for loss in _differentiable(learner, losses()):
         learner.accelerator.backward(loss)
-    norm = _apply(learner, config.grad_clip)
+    norm = _apply(learner, config)
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
-def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step."""
+def _minibatches(
+    segments: list[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int
+) -> list[list[int]]:
+    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
+
+    Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
+    """
     episodes = sorted({segment.episode for segment in segments})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
-    part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
+    if config.share_prefixes:
+        group_of = [number for number, group in enumerate(groups) for _ in group]
+        first: dict[int, int] = {}
+        for place, j in enumerate(order):
+            first.setdefault(group_of[episodes[int(j)]], place)
+        near = sorted(order, key=lambda j: first[group_of[episodes[int(j)]]])
+        part = {episodes[int(j)]: i * config.minibatches // len(order) for i, j in enumerate(near)}
+    else:
+        part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
     dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
     for row, segment in enumerate(segments):
         dealt[part[segment.episode]].append(row)
@@ -244,7 +260,8 @@ def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
         keep = [i for i, row in enumerate(rows) if row.advantages.any()]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
-    for batch in _even(learner, pack(rows, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
+    packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
+    for batch in _in_turn(learner, _even(learner, packed) or [idle().to(learner.accelerator.device)], config):
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -270,7 +287,13 @@ def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
         )
         yield loss
         if batch.segments:
-            update.parts.append(sums)
+            update.parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
+
+
+def _saved(batch: Batch, rows: list[Segment]) -> Sums:
+    """Return how many tokens of a micro-batch's rows were computed with another's, of how many."""
+    total = sum(len(rows[i]) for i in batch.segments)
+    return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
 def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
@@ -287,7 +310,7 @@ def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list
 
 def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> tuple[list[Sums], list[Tensor]]:
     """Return the entropy, and what the trainer says minus what the engine said, of rows without a backward pass."""
-    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens))
+    batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
     found = [(batch, scores) for batch, scores in scored if batch.segments]
@@ -330,9 +353,23 @@ def _differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator
             learner.masters.collect()
 
 
-def _apply(learner: TrainedModel, grad_clip: float) -> float:
+def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
+    """Yield micro-batches; with `gradient_reduction` `update` the gradients of all but the last are not reduced.
+
+    The last backward pass then reduces what all have added up; masters have taken that over already, and `_apply` does it.
+    """
+    once = config.gradient_reduction == "update" and learner.accelerator.num_processes > 1
+    for number, batch in enumerate(batches, 1):
+        alone = once and (number < len(batches) or learner.masters is not None)
+        with learner.accelerator.no_sync(learner.scorer) if alone else nullcontext():
+            yield batch
+
+
+def _apply(learner: TrainedModel, config: TrainConfig) -> float:
     updated = learner.scorer if learner.masters is None else learner.masters
-    norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), grad_clip))
+    if learner.masters is not None and config.gradient_reduction == "update" and learner.accelerator.num_processes > 1:
+        learner.masters.reduce()
+    norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), config.grad_clip))
     if not np.isfinite(norm):
         raise CannotGoOn(f"the gradient's norm is {norm}; try a lower --lr or --grad-clip")
     for optimizer in learner.optimizers:

@@ -45,6 +45,17 @@ def test_temperature_and_greedy_rows_in_one_batch() -> None:
 def test_uniforms_depend_on_seed_and_position_alone() -> None:
     assert uniforms(5, 3) == uniforms(5, 400)[:3] != uniforms(6, 3)
     assert all(0 <= u < 1 for u in uniforms(-1, 100))
+    for seed in (
+        0,
+        1,
+        -1,
+        2**64 - 1,
+        2**64,
+        2**127 + 12345,
+        2**128 + 7,
+    ):  # one generator serves all
+        alone = np.random.Generator(np.random.Philox(key=seed % 2**128))
+        assert uniforms(seed, 7) == alone.random(7).tolist()
 
 
 def test_frequencies_follow_the_distribution() -> None:

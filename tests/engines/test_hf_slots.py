@@ -67,6 +67,19 @@ MODEL = tiny.model(num_hidden_layers=1)
 SLOTS = SlotModel(MODEL, 8, 256)
 
 
+@pytest.mark.parametrize(("padding", "blocks"), [(100, [2, 3]), (49, [2, 2, 1]), (0, [2, 1, 1, 1]), (10_000, [2, 3])])
+def test_prompts_are_padded_together_as_far_as_asked(padding: int, blocks: list[int]) -> None:
+    """Tokens alone stay together; 10, 12 and 15 new tokens: 15 is half as much again as 10, a quarter more than 12."""
+    slots = SlotModel(MODEL, 8, 256, padding)
+    rows = [Row(slot, slot, [1] * size) for slot, size in enumerate((1, 1, 10, 12, 15))]
+    counts = np.array([len(row.ids) for row in rows])
+    cut = slots._blocks(rows, counts, np.cumsum(counts))
+    assert [
+        len(range(*block.slots.indices(8))) if isinstance(block.slots, slice) else len(block.slots) for block in cut
+    ] == blocks
+    close(slots.forward(rows), SLOTS.forward(rows))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_schedule_gives_the_same_logits(data: st.DataObject) -> None:

@@ -368,3 +368,10 @@ def test_the_help_fits_80_columns_and_has_every_flag(capsys, words):
         assert entry in said
     if "household-1.5b" in words:
         assert "(default: 1e-06)" in said
+
+
+def test_gradients_are_reduced_once_only_by_several_processes(monkeypatch):
+    assert "gradient_reduction is 'update' and does nothing with one process" in refused(gradient_reduction="update")
+    looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update", processes=2))
+    monkeypatch.setenv("WORLD_SIZE", "2")  # started by another launcher
+    looked_at(TrainConfig(env="rlvr/GuessNumber-v0", gradient_reduction="update"))

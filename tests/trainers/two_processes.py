@@ -15,6 +15,7 @@ from tiny_rows import tiny_model, token_episode
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.model.precision import masters
 from agentgym.trainers.stages.credit import credit, resolve
 from agentgym.trainers.stages.loss import loss, resolve_loss
 from agentgym.trainers.stages.needs import score
@@ -28,6 +29,10 @@ CASES = {
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "chosen": {"loss": "highest_entropy"},
+    "reduced once": {"gradient_reduction": "update", "processes": 2, "tasks_per_step": 16},
+    "reduced once, masters": {"gradient_reduction": "update", "processes": 2, "precision": "bf16"},
+    "masters": {"precision": "bf16"},
+    "shared": {"share_prefixes": True, "batch_tokens": 200},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
 
@@ -52,12 +57,17 @@ def highest_entropy(tokens, *, share: float = 0.25):
     return -tokens.advantages * tokens.logprobs
 
 
-def stored():
-    """Four groups of four: of each pair the second is uniform, so that one of two processes has nothing to train."""
+def stored(prompt=0):
+    """Four groups of four: of each pair the second is uniform, so that one of two processes has nothing to train.
+
+    `prompt`: how many tokens the episodes of a group begin with alike.
+    """
     rng, found = np.random.default_rng(3), []
     for number in range(4):
         for attempt in range(4):
             episode = token_episode(rng, int(rng.integers(1, 5)), task=f"t{number}")
+            for turn in episode.turns:
+                turn.prompt_ids = [*range(number, number + prompt), *turn.prompt_ids]
             episode.attempt, episode.success = attempt, number % 2 == 0 and attempt % 2 == 0
             episode.reward = episode.turns[-1].reward = float(episode.success)
             found.append(episode)
@@ -68,10 +78,14 @@ def update(case):
     """Take one step and return the metrics and the weights after it."""
     accelerator = Accelerator(cpu=True)
     config = TrainConfig(**{"minibatches": 1, "credit": "grpo", "grad_clip": 1e9, "batch_tokens": 40, **CASES[case]})
-    model, reference = tiny_model().double(), tiny_model(seed=1).double()
-    learner = TrainedModel(accelerator, accelerator.prepare(Scorer(model, 0.7, "rows")), [], Scorer(reference, 0.7, "rows"))
-    learner.optimizers = [torch.optim.SGD(model.parameters(), lr=1.0)]
-    mine = groups(stored())[accelerator.process_index :: accelerator.num_processes]
+    model, reference, shared = tiny_model().double(), tiny_model(seed=1).double(), config.share_prefixes
+    scorers = [Scorer(one, 0.7, "split" if shared else "rows", shared=shared) for one in (model, reference)]
+    if config.precision == "bf16":
+        model.to(torch.bfloat16)
+    learner = TrainedModel(accelerator, accelerator.prepare(scorers[0]), [], scorers[1])
+    learner.masters = masters(model, config.precision, accelerator.num_processes)
+    learner.optimizers = [torch.optim.SGD((learner.masters or model).parameters(), lr=1.0)]
+    mine = groups(stored(20 if shared else 0))[accelerator.process_index :: accelerator.num_processes]
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
     chosen = resolve(config.credit)
@@ -79,8 +93,9 @@ def update(case):
         played = [episode for group in mine for episode in group]
         score(played, needed, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])
+    weights = torch.cat([p.detach().flatten().double() for p in (learner.masters or model).parameters()])
+    untouched = tiny_model().to(model.dtype).double()
+    return metrics, weights, torch.cat([p.detach().flatten() for p in untouched.parameters()])
 
 
 def apart():

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from agentgym.engines import Completion, Sampling
+from agentgym.engines.checked import CheckedIds
 from agentgym.engines.hf.library import LibraryModel
 from agentgym.engines.hf.sampling import Draw, sample, uniforms
-from agentgym.engines.hf.slots import Row, SlotModel, unsupported
+from agentgym.engines.hf.slots import PADDING, Row, SlotModel, unsupported
 from agentgym.engines.hf.weights import load_model, update
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.slots import BLOCK, PREFILL, Slot, SlotTable, common_prefix
@@ -57,7 +58,8 @@ class HFEngine:
     `load_weights(model.named_parameters(), version)`, which copies nothing where the tensors are the model's own.
     Requests are batched over `slots`; a session's key-value cache stays in its slot between its turns, until the slot
     is needed. The same sequence of calls gives the same tokens: nothing depends on the clock. `context` is the most
-    tokens of prompt and completion together (default: the model's own limit).
+    tokens of prompt and completion together (default: the model's own limit). Prompts are padded together where the longest
+    is at most `prefill_padding` percent longer than the shortest: less is quicker on a CPU, and changes the rounding.
     """
 
     kind = ENGINES["hf"]
@@ -72,9 +74,12 @@ class HFEngine:
         device: str = "cpu",
         dtype: str | None = None,
         prefill_tokens: int = PREFILL,
+        prefill_padding: int = PADDING,
     ) -> None:
         if slots < 1 or prefill_tokens < 1:
             raise BadConfig(f"slots is {slots} and prefill_tokens is {prefill_tokens}; expected at least 1 each")
+        if prefill_padding < 0:
+            raise BadConfig(f"prefill_padding is {prefill_padding}; expected 0 or more, in percent")
         self.model, self.tokenizer = load_model(model, tokenizer, device, dtype)
         own = int(getattr(self.model.config, "max_position_embeddings", None) or 4096)
         self.context = own if context is None else context
@@ -85,10 +90,14 @@ class HFEngine:
         """Tokens computed from prompts, and tokens sampled, since the engine was made."""
         self._prefill_tokens = prefill_tokens
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+        self._checked = CheckedIds(self._vocabulary)
         reason = unsupported(self.model)
         if reason is not None:
             _log.warning("%s takes the generic path, one row at a time: %s", type(self.model).__name__, reason)
-        self._backend = (SlotModel if reason is None else LibraryModel)(self.model, slots, self.context)
+        if reason is None:
+            self._backend: SlotModel | LibraryModel = SlotModel(self.model, slots, self.context, prefill_padding)
+        else:
+            self._backend = LibraryModel(self.model, slots, self.context)
         self._table = SlotTable(slots)
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
@@ -105,7 +114,7 @@ class HFEngine:
         Raises BadConfig for ids or options that make no sense, Fault(reason="engine") when the computation fails.
         """
         prompt = list(prompt_ids)
-        self._check(prompt, sampling, images)
+        self._check(prompt, sampling, images, session)
         limit = min(sampling.max_tokens, self.context - len(prompt))
         if limit < 1:
             return Completion([], [], "length", self.policy_version)
@@ -117,7 +126,7 @@ class HFEngine:
 
     async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
         """Return the log-probability of each token after the first."""
-        self._check(list(ids), Sampling(temperature=temperature), ())
+        self._check(list(ids), Sampling(temperature=temperature), (), "")
         if len(ids) > self.context:
             raise BadConfig(f"{len(ids)} tokens to score; the context is {self.context}")
         try:
@@ -133,6 +142,7 @@ class HFEngine:
             self._finish(request, "abort")
         self._waiting = [r for r in self._waiting if r.session != session]
         self._running = [r for r in self._running if r.session != session]
+        self._checked.forget(session)
         slot = self._table.of(session)
         if slot is not None:
             self._backend.forget(slot.number)
@@ -176,15 +186,15 @@ class HFEngine:
         self._table.forget_all()
         self._broken = "the engine was closed"
 
-    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[object]) -> None:
+    def _check(self, ids: list[int], sampling: Sampling, images: Sequence[object], session: str) -> None:
         if self._broken:
             raise Fault(f"the hf engine cannot go on: {self._broken}", reason="engine")
         if images:
             raise BadConfig("the hf engine takes no images; use a text model's prompt")
         if not ids:
             raise BadConfig("the prompt is empty; expected at least one token id")
-        if min(ids) < 0 or max(ids) >= self._vocabulary:
-            wrong = next(i for i in ids if not 0 <= i < self._vocabulary)
+        wrong = self._checked.wrong(session, ids)
+        if wrong is not None:
             raise BadConfig(f"token id {wrong} in the prompt; the model's vocabulary has {self._vocabulary}")
         if sampling.max_tokens < 1 or sampling.temperature < 0 or not math.isfinite(sampling.temperature):
             raise BadConfig(f"{sampling}: expected max_tokens of at least 1 and a temperature of at least 0")

@@ -24,6 +24,7 @@ Integers = NDArray[np.int64]
 SHAPES = ("Qwen3ForCausalLM", "Qwen2ForCausalLM", "LlamaForCausalLM")
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with the length of the text
 FUSE_BELOW = 50_000_000  # parameters; larger models gain nothing from fused projections and would pay memory for them
+PADDING = 100  # percent by which the new part of a row may be longer than the shortest that it is padded with
 FIRST_CAPACITY = 256  # tokens per slot allocated at first; doubled when a longer row arrives
 
 
@@ -105,8 +106,8 @@ class SlotModel:
     shares = True
     """Whether `copy` works."""
 
-    def __init__(self, model: Any, slots: int, context: int, fuse: bool | None = None) -> None:
-        self.model, self.slots, self.context = model, slots, context
+    def __init__(self, model: Any, slots: int, context: int, padding: int = PADDING, fuse: bool | None = None) -> None:
+        self.model, self.slots, self.context, self.padding = model, slots, context, padding
         self._fuse = sum(p.numel() for p in model.parameters()) < FUSE_BELOW if fuse is None else fuse
         config, attention = model.config, model.model.layers[0].self_attn
         self.heads, self.key_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
@@ -204,11 +205,11 @@ class SlotModel:
         return torch.from_numpy(array).to(self.device)
 
     def _blocks(self, rows: list[Row], counts: Integers, ends: Integers) -> list[_Block]:
-        """Cut rows, sorted by the number of new tokens, where padding them together would waste more than half."""
+        """Cut rows, sorted by the number of new tokens, where padding would be more than `padding` allows."""
         blocks: list[_Block] = []
         first = 0
         while first < len(rows):
-            limit = 1 if counts[first] == 1 else 2 * counts[first]
+            limit = 1 if counts[first] == 1 else counts[first] * (100 + self.padding) / 100
             last = int(np.searchsorted(counts, limit, side="right"))
             blocks.append(
                 self._block(rows[first:last], counts[first:last], int(ends[first] - counts[first]), int(ends[last - 1]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.engines import Completion, Sampling, shards
 from agentgym.engines.adapters import is_adapter
+from agentgym.engines.checked import CheckedIds
 from agentgym.engines.kinds import ENGINES
 from agentgym.engines.vllm.lora import Adapter, base_and_options
 from agentgym.engines.vllm.transfer import OWNER, Control, check_transport, send_files, send_shards
@@ -79,6 +80,7 @@ class VLLMEngine:
         self.devices = [int(number) for number in options.get("device_ids") or range(self.workers)]
         """GPUs of the workers, as this process counts them; on a CPU without meaning."""
         self._vocabulary = int(self._llm.model_config.get_vocab_size())
+        self._checked = CheckedIds(self._vocabulary)
         self._numbers = itertools.count()
         self._running: dict[str, str] = {}
         """Session by request id."""
@@ -96,7 +98,7 @@ class VLLMEngine:
     ) -> Completion:
         """Return one completion; a prompt that fills the context gets an empty one with finish `length`."""
         prompt = list(prompt_ids)
-        self._check(prompt, images)
+        self._check(prompt, images, session)
         await self._open.wait()
         limit = min(sampling.max_tokens, self.context - len(prompt))
         if limit < 1:
@@ -131,7 +133,7 @@ class VLLMEngine:
         """Return the log-probability of each token after the first; temperature 1 only (vLLM offers no other)."""
         if temperature != 1.0:
             raise BadConfig(f"vLLM scores prompts at temperature 1 only; {temperature} was asked. Score with the hf engine")
-        self._check(list(ids), ())
+        self._check(list(ids), (), "")
         parameters = vllm.SamplingParams(max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False)
         id, last = f"score/{next(self._numbers)}", None
         prompt = vllm.TokensPrompt(prompt_token_ids=list(ids))
@@ -142,6 +144,7 @@ class VLLMEngine:
 
     def abort(self, session: str) -> None:
         """End a session's requests with finish `abort`; prefix blocks are vLLM's to free."""
+        self._checked.forget(session)
         mine = [id for id, owner in self._running.items() if owner == session]
         self._aborted.update(mine)  # a request that vLLM has not yet taken in would not hear of it
         if mine:
@@ -250,12 +253,12 @@ class VLLMEngine:
             self._llm = self._control = self._adapter = None  # let go of now: at the interpreter's end its clean-up fails
             self._broken = "it was closed"
 
-    def _check(self, ids: list[int], images: Sequence[object]) -> None:
+    def _check(self, ids: list[int], images: Sequence[object], session: str) -> None:
         if self._broken:
             raise Fault(f"the vllm engine cannot go on: {self._broken}", reason="engine")
         if images:
             raise BadConfig("the vllm engine takes no images yet; use a text prompt")
-        if not ids or min(ids) < 0 or max(ids) >= self._vocabulary:
+        if not ids or self._checked.wrong(session, ids) is not None:
             raise BadConfig(f"the prompt is {ids[:20]}…; expected at least one token id, each 0 to {self._vocabulary - 1}")
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -20,6 +20,7 @@ from transformers.masking_utils import flex_attention_mask, sdpa_mask
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.model import forward
+from agentgym.trainers.model.tree import Tree
 from agentgym.trainers.model.varlen import varlen
 
 log = logging.getLogger(__name__)
@@ -28,36 +29,48 @@ NAMES = {"flash": "agentgym-flash", "flex": "agentgym-flex", "split": "agentgym-
 """What the library calls the attention of each method."""
 LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layers that can tell rows apart; recurrent and convolving ones carry one row's state into the next."""
+SHARING = ("small", "split", "flex", "sdpa")
+"""Methods by which rows can share the prefix that they have in common."""
 BLOCK = 128
 """Flex attention looks at the mask in blocks of so many tokens; sequences of whole blocks share a compiled kernel."""
 
 _unpadded: ContextVar[bool] = ContextVar("_unpadded", default=False)
 
 
-def choose(model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False) -> str:
+def choose(model: PreTrainedModel, asked: str = "auto", *, compiled: bool = False, shared: bool = False) -> str:
     """Make a model attend by a method and return it; for `auto`, the best that runs here and does not change the result.
 
     A method is taken only after two short rows, run together, came out as each does by itself. Raises BadConfig, with
-    the reason, where the method that was asked for cannot run. `compiled`: whether the layers are compiled.
+    the reason, where the method that was asked for cannot run. `compiled`: whether the layers are compiled. `shared`:
+    whether rows share their prefixes.
     """
     reasons: dict[str, str] = {}
     own = _own(model)
     for method in _candidates(model, compiled) if asked == "auto" else (asked,):
-        reason = _obstacle(model, method, own)
+        reason = _cannot_share(model, method) if shared else None
+        reason = reason or _obstacle(model, method, own, shared)
         if reason is None:
             if reasons:
                 log.info("attention %r; %s", method, "; ".join(f"not {name!r}: {why}" for name, why in reasons.items()))
             return method
         reasons[method] = reason
     model.set_attn_implementation(own)
+    if asked == "auto":
+        why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise BadConfig(f"share_prefixes: rows of this model cannot share a prefix here ({why}). Leave share_prefixes off")
     raise BadConfig(f"attention {asked!r} cannot run here: {reasons[asked]}. Leave attention at 'auto'")
 
 
-def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> tuple[dict[str, object], Tensor]:
+def inputs(
+    ids: Tensor, places: Tensor, lengths: Sequence[int], method: str, tree: Tree | None = None
+) -> tuple[dict[str, object], Tensor]:
     """Return what a model is called with for right-padded rows `ids` [rows, tokens], and where `places` lie in it.
 
     Unpadded, the rows are one sequence [1, tokens] in which positions begin again with every row. `places` are flat indices.
+    The spans of a `tree` are such a sequence already.
     """
+    if tree is not None:
+        return _tree_inputs(ids, tree, method), places
     if method == "rows":
         return {"input_ids": ids, "use_cache": False}, places
     device, width = ids.device, ids.shape[1]
@@ -76,6 +89,28 @@ def inputs(ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> 
     return arguments, torch.searchsorted(real, places)
 
 
+def _tree_inputs(ids: Tensor, tree: Tree, method: str) -> dict[str, object]:
+    device, spare = ids.device, -ids.shape[1] % BLOCK if method == "flex" else 0
+    arguments: dict[str, object] = {
+        "input_ids": F.pad(ids, (0, spare)),
+        "position_ids": torch.cat([tree.positions, torch.arange(spare)])[None].to(device),
+        "use_cache": False,
+    }
+    if method == "split":
+        return arguments | {"prefix_tree": tree}
+    size = ids.shape[1] + spare
+    ends = F.pad(tree.ends, (0, spare), value=size).to(device)
+    if method == "flex":
+
+        def seen(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return (key <= query) & (query < ends[key])
+
+        compiled = device.type == "cuda"  # else all pairs of tokens would be there at once
+        return arguments | {"attention_mask": create_block_mask(seen, 1, None, size, size, device, _compile=compiled)}
+    at = torch.arange(size, device=device)
+    return arguments | {"attention_mask": ((at <= at[:, None]) & (at[:, None] < ends))[None, None]}
+
+
 def call(module: torch.nn.Module, arguments: Mapping[str, object], **options: object) -> Any:
     """Call a model or its decoder with what `inputs` returned."""
     token = _unpadded.set("position_ids" in arguments)
@@ -85,9 +120,11 @@ def call(module: torch.nn.Module, arguments: Mapping[str, object], **options: ob
         _unpadded.reset(token)
 
 
-def hidden_states(model: PreTrainedModel, ids: Tensor, places: Tensor, lengths: Sequence[int], method: str) -> Tensor:
+def hidden_states(
+    model: PreTrainedModel, ids: Tensor, places: Tensor, lengths: Sequence[int], method: str, tree: Tree | None = None
+) -> Tensor:
     """Return the final hidden states [places, width] at flat indices of right-padded rows `ids` [rows, tokens]."""
-    arguments, places = inputs(ids, places, lengths, method)
+    arguments, places = inputs(ids, places, lengths, method, tree)
     return call(model.get_decoder(), arguments).last_hidden_state.flatten(0, 1)[places]
 
 
@@ -99,14 +136,28 @@ def _candidates(model: PreTrainedModel, compiled: bool) -> tuple[str, ...]:
     return ("small", "split", "sdpa", "rows")
 
 
-def _obstacle(model: PreTrainedModel, method: str, own: str) -> str | None:
+def _cannot_share(model: PreTrainedModel, method: str) -> str | None:
+    """Return why rows cannot share a prefix by a method; None where they can."""
+    if method not in SHARING:
+        return f"rows share no prefix by it, but by {', '.join(map(repr, SHARING))}"
+    config = model.config.get_text_config()
+    if (
+        method in ("flex", "sdpa")
+        and getattr(config, "sliding_window", None)
+        and getattr(config, "use_sliding_window", True)
+    ):
+        return "its mask of shared prefixes knows no sliding window"
+    return None
+
+
+def _obstacle(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
     """Return why a method cannot compute what the model does, None where it can; the model then attends by it."""
     if method == "small":
         return None if forward.supported(model) else "it is for dense Llama and Qwen3 models in fp32 on a CPU"
     if method == "rows":
         model.set_attn_implementation(own)
         return None
-    return _unfit(model) or _missing(model, method) or _difference(model, method, own)
+    return _unfit(model) or _missing(model, method) or _difference(model, method, own, shared)
 
 
 def _unfit(model: PreTrainedModel) -> str | None:
@@ -145,22 +196,33 @@ def _own(model: Any) -> str:
 
 
 @torch.no_grad()
-def _difference(model: PreTrainedModel, method: str, own: str) -> str | None:
-    """Return how two rows together differ from each alone, None where they do not; what cannot run says why."""
-    lengths, device = (7, 5), model.device
-    size = len(cast(Tensor, model.get_input_embeddings().weight))
+def _difference(model: PreTrainedModel, method: str, own: str, shared: bool) -> str | None:
+    """Return how rows together differ from each alone, None where they do not; what cannot run says why.
+
+    `shared`: whether to look also at rows that share the prefix they have in common.
+    """
+    device, size = model.device, len(cast(Tensor, model.get_input_embeddings().weight))
     ids = F.pad(torch.arange(12).remainder(size), (0, 2)).view(2, 7).to(device)
-    places = torch.arange(12, device=device)  # the second row lies behind the first without a gap
-    rows = zip(ids, lengths, strict=True)
+    fork = torch.cat([ids[0, :3], ids[1, :2]])  # begins as the first row does
+
+    def alone(row: Tensor) -> Tensor:
+        return hidden_states(model, row[None], torch.arange(len(row), device=device), (len(row),), "rows")
+
+    def together(rows: Tensor, lengths: tuple[int, ...], tree: Tree | None = None) -> Tensor:  # of rows without a gap
+        return hidden_states(model, rows, torch.arange(sum(lengths), device=device), lengths, method, tree)
+
     try:
         model.set_attn_implementation(own)
-        alone = [hidden_states(model, row[None, :n], torch.arange(n, device=device), (n,), "rows") for row, n in rows]
-        expected = torch.cat(alone).float()
+        expected = [alone(ids[0]), alone(ids[1, :5])]
+        expected += [expected[0], alone(fork)[3:]] if shared else []
         model.set_attn_implementation(NAMES[method])
-        together = hidden_states(model, ids, places, lengths, method).float()
+        computed = [together(ids, (7, 5))]
+        if shared:
+            computed += [together(torch.cat([ids[0], fork[3:]])[None], (3, 4, 2), Tree((3, 4, 2), (-1, 0, 0)))]
     except Exception as error:  # kernels and models refuse what they cannot do with errors of every type
         return f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}"
-    apart = float((together - expected).norm() / expected.norm())
+    right = torch.cat(expected).float()
+    apart = float((torch.cat(computed).float() - right).norm() / right.norm())
     most = 1e-3 if model.dtype == torch.float32 else 0.05
     return None if apart <= most else f"rows together differ by {apart:.2g} of their size from rows alone"
 
@@ -173,21 +235,41 @@ def _split(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend by one call a row: no mask, and no work between rows."""
     ends: Tensor | None = options.get("cu_seq_lens_q")
-    if ends is None:
+    tree: Tree | None = options.get("prefix_tree")
+    if ends is None and tree is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     _plain(options)
-    rows = zip(*(tensor.split(ends.diff().tolist(), 2) for tensor in (query, key, value)), strict=True)
-    seen = [_row(q, k, v, options.get("scaling"), options.get("sliding_window")) for q, k, v in rows]
+    lengths = tree.lengths if tree is not None else cast(Tensor, ends).diff().tolist()
+    queries, keys, values = (tensor.split(lengths, 2) for tensor in (query, key, value))
+    if tree is not None:
+        keys, values = tree.above(keys, 2), tree.above(values, 2)
+    rows, how = zip(queries, keys, values, strict=True), (options.get("scaling"), options.get("sliding_window"))
+    seen = [part for q, k, v in rows for part in _span(q, k, v, *how)]
     return torch.cat(seen, 2).transpose(1, 2), None
 
 
+def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> list[Tensor]:
+    """Return what the last tokens of a row gather; where not all of it asks, a few at a time: little hidden is computed."""
+    before = key.shape[2] - query.shape[2]
+    if not before:
+        return [_row(query, key, value, scale, window)]
+    found, end = list[Tensor](), before
+    for part in query.split(forward.QUERIES, 2):
+        end += part.shape[2]
+        found.append(_row(part, key[:, :, :end], value[:, :, :end], scale, window))
+    return found
+
+
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
-    """Return what one row gathers, [1, heads, tokens, head]; each token sees itself and at most window - 1 before it."""
-    length, band = query.shape[2], None
-    if window is not None and length > window:
+    """Return what the last tokens of a row gather, [1, heads, queries, head], from all of it.
+
+    Each token sees itself and at most window - 1 before it.
+    """
+    length, band = key.shape[2], None
+    if query.shape[2] < length or (window is not None and length > window):
         places = torch.arange(length, device=query.device)
-        distance = places[:, None] - places
-        band = (distance >= 0) & (distance < window)
+        distance = places[length - query.shape[2] :, None] - places
+        band = (distance >= 0) & (distance < (window or length))
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask=band, is_causal=band is None, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
     )

@@ -16,8 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from agentgym.trainers.model.tree import Tree
+
 FAMILIES = ("LlamaForCausalLM", "Qwen3ForCausalLM")
 FEW = 0.4  # share of a micro-batch's tokens below which a mask over the queries costs less than causal attention of all
+QUERIES = 128  # of a span that goes on from others, asked together
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -38,21 +41,27 @@ def supported(model: Any) -> bool:
     )
 
 
-def hidden_states(model: Any, ids: Tensor, places: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
+def hidden_states(
+    model: Any, ids: Tensor, places: Tensor, lengths: Sequence[int], counts: Sequence[int], tree: Tree | None = None
+) -> Tensor:
     """Return the final hidden states [places, width] at ascending flat indices of right-padded rows `ids` [rows, tokens].
 
-    `lengths`: tokens of each row. `counts`: places in each row.
+    `lengths`: tokens of each row. `counts`: places in each row. Of a `tree` the rows are its spans, one after the other.
     """
     decoder, eps = model.model, float(model.config.rms_norm_eps)
-    real = torch.cat([torch.arange(n) + row * ids.shape[1] for row, n in enumerate(lengths)])  # [real tokens]
-    angles = (real % ids.shape[1])[:, None] * decoder.rotary_emb.inv_freq  # [real tokens, head / 2]
+    if tree is None:
+        real = torch.cat([torch.arange(n) + row * ids.shape[1] for row, n in enumerate(lengths)])  # [real tokens]
+        positions = real % ids.shape[1]
+    else:
+        real, positions = torch.arange(ids.shape[1]), tree.positions
+    angles = positions[:, None] * decoder.rotary_emb.inv_freq  # [real tokens, head / 2]
     turns = torch.polar(torch.ones_like(angles), angles)[:, None]
     places = torch.searchsorted(real, places)
     table = decoder.embed_tokens  # the row of its `padding_idx` starts at 0 and takes no gradient, also where sampled
     states = F.embedding(ids.flatten()[real], table.weight, table.padding_idx)  # [real tokens, width]
     for layer in decoder.layers:
         asking = places if layer is decoder.layers[-1] else None
-        seen = _attend(layer, lengths, counts, states, turns, eps, asking)
+        seen = _attend(layer, lengths, counts, states, turns, eps, asking, tree)
         states = states if asking is None else states[asking]
         states = torch.addmm(states, seen, layer.self_attn.o_proj.weight.T)
         inner, scale = _normalised(states, eps), layer.post_attention_layernorm.weight
@@ -70,6 +79,7 @@ def _attend(
     turns: Tensor,
     eps: float,
     places: Tensor | None,
+    tree: Tree | None,
 ) -> Tensor:
     """Return what the heads of a layer gather, [tokens, heads * head], from rows that lie one after the other.
 
@@ -95,9 +105,28 @@ def _attend(
         query = query[places].split(list(counts))
     else:
         query = query.split(list(lengths))
-    rows = zip(query, key.split(list(lengths)), value.split(list(lengths)), asked, strict=True)
-    seen = torch.cat([_row(*row) for row in rows])
+    key, value = key.split(list(lengths)), value.split(list(lengths))
+    if tree is not None:
+        key, value = tree.above(key), tree.above(value)
+        asked = [_below(depth, length, at) for depth, length, at in zip(tree.depths, lengths, asked, strict=True)]
+    rows = zip(query, key, value, asked, strict=True)
+    seen = torch.cat([(_row if tree is None else _span)(*row) for row in rows])
     return seen if places is None or few else seen[places]
+
+
+def _below(depth: int, length: int, asked: Tensor | None) -> Tensor | None:
+    """Return where in its rows the queries of a span of a tree stand, from where they stand in the span."""
+    if asked is not None:
+        return asked + depth
+    return torch.arange(depth, depth + length) if depth else None
+
+
+def _span(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:
+    """Return what `_row` returns, a few queries at a time, so that little of what the mask hides is computed."""
+    if asked is None or len(asked) <= QUERIES:
+        return _row(query, key, value, asked)
+    parts = zip(query.split(QUERIES), asked.split(QUERIES), strict=True)
+    return torch.cat([_row(some, key[: int(at[-1]) + 1], value[: int(at[-1]) + 1], at) for some, at in parts])
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, asked: Tensor | None) -> Tensor:

@@ -52,18 +52,20 @@ def policy_logprobs(model: PreTrainedModel, batch: Batch, temperature: float = 1
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
-        arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method)
+        arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method, batch.tree)
         logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
-        return token_logprobs(logits, batch.targets, heat)
-    hidden = trained_states(model, batch, method)
-    return project(model.get_output_embeddings(), hidden, batch.targets, heat)
+        scores = token_logprobs(logits, batch.targets, heat)
+    else:
+        hidden = trained_states(model, batch, method)
+        scores = project(model.get_output_embeddings(), hidden, batch.targets, heat)
+    return scores if batch.shares is None else Scores(*(values[batch.shares] for values in scores))
 
 
 def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:
-    """Return the final hidden states [trained, width] that predict a micro-batch's trained tokens."""
+    """Return the final hidden states [scored, width] that predict a micro-batch's trained tokens."""
     if method == "small":
-        return forward.hidden_states(model, batch.ids, batch.places, batch.lengths, batch.counts)
-    return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method)
+        return forward.hidden_states(model, batch.ids, batch.places, batch.lengths, batch.counts, batch.tree)
+    return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method, batch.tree)
 
 
 def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from agentgym.errors import BadConfig
@@ -90,6 +91,15 @@ class Masters:
         for _, own, master in self.pairs:
             if own is not master and own.grad is not None:
                 _take(master, own)
+
+    @torch.no_grad()
+    def reduce(self) -> None:
+        """Take the mean of each gradient over all processes, where no wrapper has reduced them."""
+        for master in self.parameters():
+            if master.grad is None:  # no token of this process came by, as of an expert that was not chosen
+                master.grad = torch.zeros_like(master)
+            dist.all_reduce(master.grad)
+            master.grad.div_(dist.get_world_size())
 
     @torch.no_grad()
     def publish(self) -> None:

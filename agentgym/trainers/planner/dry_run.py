@@ -206,7 +206,7 @@ def _rollout(architecture: object, config: TrainConfig, first: int, longest: int
         if unsupported(model) is not None:  # one row at a time, a cache that grows with it
             slow = LibraryModel(model, config.concurrency, context)
             return Rollout(0, _library_cache(slow, longest) * config.concurrency, _sampling_peak(live, config, model))
-        backend = SlotModel(model, config.concurrency, context, fuse)
+        backend = SlotModel(model, config.concurrency, context, fuse=fuse)
         packed = live.bytes - weights - _size([*backend.keys, *backend.values])
         capacity, growing = grown(first, longest, context), 0
         if capacity > backend.capacity:
