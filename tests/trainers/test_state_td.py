@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.credit.group import grpo
-from agentgym.trainers.credit.state_td import state_keys, state_td
+from agentgym.trainers.credit.state_td import branch_td, state_keys, state_td
 from agentgym.trainers.stages.credit import resolve
 
 rewards = st.sampled_from([0.0, 1.0, 0.1, -0.3])
@@ -280,3 +280,15 @@ def test_the_mean_error_of_an_action_is_its_advantage_less_the_own_share(shrinka
         assert found == pytest.approx({side: share * (q[side] - v) for side in q})
     else:  # drawn to the middle: the sign is kept, and no advantage is larger than without
         assert all(0 < found[side] / (q[side] - v) < 2 / 3 for side in q)
+
+
+def test_continuations_are_further_visits_by_hand():
+    made = three()
+    for one in made:
+        for turn in one.turns:
+            turn.extra["branches"] = math.nan
+    assert flat(branch_td([made], **PLAIN)) == flat(state_td([made], **PLAIN))
+    made[2].turns[1].extra["branches"] = 0.5  # c, met once: V(c) = (0 + 3 * 0.5) / (1 + 3) = 3/8
+    found = flat(branch_td([made], **PLAIN, branch_visits=3.0))
+    assert found == pytest.approx([1 / 6, 1 / 2, -1 / 3, 3 / 8 - 1 / 3, 1 / 2 - 3 / 8, -1 / 2])
+    assert flat(branch_td([made], **PLAIN, branch_visits=0.0)) == flat(state_td([made], **PLAIN))

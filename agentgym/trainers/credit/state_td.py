@@ -47,10 +47,42 @@ def state_td(
     """
     early = penalty if penalty_order == "before" else 0.0
     found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, early, punish) for group in groups]
+    return finished(groups, found, run, scale, penalty - early, punish)
+
+
+@credit("branch_td", scope="batch", needs=("branches",))
+def branch_td(
+    groups: Sequence[Group],
+    *,
+    run: Any = None,
+    anchor: Anchor = "state",
+    gamma: Share = 0.95,
+    lam: Share = 0.3,
+    shrinkage: NotNegative = 0.5,
+    revisits: bool = True,
+    scale: Literal["grpo", "none"] = "grpo",
+    branch_visits: NotNegative = 4.0,
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
+) -> list[list[Floats]]:
+    """`state_td` whose values know the continuations of the need `branches`, where it measured some.
+
+    A measured turn counts as `branch_visits` more visits of its state with the measured mean as their return: give the need's
+    `k`, and the need this credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is blind: a
+    state that the group met once has no value but its own return. The rest as in `state_td`, penalties from the finished
+    advantage.
+    """
+    found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
+    return finished(groups, found, run, scale, penalty, punish)
+
+
+def finished(
+    groups: Sequence[Group], found: Sequence[Sequence[Floats]], run: Any, scale: str, penalty: float, punish: Punish
+) -> list[list[Floats]]:
+    """Return advantages at their scale, less the penalties."""
     factor = factor_to_grpo(groups, found, run) if scale == "grpo" else 1.0
-    late = penalty - early
     return [
-        [factor * row - late * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
+        [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
         for rows, group in zip(found, groups, strict=True)
     ]
 
@@ -64,21 +96,35 @@ def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
 
 
 def _errors(
-    group: Group, anchor: Anchor, gamma: float, lam: float, shrinkage: float, revisits: bool, penalty: float, punish: str
+    group: Group,
+    anchor: Anchor,
+    gamma: float,
+    lam: float,
+    shrinkage: float,
+    revisits: bool,
+    penalty: float,
+    punish: str,
+    branch_visits: float = 0.0,
 ) -> list[Floats]:
     """Return the TD errors of a group, each with later ones by `lam`."""
     rewards = [turn_rewards(episode) - penalty * punished(episode.turns, punish) for episode in group]
     returns = [discounted(row, gamma) for row in rewards]
     middle = float(np.mean(np.concatenate(returns)))
     totals: dict[Hashable, float] = {}
-    visits: dict[Hashable, int] = {}
+    visits: dict[Hashable, float] = {}
+
+    def visit(state: Hashable, worth: float, times: float) -> None:
+        totals[state] = totals.get(state, 0.0) + times * worth
+        visits[state] = visits.get(state, 0.0) + times
+
     states: list[list[Hashable]] = []
     for i, episode in enumerate(group):
         states.append([(i, k) if key is None else key for k, key in enumerate(state_keys(episode, anchor))])
-        for k, state in enumerate(states[i]):
+        for k, (state, turn) in enumerate(zip(states[i], episode.turns, strict=True)):
             if revisits or state not in states[i][:k]:
-                totals[state] = totals.get(state, 0.0) + float(returns[i][k])
-                visits[state] = visits.get(state, 0) + 1
+                visit(state, float(returns[i][k]), 1.0)
+            if branch_visits and not np.isnan(turn.extra["branches"]):
+                visit(state, float(turn.extra["branches"]), branch_visits)
     values = {state: (totals[state] + shrinkage * middle) / (visits[state] + shrinkage) for state in totals}
     found: list[Floats] = []
     for row, path in zip(rewards, states, strict=True):
