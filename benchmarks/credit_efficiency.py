@@ -35,7 +35,7 @@ CREDITS: dict[str, tuple[str, dict[str, Any]]] = {
     "gigpo, state, both terms by std": ("gigpo", {"anchor": "state", "step_norm": "std"}),
     "state_td": ("state_td", {}),
     "state_td, text": ("state_td", {"anchor": "observation"}),
-    "state_td, first visits": ("state_td", {"revisits": False}),
+    "state_td, every visit": ("state_td", {"revisits": True}),
     **{f"state_td, lam {lam:g}": ("state_td", {"lam": lam}) for lam in (0.0, 0.6, 1.0)},
     **{f"state_td, shrinkage {m:g}": ("state_td", {"shrinkage": m}) for m in (0.0, 2.0, 8.0)},
     **{f"state_td, gamma {gamma:g}": ("state_td", {"gamma": gamma}) for gamma in (0.9, 1.0)},

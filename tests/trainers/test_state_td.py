@@ -66,14 +66,14 @@ def test_shrinkage_by_hand():
 def test_revisits_by_hand():
     loop = group(episode(("a", 0), ("a", 0), ("a", 1)), episode(("a", 0)))
     # every visit: V(a) = 3/4; errors 0, 0, 1/4 and -3/4. First visits alone: V(a) = 1/2
-    assert flat(state_td([loop], **PLAIN)) == pytest.approx([0, 0, 1 / 4, -3 / 4])
-    assert flat(state_td([loop], **PLAIN, revisits=False)) == pytest.approx([0, 0, 1 / 2, -1 / 2])
+    assert flat(state_td([loop], **PLAIN, revisits=True)) == pytest.approx([0, 0, 1 / 4, -3 / 4])
+    assert flat(state_td([loop], **PLAIN)) == pytest.approx([0, 0, 1 / 2, -1 / 2])
 
 
 def test_a_circle_costs_the_discount():
     made = group(episode(("a", 0), ("b", 0), ("a", 1)), episode(("a", 1)))
     first = state_td([made], **{**PLAIN, "gamma": 0.9})[0][0]
-    value = (0.81 + 1 + 1) / 3
+    value = (0.81 + 1) / 2
     assert first[0] + 0.9 * first[1] == pytest.approx((0.81 - 1) * value)
 
 
@@ -181,7 +181,7 @@ def test_the_errors_of_an_episode_sum_to_its_return_less_the_value_of_its_beginn
 @given(groups)
 def test_advantages_at_a_state_sum_to_zero_where_all_of_the_return_counts(made):
     sums = defaultdict(float)
-    for one, row in zip(made, state_td([made], lam=1.0, shrinkage=0.0, scale="none")[0], strict=True):
+    for one, row in zip(made, state_td([made], lam=1.0, shrinkage=0.0, scale="none", revisits=True)[0], strict=True):
         for turn, value in zip(one.turns, row, strict=True):
             sums[turn.state_key] += value
     assert all(abs(total) < 1e-9 for total in sums.values())

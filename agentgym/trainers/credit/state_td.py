@@ -21,21 +21,21 @@ def state_td(
     gamma: Share = 0.95,
     lam: Share = 0.3,
     shrinkage: NotNegative = 0.5,
-    revisits: bool = True,
+    revisits: bool = False,
     scale: Literal["grpo", "none"] = "grpo",
     penalty: NotNegative = 0.0,
     punish: Punish = "valid",
     penalty_order: Literal["before", "advantage"] = "advantage",
 ) -> list[list[Floats]]:
-    """Each turn is credited with r_k + gamma * V(s_{k+1}) - V(s_k), V(s) the mean return-to-go of the group's turns at s.
+    """Each turn is credited with r_k + gamma * V(s_{k+1}) - V(s_k), V(s) the group's mean return-to-go at s.
 
-    Source: our own. TD errors (Sutton, 1988) over a table of every-visit Monte-Carlo values, which is made afresh from
+    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte-Carlo values, which is made afresh from
     each group; docs/credit.md derives when they are unbiased. G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
     V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V is 0 after the last
     turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` what the agent
     saw, errors left out as in `gigpo`; a turn without an anchor is a state of its own. `lam` sums later errors up:
-    A_k = delta_k + gamma * lam * A_{k+1}; 0 is the error alone, 1 is G_k - V(s_k). `revisits=False`: V counts an
-    episode's first visit to a state alone.
+    A_k = delta_k + gamma * lam * A_{k+1}; 0 is the error alone, 1 is G_k - V(s_k). An episode counts in V(s) by its first
+    visit to s; `revisits=True`: by all of them, so that one which walks in circles says most of what they are worth.
     `scale="grpo"`: all advantages of the step are multiplied by one number, so that their root mean square over turns is
     that of `grpo` on the same episodes, of all processes together: learning rates of one serve the other. `none`: as they
     are, in units of the reward.
@@ -59,7 +59,7 @@ def branch_td(
     gamma: Share = 0.95,
     lam: Share = 0.3,
     shrinkage: NotNegative = 0.5,
-    revisits: bool = True,
+    revisits: bool = False,
     scale: Literal["grpo", "none"] = "grpo",
     branch_visits: NotNegative = 4.0,
     penalty: NotNegative = 0.0,
@@ -67,8 +67,8 @@ def branch_td(
 ) -> list[list[Floats]]:
     """`state_td` whose values know the continuations of the need `branches`, where it measured some.
 
-    A measured turn counts as `branch_visits` more visits of its state with the measured mean as their return: give the need's
-    `k`, and the need this credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is blind: a
+    A measured turn counts as `branch_visits` more visits of its state with the measured mean as their return: give the
+    need's `k`, and the need this credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is blind: a
     state that the group met once has no value but its own return. The rest as in `state_td`, penalties from the finished
     advantage.
     """

@@ -57,11 +57,11 @@ async def branches(
     """The mean reward from a turn on, the turn itself played anew, over `k` continuations (VinePPO, arXiv 2410.01679).
 
     A number in every `every`-th turn, from the first, of those that `at` takes: `all`; `alone`, where the state key was met
-    once in the group, so that no other turn says what the state is worth; `uncertain`, the `share` of the step's turns whose
-    sampled tokens were the least likely on average. nan in the others, and where a turn cannot be reached again or all
-    continuations were faults. Rewards count gamma^j, j turns later. The environment and the conversation are brought to the turn by going through the episode
-    once more; continuations are drawn as the run's episodes are, at the run's own temperature. Returns `branch_episodes`,
-    `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
+    once in the group, so that no other turn says what the state is worth; `uncertain`, the `share` of the step's turns
+    whose sampled tokens were the least likely on average. nan in the others, and where a turn cannot be reached again or
+    all continuations were faults. Rewards count gamma^j, j turns later. The environment and the conversation are brought
+    to the turn by going through the episode once more; continuations are drawn as the run's episodes are, at the run's own
+    temperature. Returns `branch_episodes`, `branch_tokens` (sampled), `branch_faults` and `branch_turns_lost`.
     """
     took = {"branch_episodes": 0.0, "branch_tokens": 0.0, "branch_faults": 0.0, "branch_turns_lost": 0.0}
     chosen = {id(turn) for turn in _chosen(groups, at, share)}
