@@ -9,6 +9,7 @@ is written later is measured without playing again.
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -166,14 +167,15 @@ class Measured:
             a = self.advantages
             ours = np.array([np.mean(x[i] * a[i]) ** 2 / max(np.mean(x[i] ** 2), 1e-300) for i in drawn])
             plain = ours if plain is None else plain
-            rows.append({"credit": label, "efficiency": _interval(ours / power), "ratio": _interval(ours / plain)})
+            with np.errstate(all="ignore"):  # a policy that never succeeds has no advantages: nan
+                rows.append({"credit": label, "efficiency": _interval(ours / power), "ratio": _interval(ours / plain)})
         return rows
 
     def branch_efficiency(self, k: int) -> float:
         """Return the efficiency of Q - V itself, estimated by k + k continuations of its own."""
         power = float(np.mean(self.advantages**2 - self.noise))
         single = np.mean([n * len(row["before"]) for n, row in zip(self.noise, self.rows, strict=True)])
-        return power / (power + float(single) / k)
+        return power / (power + float(single) / k) if power or single else math.nan
 
 
 def _advantage(row: dict[str, Any]) -> float:
