@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -171,6 +172,49 @@ class Measured:
                 rows.append({"credit": label, "efficiency": _interval(ours / power), "ratio": _interval(ours / plain)})
         return rows
 
+    def places(self) -> dict[str, Any]:
+        """Return by the name of a kind of turn which of the measured ones are of it."""
+        about: dict[tuple[str, int, int], tuple[int, int, float, bool]] = {}
+        for group in (group for batch in self.batches for group in batch):
+            keys = [[turn.state_key for turn in episode.turns] for episode in group]
+            met = Counter(key for own in keys for key in {*own})
+            wins = float(np.mean([episode.success is True for episode in group]))
+            for episode, own in zip(group, keys, strict=True):
+                for k, key in enumerate(own):
+                    after = met[own[k + 1]] if k + 1 < len(own) else len(group)
+                    about[episode.group_id, episode.attempt, k] = met[key], after, wins, key in own[:k]
+        table = [about[row["group"], row["attempt"], row["turn"]] for row in self.rows]
+        here, after, wins, again = (np.array(column) for column in zip(*table, strict=True))
+        turn = np.array([row["turn"] for row in self.rows])
+        return {
+            "in a state that one episode met": here == 1,
+            "from a shared state into such a one": (here > 1) & (after == 1),
+            "between shared states": (here > 1) & (after > 1),
+            "in a state that the episode was in before": again,
+            "turns 1 to 4": turn < 4,
+            "turns 5 to 10": (turn >= 4) & (turn < 10),
+            "turns from 11 on": turn >= 10,
+            "in groups that win at most a quarter": wins <= 0.25,
+            "in groups that win at least three quarters": wins >= 0.75,
+        }
+
+    def where(self, credits: Sequence[str]) -> list[dict[str, Any]]:
+        """Return by kind of turn: the share of turns, the share of E[A^2], and the efficiency of some credits there."""
+        drawn = self.drawn(1000)
+        said = {name: self.said(*CREDITS[name]) for name in credits}
+        square = self.advantages**2 - self.noise
+        rows: list[dict[str, Any]] = []
+        for kind, mask in self.places().items():
+            power = np.array([np.mean((square * mask)[i]) for i in drawn])
+            row: dict[str, Any] = {"kind": kind, "turns": mask.mean(), "power": power[0] / np.mean(square)}
+            for name, x in said.items():
+                ours = [
+                    np.mean((x * self.advantages * mask)[i]) ** 2 / max(np.mean((x**2 * mask)[i]), 1e-300) for i in drawn
+                ]
+                row[name] = _interval(np.where(power > 0, np.array(ours) / np.where(power > 0, power, 1), np.inf))
+            rows.append(row)
+        return rows
+
     def branch_efficiency(self, k: int) -> float:
         """Return the efficiency of Q - V itself, estimated by k + k continuations of its own."""
         power = float(np.mean(self.advantages**2 - self.noise))
@@ -189,5 +233,5 @@ def _noise(row: dict[str, Any]) -> float:
 
 def _interval(values: Any) -> tuple[float, float, float]:
     """Return a value, which comes first, and the 95 % interval of its resamples."""
-    low, high = np.quantile(values[1:], [0.025, 0.975])
+    low, high = np.quantile(values[1:], [0.025, 0.975], method="nearest")
     return float(values[0]), float(low), float(high)

@@ -140,6 +140,18 @@ def efficiency_lines(measured: Any) -> list[str]:
     return lines
 
 
+def where_lines(measured: Any) -> list[str]:
+    """Return the table of where credits carry what they carry."""
+    credits = ("grpo", "gigpo, state", "state_td")
+    lines = [f"| turns | of all | of E[A^2] | {' | '.join(credits)} |", "|---" * (3 + len(credits)) + "|"]
+    for row in measured.where(credits):
+        cells = [row["kind"], f"{percent(row['turns'])} %", f"{percent(row['power'])} %"]
+        for value, low, high in (row[name] for name in credits):
+            cells.append(f"{value:.3f} ({low:.3f} to {high:.3f})" if high <= 1 else f"{value:.3f} (from {low:.3f})")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def write(out: Path, page: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end)."""
     from credit import ARMS, SETTINGS, lines
@@ -153,6 +165,7 @@ def write(out: Path, page: Path) -> None:
         if name in measured:
             found = measured[name]
             text += [f"{len(found.rows)} turns of {len(found.members)} groups.", "", *efficiency_lines(found), ""]
+            text += ["By kind of turn:", "", *where_lines(found), ""]
         else:
             text += ["Not run.", ""]
         text += [f"### {name}: training", ""]
