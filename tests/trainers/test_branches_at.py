@@ -6,9 +6,13 @@ import math
 import pytest
 from test_needs import computed, made, played
 
+from agentgym import read_episodes
+from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
 from agentgym.trainers import TrainConfig, train
+from agentgym.trainers.credit.gigpo import anchor_statistics
 from agentgym.trainers.preflight import looked_at
+from agentgym.trainers.stages.branches import _worth
 
 
 def measured(found):
@@ -45,8 +49,6 @@ def test_discounted_continuations():
     # those that win guess at once; from turn t (from 0) the first t + 1 do, and none of the others
     assert [turn.extra["branches"] for turn in found[0][0].turns] == [1 / 4, 2 / 4, 3 / 4]
     found[0][0].turns[0].reward = 0.0
-    from agentgym.trainers.stages.branches import _worth
-
     assert _worth(found[0][0], 0.5) == 0.25 and _worth(found[0][0], 1.0) == found[0][0].reward == 1.0
 
 
@@ -67,3 +69,7 @@ def test_a_run_counts_the_tokens_of_its_branches(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     row = next(row for row in rows if row["phase"] == "rl")
     assert row["branch_episodes"] % 2 == 0 and (row["branch_tokens"] > 0) == (row["branch_episodes"] > 0)
+    # the anchors that are told of are those of the credit, also where it was left at its default
+    kept = groups(read_episodes(tmp_path / "run" / "episodes.jsonl"))
+    by_state, by_text = (anchor_statistics(kept, anchor) for anchor in ("state", "observation"))
+    assert by_state != by_text and {name: row[name] for name in by_state} == pytest.approx(by_state)
