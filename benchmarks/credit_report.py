@@ -1,5 +1,6 @@
 """The page and the picture of the credit bench, from the rows that are there; what was not run is printed so."""
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,6 +153,21 @@ def where_lines(measured: Any) -> list[str]:
     return lines
 
 
+def ladder_lines(out: Path) -> list[str]:
+    """Return the table of the ladder, which is computed once."""
+    from credit_ladder import CREDITS, GROUPS, SIZE, table
+
+    path = out / "ladder.json"
+    if not path.exists():
+        path.write_text(json.dumps(table()))
+    lines = [f"{GROUPS} groups of {SIZE} in each case.", "", f"| ladder | success | {' | '.join(CREDITS)} |"]
+    lines.append("|---" * (2 + len(CREDITS)) + "|")
+    for row in json.loads(path.read_text()):
+        cells = [row["case"], f"{percent(row['success'])} %", *(f"{row[name]:.3f}" for name in CREDITS)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def write(out: Path, page: Path) -> None:
     """Write PAGE.svg, and put the tables between the two marks of PAGE.md (a page without marks gets them at its end)."""
     from credit import ARMS, SETTINGS, lines
@@ -171,6 +187,7 @@ def write(out: Path, page: Path) -> None:
         text += [f"### {name}: training", ""]
         table = training(rows, name, list(ARMS))
         text += [*(training_lines(table) if any(row["run"] for row in table) else ["Not run."]), ""]
+    text += ["### a ladder, whose advantages are known", "", *ladder_lines(out), ""]
     path, (first, last) = page.with_suffix(".md"), ("<!-- tables -->", "<!-- end of the tables -->")
     old = path.read_text() if path.exists() else ""
     if first not in old:

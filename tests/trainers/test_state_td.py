@@ -1,8 +1,11 @@
 """Credit by the values of states: by hand, against a second implementation, and where it is meant to be better."""
 
 import math
+import sys
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,10 @@ from agentgym.errors import BadConfig
 from agentgym.trainers.credit.group import grpo
 from agentgym.trainers.credit.state_td import branch_td, state_keys, state_td
 from agentgym.trainers.stages.credit import resolve
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from credit_ladder import Ladder, efficiency
 
 rewards = st.sampled_from([0.0, 1.0, 0.1, -0.3])
 turns = st.tuples(st.sampled_from("abcd"), rewards, st.booleans())
@@ -211,54 +218,23 @@ def test_values_that_are_refused(options):
         resolve("state_td", **options)
 
 
-class Ladder:
-    """Five rungs: a policy climbs with probability 0.6 and else slips by one; one turn in ten ends the attempt in a fall."""
-
-    climbs, falls, rungs, gamma = 0.6, 0.1, 5, 0.95
-
-    def __init__(self):
-        self.known = self.values()
-
-    def values(self):
-        """V(s) = (1 - falls) * (climbs * up + (1 - climbs) * gamma * V(s - 1)), up = 1 on the last rung, solved."""
-        steps, wins = np.zeros((self.rungs, self.rungs)), np.zeros(self.rungs)
-        for s in range(self.rungs):
-            steps[s, max(s - 1, 0)] += (1 - self.falls) * (1 - self.climbs)
-            if s + 1 < self.rungs:
-                steps[s, s + 1] += (1 - self.falls) * self.climbs
-            else:
-                wins[s] = (1 - self.falls) * self.climbs
-        return np.linalg.solve(np.eye(self.rungs) - self.gamma * steps, wins)
-
-    def play(self, rng, size):
-        """Return a group, and by turn the exact advantage of the action (over what the fall may do)."""
-        values, made, exact = self.known, [], []
-        for _ in range(size):
-            s, turns, own = 0, [], []
-            while 0 <= s < self.rungs:
-                up, fallen = rng.random() < self.climbs, rng.random() < self.falls
-                won = up and s + 1 == self.rungs
-                after = 1.0 if won else self.gamma * values[s + 1 if up else max(s - 1, 0)]
-                own.append((1 - self.falls) * after - values[s])
-                turns.append((str(s), float(won and not fallen)))
-                s = -1 if fallen else s + 1 if up else max(s - 1, 0)
-            made.append(episode(*turns))
-            exact.append(np.array(own))
-        return group(*made), exact
+def test_on_a_ladder_it_says_more_of_a_turn_than_grpo_and_less_where_hardly_two_episodes_meet():
+    ladder, rng = Ladder(), np.random.default_rng(0)
+    for copies, better in ((1, 3.0), (64, 0.0)):
+        played = [replace(ladder, copies=copies).play(rng, 8) for _ in range(150)]
+        made, exact = [one for one, _ in played], [rows for _, rows in played]
+        ours, theirs = efficiency(state_td(made), exact), efficiency([grpo(one) for one in made], exact)
+        assert ours > better * theirs if better else ours < theirs
 
 
-def efficiency(found, exact):
-    x, a = (np.concatenate([row for rows in some for row in rows]) for some in (found, exact))
-    return (x @ a) ** 2 / ((x @ x) * (a @ a))
-
-
-def test_on_a_ladder_it_says_more_of_a_turn_than_grpo():
-    rng = np.random.default_rng(0)
-    ladder = Ladder()
-    played = [ladder.play(rng, 8) for _ in range(150)]
-    made, exact = [one for one, _ in played], [rows for _, rows in played]
-    ours, theirs = efficiency(state_td(made), exact), efficiency([grpo(one) for one in made], exact)
-    assert theirs < 0.2 < ours and ours > 3 * theirs
+def test_the_ladder_by_hand():
+    # one rung: two turns win with 0.6 + 0.4 * 0.6 = 0.84; up is worth 1 - 0.84, down 0.6 - 0.84
+    ladder = Ladder(rungs=1, climbs=0.6, falls=0.0, horizon=2)
+    assert ladder.values().tolist() == [[0, 1], [0.6, 1], [pytest.approx(0.84), 1]]
+    for one, exact in zip(*ladder.play(np.random.default_rng(0), 30), strict=True):
+        assert exact[0] == pytest.approx(0.16 if len(one.turns) == 1 else -0.24)
+    # half of all turns end it: 0.5 * 0.6 with one turn left
+    assert replace(ladder, falls=0.5).values()[1].tolist() == [0.3, 1]
 
 
 @pytest.mark.parametrize(("shrinkage", "share"), [(0.0, 2 / 3), (1.0, None)])
