@@ -1,8 +1,9 @@
 """Where credit fails, on a ladder whose advantages are known exactly: rare states, chance, long ways, near 100 %.
 
-A policy without a model climbs `rungs` rungs in `horizon` turns: it goes up with probability `climbs` and else slips down
-by one. Each turn ends the attempt with probability `falls`, whatever was done: pure chance. The state key tells the rung, and
-one of `copies` which are alike and drawn anew in each turn: with many, hardly two episodes meet. The turns left are not in it.
+A policy without a model climbs `rungs` rungs in `horizon` turns: it goes up with probability `climbs` and else slips
+down by one. Each turn ends the attempt with probability `falls`, whatever was done: pure chance. The state key tells
+the rung, and one of `copies` which are alike and drawn anew in each turn: with many, hardly two episodes meet. The
+turns left are not in it.
 """
 
 from collections.abc import Sequence
