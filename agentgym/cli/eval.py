@@ -39,6 +39,7 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.evaluate import manifest
 from agentgym.evaluate.manifest import fingerprint, read_object
 from agentgym.evaluate.protocol import too_many_faults
+from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.run import Plan, evaluate
 from agentgym.evaluate.suite import Suite, resolve
 from agentgym.options import Options
@@ -108,6 +109,9 @@ class Config:
     """Show no progress, and of the results the table alone."""
     retry_faults: bool = False
     """Play episodes again that an earlier sitting ended with a fault."""
+    regret: bool = False
+    """Go through every episode again beside the oracle: how far from the goal it was before and after each turn, when it
+    was lost, and which turns were wasted."""
     env_options: Options = field(default_factory=dict[str, Any])
     """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
     engine_options: Options = field(default_factory=dict[str, Any])
@@ -139,6 +143,7 @@ def run(config: Config) -> int:
                 options=options | _named(suite),
                 concurrency=config.concurrency,
                 retry_faults=config.retry_faults,
+                regret=config.regret,
                 started=progress.start,
                 progress=progress.add,
             )
@@ -171,6 +176,7 @@ def _show(config: Config, console: Console, folder: Path, summary: dict[str, Any
     notes = [
         *aggregates(summary),
         *contamination_notes(summary),
+        *(sentence(env, row) for env, row in summary.get("regret", {}).items()),
         summary["comparable"],
         f"{folder}: {page.name} shows the episodes; summary.md, summary.json, episodes.jsonl, manifest.json",
     ]

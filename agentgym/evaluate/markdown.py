@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentgym.core.screen import printable
+from agentgym.evaluate.regret import sentence
 from agentgym.evaluate.summary import divided
 
 Row = Mapping[str, Any]
@@ -47,6 +48,8 @@ def as_markdown(summary: Row, manifest: Row) -> str:
     lines += ["## Contamination", ""]
     for env, checks in summary["contamination"].items():
         lines += [f"- {plain(env)}, {plain(name.replace('_', ' '))}: {_check(check)}" for name, check in checks.items()]
+    if told := summary.get("regret"):
+        lines += ["", "## Regret", "", *(f"- {sentence(env, row, plain)}" for env, row in told.items())]
     return "\n".join(lines) + "\n"
 
 

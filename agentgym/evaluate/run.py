@@ -1,5 +1,6 @@
 """Evaluations that go on where they stopped: every finished episode is kept, only the missing ones are played."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from agentgym.evaluate.choice import CannotPlay, Plan, choose, parts
 from agentgym.evaluate.contamination import contamination
 from agentgym.evaluate.markdown import as_markdown
 from agentgym.evaluate.protocol import comparability
+from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.summary import summarize
 from agentgym.rollout.collect import collect
 
@@ -30,6 +32,7 @@ def evaluate(
     options: Mapping[str, object] | None = None,
     concurrency: int = 64,
     retry_faults: bool = False,
+    regret: bool = False,
     started: Callable[[int, int], None] | None = None,
     progress: Callable[[Episode], None] | None = None,
 ) -> list[Episode]:
@@ -39,7 +42,8 @@ def evaluate(
     `options` go into the manifest with the plan: what names the agent (model, temperature, prompt). `started` is told how
     many episodes are there already, and how many there will be. Interrupted at any moment, the same call goes on; with
     other options it raises BadConfig. Of several environments, one that cannot be played here (an extra, a sandbox or the
-    expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id.
+    expert that is to play is missing) is skipped, and `summary["skipped"]` has the reason by its id. With `regret` every
+    episode is gone through again beside the oracle (`agentgym.evaluate.regret`): `summary["regret"]`, and `regret.jsonl`.
     """
     folder = Path(folder)
     for env in (*plan.env_options, *plan.own):
@@ -77,7 +81,8 @@ def evaluate(
             note.write()
         episodes = read_episodes(path) if path.exists() else []
         about = {"contamination": checked, "comparable": comparability(described, episodes), "met": manifest.met(record)}
-        _summarize(folder, {**summarize(episodes), **about, "skipped": skipped})
+        told = {"regret": _regret(folder, plans, tasks_by_env, episodes)} if regret else {}
+        _summarize(folder, {**summarize(episodes), **about, "skipped": skipped, **told})
         return episodes
 
 
@@ -96,6 +101,20 @@ def _chosen(plans: Mapping[str, Plan], agent: Agent) -> tuple[dict[str, list[Tas
     if not tasks_by_env:
         raise BadConfig(f"none of the environments can be played here: {'; '.join(f'{k}: {v}' for k, v in skipped.items())}")
     return tasks_by_env, skipped
+
+
+def _regret(
+    folder: Path, plans: Mapping[str, Plan], tasks_by_env: Mapping[str, list[Task]], episodes: list[Episode]
+) -> dict[str, object]:
+    """Return the regret in each environment, and write that of every episode."""
+    summaries: dict[str, object] = {}
+    lines: list[str] = []
+    for env, tasks in tasks_by_env.items():
+        mine = [episode for episode in episodes if episode.env == env.rpartition(":")[2]]
+        summaries[env], rows = regrets(env, parts(env, plans[env], tasks), mine)
+        lines += [json.dumps(row) + "\n" for row in rows]
+    write_whole(folder / "regret.jsonl", "".join(lines))
+    return summaries
 
 
 def _summarize(folder: Path, summary: Mapping[str, object]) -> None:

@@ -125,7 +125,7 @@ def step_row(
     row |= success_by_env("success_train", episodes) | shares(episodes, *seconds)
     if run.rewards:
         row |= parts(episodes, run.gathered(sorted(part_names(episodes))))
-    anchor = str(run.config.credit_options.get("anchor"))  # a credit of a user's may mean something else by it
+    anchor = str(run.credit.stage.option("anchor", ""))  # a credit of a user's may mean something else by it
     row |= anchor_statistics(chosen, anchor if anchor in ANCHORS else "observation") | metrics
     return {"step": step + 1, "phase": "rl", **merged(run.gathered([row]))}
 

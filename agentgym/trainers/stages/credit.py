@@ -25,6 +25,8 @@ CREDITS = Seam(
         "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
         "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
         "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
+        "state_td": "agentgym.trainers.credit.state_td:state_td",
+        "branch_td": "agentgym.trainers.credit.state_td:branch_td",
     },
     {"scope": "group", "needs": ()},
 )

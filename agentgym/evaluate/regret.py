@@ -1,0 +1,164 @@
+"""Regret: what each turn of an episode did to the number of turns that the oracle would need from there."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from agentgym.core.env import TextEnv
+from agentgym.core.tasks import Task
+from agentgym.episodes.episode import Episode
+from agentgym.registry import make
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """An episode against the oracle."""
+
+    distances: tuple[int | None, ...]
+    """Turns that the oracle needs before each turn and after the last, whatever the horizon; 0 once the task is solved, None
+    where it does not solve it any more."""
+    lost: int | None
+    """How many turns had been taken when the oracle could no longer win within the turns that were left; None: it always
+    could."""
+    wasted: int
+    """Turns, until then, after which the oracle needed no fewer turns than before."""
+
+
+def cannot(env: TextEnv) -> str:
+    """Return why no regret can be told in an environment; nothing where it can."""
+    plain: Any = env.unwrapped
+    if plain.oracle.__func__ is TextEnv.oracle:
+        return "it has no oracle"
+    if plain.declared.nondeterministic:
+        return f"it cannot be repeated ({plain.declared.nondeterministic})"
+    if len(plain.roles) > 1:
+        return f"it is played by {', '.join(plain.roles)}, and the oracle would play for all of them"
+    if plain.blocking or plain.snapshot_kind != "exact":
+        return "it leans on processes outside of it, and each turn would be played to the end in them"
+    return ""
+
+
+def regret(env: TextEnv, task: Task, episode: Episode, *, known: dict[Key, int | None] | None = None) -> Regret | None:
+    """Go through an episode again and ask the oracle before each turn and after the last; None where it cannot be repeated.
+
+    `known` holds distances by task, state key and what chance will bring. An oracle that does not take the shortest
+    way makes distances too long, except where the episode itself shows a shorter one.
+    """
+    observation, info = env.reset(seed=episode.seed, options={"task": task, "horizon": episode.horizon or env.horizon})
+    distances: list[int | None] = []
+    left = env.limit
+    for turn in episode.turns:
+        if (observation, info["state_key"]) != (turn.observation, turn.state_key):
+            return None
+        distances.append(_distance(env, info["state_key"], {} if known is None else known))
+        observation, _, terminated, truncated, info = env.step(turn.action)
+        if terminated or truncated:
+            break
+    if len(distances) != len(episode.turns):
+        return None
+    distances.append(_after(env, info, {} if known is None else known))
+    for place in range(len(distances) - 2, -1, -1):  # what the episode did is a way as well, where the oracle's is longer
+        before, after = distances[place], distances[place + 1]
+        if after is not None and (before is None or before > after + 1):
+            distances[place] = after + 1
+    beaten = [taken for taken, needed in enumerate(distances) if needed is None or needed > left - taken]
+    lost = beaten[0] if beaten else None
+    steps = list(pairwise(distances))[:lost]
+    wasted = sum(after is not None and before is not None and after >= before for before, after in steps)
+    return Regret(tuple(distances), lost, wasted)
+
+
+def _after(env: TextEnv, info: Mapping[str, Any], known: dict[Key, int | None]) -> int | None:
+    """Return the distance after the last turn: the episode may be over, and then the oracle cannot be asked."""
+    if env.success:
+        return 0
+    if info["reason"] == "failure":
+        return None
+    return _distance(env, info["state_key"], known)
+
+
+def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> int | None:
+    """Return how many turns the oracle takes from here to the solution, as if the horizon were far away."""
+    name = (env.task.id, key or "", repr(env.np_random.bit_generator.state))
+    if key is not None and name in known:
+        return known[name]
+    here = env.snapshot()
+    start = env.turn
+    env.restore(replace(here, running=True, success=None, horizon=start + max(200, 10 * here.horizon)))
+    for action in env.oracle():
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            break
+    needed = env.turn - start if env.success else None
+    env.restore(here)
+    if key is not None:
+        known[name] = needed
+    return needed
+
+
+def regrets(
+    id: str, parts: Iterable[tuple[Mapping[str, Any], Sequence[Task]]], episodes: Sequence[Episode]
+) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """Return what the episodes of an environment amount to, and a row for each of them.
+
+    `parts`: options of the environment, and the tasks that are played with them. The summary has `why` where it cannot be
+    told, else `episodes`, `not_repeated`, and means: `distance` (before the first turn), `excess` (turns of winning
+    episodes beyond it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
+    """
+    rows: list[dict[str, object]] = []
+    found: list[Regret] = []
+    missing = 0
+    for options, tasks in parts:
+        by_id = {task.id: task for task in tasks}
+        mine = [e for e in episodes if e.task_id in by_id and not e.fault]
+        with closing(make(id, **options)) as env:
+            if why := cannot(env):
+                return {"why": why}, []
+            plain: Any = env.unwrapped
+            known: dict[Key, int | None] = {}
+            for episode in mine:
+                one = regret(plain, by_id[episode.task_id], episode, known=known)
+                missing += one is None
+                if one is not None:
+                    found.append(one)
+                    rows.append({"env": id, "task_id": episode.task_id, "attempt": episode.attempt, **asdict(one)})
+    return {"why": "", "episodes": len(found), "not_repeated": missing, **_means(found)}, rows
+
+
+def _means(found: Sequence[Regret]) -> dict[str, float | None]:
+    starts = [one.distances[0] for one in found if one.distances[0] is not None]
+    excess = [
+        len(one.distances) - 1 - one.distances[0] for one in found if one.distances[-1] == 0 and one.distances[0] is not None
+    ]
+    turns = sum(len(one.distances) - 1 if one.lost is None else one.lost for one in found)
+    lost = [one.lost for one in found if one.lost is not None]
+    return {
+        "distance": _mean(starts),
+        "excess": _mean(excess),
+        "wasted": sum(one.wasted for one in found) / turns if turns else None,
+        "lost": len(lost) / len(found) if found else None,
+        "lost_after": _mean(lost),
+    }
+
+
+def _mean(values: Sequence[int]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def sentence(env: str, summary: Mapping[str, Any], plain: Callable[[str], str] = str) -> str:
+    """Return the regret in an environment as one line of text."""
+    if summary["why"]:
+        return f"{plain(env)}: regret is not told: {plain(summary['why'])}"
+    said = {name: "-" if summary[name] is None else f"{summary[name]:.1f}" for name in ("distance", "excess", "lost_after")}
+    shares = {name: "-" if summary[name] is None else f"{100 * summary[name]:.1f} %" for name in ("wasted", "lost")}
+    again = f"; {summary['not_repeated']} episodes could not be repeated" if summary["not_repeated"] else ""
+    return (
+        f"{plain(env)}: the oracle needs {said['distance']} turns; winners took {said['excess']} more; {shares['wasted']} "
+        f"of turns brought the goal no nearer; {shares['lost']} of {summary['episodes']} episodes were lost, after "
+        f"{said['lost_after']} turns{again}"
+    )

@@ -1,0 +1,144 @@
+"""Credit by the values of states: what a turn changed in the return that the group's episodes had from there on."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.gigpo import Anchor
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import NotNegative, Punish, Share, discounted, punished, turn_rewards
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("state_td", scope="batch")
+def state_td(
+    groups: Sequence[Group],
+    *,
+    run: Any = None,
+    anchor: Anchor = "state",
+    gamma: Share = 0.95,
+    lam: Share = 0.3,
+    shrinkage: NotNegative = 0.5,
+    revisits: bool = False,
+    scale: Literal["grpo", "none"] = "grpo",
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
+    penalty_order: Literal["before", "advantage"] = "advantage",
+) -> list[list[Floats]]:
+    """Each turn is credited with r_k + gamma * V(s_{k+1}) - V(s_k), V(s) the group's mean return-to-go at s.
+
+    Source: our own. TD errors (Sutton, 1988) over a table of first-visit Monte-Carlo values, which is made afresh from
+    each group; docs/credit.md derives when they are unbiased. G_k = r_k + gamma * G_{k+1} is the discounted return-to-go.
+    V(s) = (sum of G at s + shrinkage * mean G of all turns of the group) / (visits + shrinkage); V is 0 after the last
+    turn, whatever ended the episode. s is the environment's `state_key`, or with `anchor="observation"` what the agent
+    saw, errors left out as in `gigpo`; a turn without an anchor is a state of its own. `lam` sums later errors up:
+    A_k = delta_k + gamma * lam * A_{k+1}; 0 is the error alone, 1 is G_k - V(s_k). An episode counts in V(s) by its first
+    visit to s; `revisits=True`: by all of them, so that one which walks in circles says most of what they are worth.
+    `scale="grpo"`: all advantages of the step are multiplied by one number, so that their root mean square over turns is
+    that of `grpo` on the same episodes, of all processes together: learning rates of one serve the other. `none`: as they
+    are, in units of the reward.
+    Statistics: V over turns; the scale over the turns of the batch; no ddof, no eps. A group of one: V of its own visits
+    and their mean. No spread: the discount is left, so waste costs a little; with `scale="grpo"` a batch in which no
+    group has spread gives exactly 0.
+    Penalties (see `grpo`): `before`: part of the turn's reward, so V and earlier turns see them; `advantage`: from the
+    turn's finished, scaled advantage.
+    """
+    early = penalty if penalty_order == "before" else 0.0
+    found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, early, punish) for group in groups]
+    return finished(groups, found, run, scale, penalty - early, punish)
+
+
+@credit("branch_td", scope="batch", needs=("branches",))
+def branch_td(
+    groups: Sequence[Group],
+    *,
+    run: Any = None,
+    anchor: Anchor = "state",
+    gamma: Share = 0.95,
+    lam: Share = 0.3,
+    shrinkage: NotNegative = 0.5,
+    revisits: bool = False,
+    scale: Literal["grpo", "none"] = "grpo",
+    branch_visits: NotNegative = 4.0,
+    penalty: NotNegative = 0.0,
+    punish: Punish = "valid",
+) -> list[list[Floats]]:
+    """`state_td` whose values know the continuations of the need `branches`, where it measured some.
+
+    A measured turn counts as `branch_visits` more visits of its state with the measured mean as their return: give the
+    need's `k`, and the need this credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is
+    blind: a state that the group met once has no value but its own return. The rest as in `state_td`, penalties from the
+    finished advantage.
+    """
+    found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
+    return finished(groups, found, run, scale, penalty, punish)
+
+
+def finished(
+    groups: Sequence[Group], found: Sequence[Sequence[Floats]], run: Any, scale: str, penalty: float, punish: Punish
+) -> list[list[Floats]]:
+    """Return advantages at their scale, less the penalties."""
+    factor = factor_to_grpo(groups, found, run) if scale == "grpo" else 1.0
+    return [
+        [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
+        for rows, group in zip(found, groups, strict=True)
+    ]
+
+
+def state_keys(episode: Episode, anchor: Anchor = "state") -> list[Hashable]:
+    """Return by turn the state that it was in; None where that is not known."""
+    if anchor == "state":
+        return [turn.state_key for turn in episode.turns]
+    refused = [False, *(not turn.valid for turn in episode.turns)]  # what is seen next is the answer to an error
+    return [None if error else turn.observation for turn, error in zip(episode.turns, refused, strict=False)]
+
+
+def _errors(
+    group: Group,
+    anchor: Anchor,
+    gamma: float,
+    lam: float,
+    shrinkage: float,
+    revisits: bool,
+    penalty: float,
+    punish: str,
+    branch_visits: float = 0.0,
+) -> list[Floats]:
+    """Return the TD errors of a group, each with later ones by `lam`."""
+    rewards = [turn_rewards(episode) - penalty * punished(episode.turns, punish) for episode in group]
+    returns = [discounted(row, gamma) for row in rewards]
+    middle = float(np.mean(np.concatenate(returns)))
+    totals: dict[Hashable, float] = {}
+    visits: dict[Hashable, float] = {}
+
+    def visit(state: Hashable, worth: float, times: float) -> None:
+        totals[state] = totals.get(state, 0.0) + times * worth
+        visits[state] = visits.get(state, 0.0) + times
+
+    states: list[list[Hashable]] = []
+    for i, episode in enumerate(group):
+        states.append([(i, k) if key is None else key for k, key in enumerate(state_keys(episode, anchor))])
+        for k, (state, turn) in enumerate(zip(states[i], episode.turns, strict=True)):
+            if revisits or state not in states[i][:k]:
+                visit(state, float(returns[i][k]), 1.0)
+            if branch_visits and not np.isnan(turn.extra["branches"]):
+                visit(state, float(turn.extra["branches"]), branch_visits)
+    values = {state: (totals[state] + shrinkage * middle) / (visits[state] + shrinkage) for state in totals}
+    found: list[Floats] = []
+    for row, path in zip(rewards, states, strict=True):
+        value = np.array([*(values[state] for state in path), 0.0])
+        found.append(discounted(row + gamma * value[1:] - value[:-1], gamma * lam))
+    return found
+
+
+def factor_to_grpo(groups: Sequence[Group], found: Sequence[Sequence[Floats]], run: Any) -> float:
+    """Return what brings the advantages of all processes to the root mean square that `grpo` gives them."""
+    plain = [
+        episode_advantages(group, norm="std", ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
+        for group in groups
+    ]
+    squares = [tuple(sum(float(row @ row) for rows in kind for row in rows) for kind in (plain, found))]
+    theirs, ours = (sum(pair) for pair in zip(*(squares if run is None else run.gathered(squares)), strict=True))
+    return float(np.sqrt(theirs / ours)) if ours > 1e-12 * theirs else 0.0  # or what rounding left would be blown up

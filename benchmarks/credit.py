@@ -1,0 +1,270 @@
+"""Credit algorithms compared where credit matters: paired seeds from one SFT warm start, sampled tokens counted.
+
+python benchmarks/credit.py --out runs/credit --seeds 0-7                  train what is missing; resumes where it stopped
+python benchmarks/credit.py --out runs/credit --efficiency                 how much of Q - V each credit carries
+python benchmarks/credit.py --out runs/credit --report docs/credit_bench   the tables and the plot of what is there
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import agentgym
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.recipe_files import read_recipe
+
+sys.path.append(str(Path(__file__).parent))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment, an SFT warm start that all arms share, and what their runs have in common."""
+
+    recipe: str
+    warm: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What differs from the recipe, in the warm start and in the runs."""
+    rl: dict[str, Any] = field(default_factory=dict[str, Any])
+    split: str = "test"
+    tasks: int = 400
+    """Tasks of the split that the last policy plays once, at temperature 1."""
+
+
+_RUNS = {
+    "steps": 20, "clip_low": 0.3, "clip_high": 0.3, "lr_warmup": 4, "min_lr_ratio": 0.25, "temperature": 1.0,
+    "select": "keep", "negative_advantage_weight": 0.5,
+}  # fmt: skip
+SETTINGS = {
+    "household": Setting(
+        "household",
+        {"sft_episodes": 7200, "sft_noise": 0.06, "sft_invalid": 0.03},
+        _RUNS | {"tasks_per_step": 16, "group_size": 8},
+        "valid_unseen",
+    ),
+    "household-easy": Setting("household-easy", {"sft_episodes": 12800, "sft_noise": 0.06}, _RUNS, "valid_unseen"),
+    "shop": Setting("shop", {}, _RUNS),
+    "sql": Setting("sql", {}, _RUNS),
+}
+
+
+@agentgym.credit("oracle", scope="batch", needs=("branches",))
+def oracle(groups: Sequence[Any], *, run: Any = None, penalty: float = 0.0) -> list[list[Any]]:
+    """Q - V by continuations from before and after each turn, at GRPO's spread: the upper end of what credit can be."""
+    from agentgym.trainers.credit.scores import punished, turn_rewards
+    from agentgym.trainers.credit.state_td import factor_to_grpo
+
+    found: list[list[Any]] = []
+    for group in groups:
+        rows: list[Any] = []
+        for episode in group:
+            values = np.array([*(turn.extra["branches"] for turn in episode.turns), 0.0])
+            rows.append(np.nan_to_num(turn_rewards(episode) + values[1:] - values[:-1]))
+        found.append(rows)
+    factor = factor_to_grpo(groups, found, run)
+    return [
+        [factor * row - penalty * punished(e.turns, "valid") for row, e in zip(rows, group, strict=True)]
+        for rows, group in zip(found, groups, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A credit with its options; `share`: of the steps, where branches cost tokens, so that no arm samples more."""
+
+    credit: str
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    needs: dict[str, Any] = field(default_factory=dict[str, Any])
+    share: float = 1.0
+
+
+ARMS = {
+    "grpo": Arm("grpo"),
+    "gigpo": Arm("gigpo", {"anchor": "observation"}),
+    "gigpo-state": Arm("gigpo", {"anchor": "state"}),
+    "state_td": Arm("state_td"),
+    "state_td-text": Arm("state_td", {"anchor": "observation"}),
+    "oracle": Arm("oracle", needs={"k": 16}, share=1.0),
+    "oracle-4": Arm("oracle", needs={"k": 4}, share=1.0),
+}
+TUNING = 100
+"""Seeds from here on choose penalties and learning rates, and are in no comparison."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run."""
+
+    setting: str
+    arm: str
+    penalty: float
+    lr: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return f"{self.setting}-{self.arm}-{self.penalty:g}-{self.lr:g}-{self.seed}"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines; a last line cut off by a kill is left out."""
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text().split("\n") if path.exists() else []:
+        try:
+            rows += [json.loads(line)] if line else []
+        except ValueError:
+            continue
+    return rows
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Write a row at the end of a file, on a line of its own whatever a kill left there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cut = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+    with path.open("a") as file:
+        file.write(("\n" if cut else "") + json.dumps(row) + "\n")
+
+
+def base(setting: Setting) -> TrainConfig:
+    """Return what the warm start and all runs of a setting share."""
+    plain = {
+        "processes": 1, "threads": 1, "eval_every": 0, "test_tasks": 0, "checkpoint_every": 1000, "credit_options": {},
+    }  # fmt: skip
+    return replace(read_recipe(setting.recipe), **{**plain, **setting.warm})
+
+
+def trained(config: TrainConfig) -> Path:
+    """Run a configuration, from its checkpoint where there is one, and return the newest checkpoint."""
+    from agentgym.trainers import resume, train
+
+    folder = Path(config.out)
+    if not (folder / "summary.json").exists():
+        if any((folder / "checkpoints").glob("step-*")):
+            resume(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            train(config)
+    return sorted((folder / "checkpoints").glob("step-*"))[-1]
+
+
+def warm_start(out: Path, name: str) -> Path:
+    """Return the SFT warm start of a setting, made where there is none."""
+    return trained(replace(base(SETTINGS[name]), out=str(out / f"{name}-warm"), seed=0, steps=0))
+
+
+def success(config: TrainConfig, policy: Path, setting: Setting) -> float:
+    """Play the setting's tasks once each and return the share that succeeded."""
+    from agentgym.engines import Sampling
+    from agentgym.engines.hf.engine import HFEngine
+
+    engine = HFEngine(str(policy), slots=128)
+    agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
+    episodes = agentgym.collect(
+        agent, config.env, env_options=config.env_options, split=setting.split, tasks=setting.tasks, concurrency=128
+    )
+    return float(np.mean([episode.success is True for episode in episodes]))
+
+
+def config_of(cell: Cell, out: Path, policy: Path) -> TrainConfig:
+    """Return the configuration of a run."""
+    setting, arm = SETTINGS[cell.setting], ARMS[cell.arm]
+    changes = {**setting.rl, "steps": max(1, round(setting.rl["steps"] * arm.share))}
+    options = {**arm.options, "penalty": cell.penalty}
+    return replace(
+        base(setting), sft_episodes=0, out=str(out / cell.name), seed=cell.seed, model=str(policy), lr=cell.lr,
+        credit=arm.credit, credit_options=options, needs_options=arm.needs, keep_episodes=1 << 30, **changes,
+    )  # fmt: skip
+
+
+def train_cell(cell: Cell, out: Path, policy: Path) -> dict[str, Any]:
+    """Train and test one cell and return its row; of its folder only metrics are kept."""
+    started, setting = time.time(), SETTINGS[cell.setting]
+    config = config_of(cell, out, policy)
+    rate = success(config, trained(config), setting)
+    folder = Path(config.out)
+    rl = [row for row in lines(folder / "metrics.jsonl") if row["phase"] == "rl"]
+    sampled = sum(
+        sum(turn.sampled for turn in e.turns) for e in agentgym.read_episodes(folder / "episodes.jsonl") if e.turns
+    )
+    branches = sum(row.get("branch_tokens", 0) for row in rl)
+    for part in ("checkpoints", "episodes.jsonl"):
+        path = folder / part
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return {
+        **vars(cell), "success": rate, "tasks": setting.tasks, "steps": len(rl), "tokens": sampled + branches,
+        "branch_tokens": branches, "entropy": rl[-1].get("entropy"), "train": [row["success_train"] for row in rl],
+        "seconds": round(time.time() - started, 1),
+    }  # fmt: skip
+
+
+def train_all(cells: Sequence[Cell], out: Path, until: float) -> None:
+    """Train the cells that have no row yet, one after another, and start none after `until`."""
+    done = {tuple(row[name] for name in vars(cells[0])) for row in lines(out / "train.jsonl")}
+    todo = [cell for cell in cells if tuple(vars(cell).values()) not in done]
+    for number, cell in enumerate(todo, 1):
+        if time.time() > until:
+            print(f"time is up: {len(todo) - number + 1} cells are left", flush=True)
+            return
+        policy = warm_start(out, cell.setting)
+        row = train_cell(cell, out, policy)
+        append(out / "train.jsonl", row)
+        print(f"{number}/{len(todo)} {cell.name}: {row['success']:.3f} ({row['seconds']:.0f} s)", flush=True)
+
+
+def seeds(text: str) -> list[int]:
+    """Return the seeds of `0-3,100`."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/credit"))
+    parser.add_argument("--settings", nargs="+", default=["household"], choices=SETTINGS)
+    parser.add_argument("--arms", nargs="+", default=["grpo", "gigpo", "state_td"], choices=ARMS)
+    parser.add_argument("--penalties", nargs="+", type=float, default=[0.0])
+    parser.add_argument("--lrs", nargs="+", type=float, default=[1e-3])
+    parser.add_argument("--seeds", type=seeds, default=seeds("0-7"))
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no run after so many")
+    parser.add_argument("--efficiency", action="store_true")
+    parser.add_argument("--turns", type=int, default=400, help="of the efficiency")
+    parser.add_argument("--k", type=int, default=16, help="continuations before and after each of them")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="PAGE.md and PAGE.svg")
+    options = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    until = time.time() + 60 * options.minutes
+    if options.report:
+        from credit_report import write
+
+        write(options.out, options.report)
+    elif options.efficiency:
+        from credit_efficiency import measure
+
+        for name in options.settings:
+            measure(options.out, name, options.turns, options.k, until)
+    else:
+        cells = [
+            Cell(setting, arm, penalty, lr, seed)
+            for setting in options.settings
+            for seed in options.seeds
+            for penalty in options.penalties
+            for lr in options.lrs
+            for arm in options.arms
+        ]
+        train_all(cells, options.out, until)
+
+
+if __name__ == "__main__":
+    main()
