@@ -18,6 +18,7 @@ from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critic import TARGET, Critic, explained, targets_of
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.model import layers
@@ -47,9 +48,10 @@ class Scorer(nn.Module):
         *,
         gradient_checkpointing: bool = False,
         compiled: bool = False,
+        states: bool = False,
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.states = model, states
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
         self.method = choose(model, attention, compiled=compiled)
@@ -57,7 +59,7 @@ class Scorer(nn.Module):
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
         with layers.recomputed(self.layers):
-            return policy_logprobs(self.model, batch, self.temperature, self.method)
+            return policy_logprobs(self.model, batch, self.temperature, self.method, states=self.states)
 
 
 class BaseScorer(Scorer):
@@ -81,6 +83,7 @@ class TrainedModel:
     optimizers: list[Any]
     reference: Any = None
     masters: Masters | None = None
+    critic: Critic | None = None
 
     def set_lr(self, lr: float) -> None:
         """Set the learning rate of every group, as a share of the group's own peak."""
@@ -128,7 +131,7 @@ def reinforce(
     loss = loss or resolve_loss(config)
     episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
     segments = build(episodes, advantages)
-    needs.attach(episodes, segments, loss.attributes["needs"])
+    needs.attach(episodes, segments, (*loss.attributes["needs"], *(("values", TARGET) if learner.critic else ())))
     before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
     parts: list[Sums] = []
     norms: list[float] = []
@@ -148,7 +151,7 @@ def reinforce(
     if not parts:
         return {}
     sums, apart = _together(learner, add_sums(parts), apart)
-    found = means(sums)
+    found = explained(means(sums))
     found["loss"] = found.get("loss", 0.0) / len(parts)  # none where no row has an advantage
     return {**found, **mismatch(apart), "grad_norm": float(np.mean(norms))}
 
@@ -181,11 +184,18 @@ class _Update:
 
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
-    """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
+    """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the weights as they are, by row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens)
     with torch.no_grad():
-        scores = [learner.scorer(batch) for batch in _even(learner, batches)][: len(batches)]
-    return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
+        scores = [_measures(learner, learner.scorer(batch)) for batch in _even(learner, batches)][: len(batches)]
+    names = ("logprobs", "entropy", *(("values",) if learner.critic else ()))
+    return {name: unpack(batches, [one[name] for one in scores], segments) for name in names}
+
+
+def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
+    """Return what is known of each token by name; hidden states are let go."""
+    values = {"values": learner.critic(scores)} if learner.critic else {}
+    return {"logprobs": scores.logprobs, "entropy": scores.entropy, **values}
 
 
 def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
@@ -227,9 +237,11 @@ def _update(
         weights = _chosen(update, weights, loss_stage, step)
     parts: list[Sums] = []
     gaps: list[Tensor] = []
-    if not config.kl:  # a row without advantage has no gradient: it is only measured
-        parts, gaps = _measured(learner, [row for row in rows if not row.advantages.any()], config)
-        keep = [i for i, row in enumerate(rows) if row.advantages.any()]
+    targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
+    if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
+        idle_rows = {i for i, row in enumerate(rows) if not row.advantages.any() and not targets_of([row])}
+        parts, gaps = _measured(learner, [rows[i] for i in sorted(idle_rows)], config)
+        keep = [i for i in range(len(rows)) if i not in idle_rows]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
     for batch in _even(learner, pack(rows, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
@@ -256,10 +268,15 @@ def _update(
             kl=config.kl_kind,
             kl_weight=config.kl,
         )
+        if learner.critic:
+            value_loss, value_sums = learner.critic.loss(scores, batch, targets)
+            loss, sums = loss + value_loss, {**sums, **value_sums}
         _backward(learner, loss)
         if batch.segments:
             parts.append(sums)
     norm = _apply(learner, config.grad_clip)
+    if learner.critic:
+        learner.critic.update(config.grad_clip)
     return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
 
 

@@ -5,15 +5,19 @@ Each process takes the groups of its rank: `python two_processes.py OUT CASE`, w
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from tiny_rows import tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critic import Critic
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.stages.credit import credit, resolve
 from agentgym.trainers.stages.loss import loss, resolve_loss
@@ -28,6 +32,7 @@ CASES = {
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "chosen": {"loss": "highest_entropy"},
+    "critic": {"credit": "turn_gae", "select": "keep"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
 
@@ -71,16 +76,24 @@ def update(case):
     model, reference = tiny_model().double(), tiny_model(seed=1).double()
     learner = TrainedModel(accelerator, accelerator.prepare(Scorer(model, 0.7, "rows")), [], Scorer(reference, 0.7, "rows"))
     learner.optimizers = [torch.optim.SGD(model.parameters(), lr=1.0)]
+    chosen = resolve(config.credit)
+    if "values" in chosen.needs:
+        learner.scorer = accelerator.prepare(Scorer(model, 0.7, "rows", states=True))
+        learner.critic = Critic(accelerator, 32, lr=1.0, policy_weight=0.5, clip=0.0)
+        for parameter in learner.critic.parameters():  # from 0 it would have no gradient by the policy
+            torch.nn.init.ones_(parameter)
+        chosen = replace(chosen, run=SimpleNamespace(gathered=lambda one: gather_object(one)))
     mine = groups(stored())[accelerator.process_index :: accelerator.num_processes]
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
-    chosen = resolve(config.credit)
     if needed := (*chosen.needs, *resolve_loss(config).attributes["needs"]):
         played = [episode for group in mine for episode in group]
         score(played, needed, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    return metrics, weights, torch.cat([p.detach().flatten() for p in tiny_model().double().parameters()])
+    head = [] if learner.critic is None else [p.detach().double().flatten().round() for p in learner.critic.parameters()]
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()] + head)
+    before = [p.detach().flatten() for p in tiny_model().double().parameters()] + [torch.ones_like(one) for one in head]
+    return metrics, weights, torch.cat(before)
 
 
 def apart():

@@ -20,6 +20,7 @@ class Scores(NamedTuple):
 
     logprobs: Tensor  # [trained] float32
     entropy: Tensor  # [trained] float32, of the distribution the token was drawn from
+    states: Tensor | None = None  # [trained, width], the hidden states that predict them, where they are asked for
 
 
 def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:
@@ -41,21 +42,25 @@ def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.
     return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy)
 
 
-def policy_logprobs(model: Any, batch: Batch, temperature: float = 1.0, method: str = "rows") -> Scores:
+def policy_logprobs(
+    model: Any, batch: Batch, temperature: float = 1.0, method: str = "rows", *, states: bool = False
+) -> Scores:
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
     `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
     vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that do something to their
     logits afterwards (capping, scaling) compute those logits themselves. `temperature` is of tokens that have none of
-    their own.
+    their own. `states`: the hidden states are returned too (of models that change their logits by a pass of its own).
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
         arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method)
         logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
-        return token_logprobs(logits, batch.targets, heat)
+        found = token_logprobs(logits, batch.targets, heat)
+        return found._replace(states=trained_states(model, batch, method)) if states else found
     hidden = trained_states(model, batch, method)
-    return project(model.get_output_embeddings(), hidden, batch.targets, heat)
+    found = project(model.get_output_embeddings(), hidden, batch.targets, heat)
+    return found._replace(states=hidden) if states else found
 
 
 def trained_states(model: Any, batch: Batch, method: str) -> Tensor:

@@ -25,6 +25,8 @@ CREDITS = Seam(
         "gigpo": "agentgym.trainers.credit.gigpo:gigpo",
         "gigpo_reference": "agentgym.trainers.credit.gigpo_reference:gigpo_reference",
         "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
+        "turn_gae": "agentgym.trainers.credit.gae:turn_gae",
+        "bilevel_gae": "agentgym.trainers.credit.gae:bilevel_gae",
     },
     {"scope": "group", "needs": ()},
 )
