@@ -57,10 +57,11 @@ class Run:
         needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         kind = LEARNERS.resolve(config.learner, config.learner_options)
-        critic = {"critic": critic_options(stage) for stage in needs if stage.name == "values"}
-        learner: Learner = kind.target(
-            accelerator, config, model, state={"resumed": state is not None, **critic}, **kind.options
-        )
+        handed: dict[str, Any] = {"resumed": state is not None}
+        for stage in needs:
+            if stage.name == "values":
+                handed["critic"] = critic_options(stage)
+        learner: Learner = kind.target(accelerator, config, model, state=handed, **kind.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer)
             sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())

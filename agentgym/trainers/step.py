@@ -184,7 +184,7 @@ class _Update:
 
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
-    """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the weights as they are, by row."""
+    """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the present weights, by row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens)
     with torch.no_grad():
         scores = [_measures(learner, learner.scorer(batch)) for batch in _even(learner, batches)][: len(batches)]

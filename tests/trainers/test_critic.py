@@ -38,7 +38,8 @@ def targets(made):
 
 def test_gae_over_turns_by_hand():
     made = valued([0.0, 0.0, 1.0], [[0.5, 9.0], [0.6, 9.0], [0.8]])
-    # D: 0.9 * 0.6 - 0.5 = 0.04, 0.9 * 0.8 - 0.6 = 0.12, 1 - 0.8 = 0.2; A_2 = 0.2, A_1 = 0.12 + 0.45 * 0.2, A_0 = 0.04 + 0.45 A_1
+    # D: 0.9 * 0.6 - 0.5 = 0.04, 0.9 * 0.8 - 0.6 = 0.12, 1 - 0.8 = 0.2
+    # A_2 = 0.2, A_1 = 0.12 + 0.45 * 0.2 = 0.21, A_0 = 0.04 + 0.45 * 0.21
     credit = resolve("turn_gae", gamma=0.9, lam=0.5, whiten=False)
     np.testing.assert_allclose(credit([group(made)])[0][0], [0.1345, 0.21, 0.2], atol=1e-7)
     found = targets(made)
