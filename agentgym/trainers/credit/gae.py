@@ -7,6 +7,7 @@ import numpy as np
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.scores import Share, turn_rewards
+from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
 
 Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
@@ -109,15 +110,3 @@ def _credited(groups: Sequence[Group], estimate: Estimate, whiten: bool, run: An
                     turn.extra["value_target"] = target.astype(np.float32)
     advantages = [[one for one, _ in estimates] for estimates in found]
     return whitened(advantages, run) if whiten else advantages
-
-
-def whitened(advantages: list[list[Floats]], run: Any) -> list[list[Floats]]:
-    """Return advantages minus their mean over (std + 1e-8), both over every number of all processes; ddof 0."""
-    own = np.concatenate([array for arrays in advantages for array in arrays]) if any(advantages) else np.zeros(0)
-    sums = [(len(own), float(own.sum()), float(np.square(own).sum()))]
-    number, total, square = (sum(one) for one in zip(*(sums if run is None else run.gathered(sums)), strict=True))
-    if not number:
-        return advantages
-    mean = total / number
-    spread = max(square / number - mean**2, 0.0) ** 0.5
-    return [[(array - mean) / (spread + 1e-8) for array in arrays] for arrays in advantages]

@@ -73,9 +73,9 @@ def values(
     """What the critic expects to be earned from before each output token on: a head on the policy's hidden states.
 
     The learner trains it, in every update, on the `value_target` that the credit puts into `turn.extra`. `lr`: about how far
-    a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0 the
-    head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as far as
-    it likes (PPO's clipped value loss). The head and its optimizer are in the checkpoint.
+    a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0
+    the head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as
+    far as it likes (PPO's clipped value loss). The head and its optimizer are in the checkpoint.
     """
     score([episode for group in groups for episode in group], ("values",), run.learner.score)
 
