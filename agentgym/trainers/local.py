@@ -20,6 +20,7 @@ from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.learner import learner
+from agentgym.trainers.stages.loss import resolve_loss, top_of
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
@@ -47,6 +48,7 @@ class LocalLearner:
                 gradient_checkpointing=config.gradient_checkpointing,
                 compiled=config.compile,
                 states="critic" in state,
+                top=top_of(resolve_loss(config)) if config.loss != "clip" else 0,
             )
             self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
             if "critic" in state:

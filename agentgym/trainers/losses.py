@@ -36,6 +36,8 @@ class Tokens:
     """In nats, under the weights being trained; without a gradient."""
     batch: Batch
     """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
+    top: Tensor | None = None
+    """Where a loss asks for them: log-probabilities of the likeliest tokens in a place, highest first, [tokens, k]."""
 
     @property
     def extra(self) -> Mapping[str, Tensor]:
@@ -96,7 +98,7 @@ def policy_loss(
     behaviour = batch.logprobs if old is None else old
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
-    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch))
+    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top))
     losses, told = cast("tuple[Tensor, dict[str, Tensor]]", found if isinstance(found, tuple) else (found, {}))
     if losses.shape != batch.weights.shape:
         raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")

@@ -71,7 +71,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
 def _needs(config: TrainConfig) -> list[Stage]:
     """Return what computes the needs of credit and loss."""
     credit = resolve(config.credit, **config.credit_options)
-    loss = () if config.loss in LOSSES.table else LOSSES.looked_up(config.loss).attributes["needs"]  # the former need none
+    loss = () if config.loss == "clip" else LOSSES.looked_up(config.loss).attributes["needs"]  # that one needs none
     return resolve_needs((*credit.needs, *loss), config.needs_options)
 
 

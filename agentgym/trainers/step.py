@@ -49,9 +49,10 @@ class Scorer(nn.Module):
         gradient_checkpointing: bool = False,
         compiled: bool = False,
         states: bool = False,
+        top: int = 0,
     ) -> None:
         super().__init__()
-        self.model, self.states = model, states
+        self.model, self.states, self.top = model, states, top
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
         self.method = choose(model, attention, compiled=compiled)
@@ -59,7 +60,7 @@ class Scorer(nn.Module):
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
         with layers.recomputed(self.layers):
-            return policy_logprobs(self.model, batch, self.temperature, self.method, states=self.states)
+            return policy_logprobs(self.model, batch, self.temperature, self.method, states=self.states, top=self.top)
 
 
 class BaseScorer(Scorer):
@@ -244,7 +245,9 @@ def _update(
         keep = [i for i in range(len(rows)) if i not in idle_rows]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
-    for batch in _even(learner, pack(rows, weights, config.batch_tokens)) or [idle().to(learner.accelerator.device)]:
+    names = (*loss_stage.attributes["needs"], *(("chosen",) if loss_stage.attributes["marks"] else ()))
+    batches = pack(rows, weights, config.batch_tokens)
+    for batch in _even(learner, batches, names) or [idle(names).to(learner.accelerator.device)]:
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -281,14 +284,18 @@ def _update(
 
 
 def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
-    """Return the weights times the factors that a loss chose over the whole update."""
+    """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
     chosen = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]
     if chosen.shape != (sum(sizes),) or not np.isfinite(chosen).all():
         raise BadConfig(f"choose of loss {loss.name!r} returned {chosen.shape}; expected ({sum(sizes)},) finite factors")
     changed = [weight.copy() for weight in weights]
     for weight, row, part in zip(changed, update.segments, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
-        weight[row.mask] *= part
+        if loss.attributes["marks"]:
+            row.extra["chosen"] = np.full(len(row), np.nan, dtype=np.float32)
+            row.extra["chosen"][row.mask] = part
+        else:
+            weight[row.mask] *= part
     return changed
 
 
@@ -318,12 +325,12 @@ def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps
     return add_sums(one for one, _ in found), np.concatenate([some for _, some in found])
 
 
-def _even(learner: TrainedModel, batches: list[Batch]) -> list[Batch]:
+def _even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
     """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
-        batches = batches + [idle()] * (most - len(batches))
+        batches = batches + [idle(extra)] * (most - len(batches))
     return [batch.to(accelerator.device) for batch in batches]
 
 

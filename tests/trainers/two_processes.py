@@ -32,6 +32,8 @@ CASES = {
     "kl": {"kl": 0.1},
     "entropy": {"credit": "by_entropy"},
     "chosen": {"loss": "highest_entropy"},
+    "marked": {"loss": "kl_cov"},
+    "steady": {"loss": "epo"},
     "critic": {"credit": "turn_gae", "select": "keep"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
@@ -88,7 +90,10 @@ def update(case):
         mine = [group for group in mine if not uniform(group)]
     if needed := (*chosen.needs, *resolve_loss(config).attributes["needs"]):
         played = [episode for group in mine for episode in group]
-        score(played, needed, lambda rows: scored(learner, rows, config))
+        for turn in (turn for episode in played for turn in episode.turns):
+            turn.extra["entropy_mean"] = 1.0
+        scores = [name for name in needed if name != "entropy_mean"]
+        score(played, scores, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
     head = [] if learner.critic is None else [p.detach().double().flatten().round() for p in learner.critic.parameters()]
     weights = torch.cat([p.detach().flatten() for p in model.parameters()] + head)

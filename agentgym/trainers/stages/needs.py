@@ -26,6 +26,7 @@ NEEDS = Seam(
         **{name: f"agentgym.trainers.stages.needs:{name}" for name in SCORED},
         "probe": "agentgym.trainers.stages.probe:probe",
         "branches": "agentgym.trainers.stages.branches:branches",
+        "entropy_mean": "agentgym.trainers.stages.entropy_mean:entropy_mean",
     },
     {"check": None},
     noun="need",
