@@ -32,7 +32,9 @@ class Tabular:
             key = f"{way} {k}"
             action = int(self.rng.random() < self.chances(key)[1])
             turn = Turn(key, state_key=key, prompt_ids=[k], output_ids=[action], action=str(action))
-            turn.extra = {"probe": self.worth(way, k), "values": np.array([self.values[key]], dtype=np.float32)}
+            chances = self.chances(key)
+            turn.extra = {"entropy": np.array([-(chances * np.log(chances)).sum()])}
+            turn.extra |= {"probe": self.worth(way, k), "values": np.array([self.values[key]], dtype=np.float32)}
             way = way if action else "lost"
             episode.turns.append(turn)
         episode.final_state_key = episode.final_observation = f"{way} {TURNS}"

@@ -16,7 +16,7 @@ from agentgym.trainers.stages.credit import resolve
 
 SHELF = (
     "turn_gae", "bilevel_gae", "turn_mc", "mt_grpo", "reinforce_pp", "reinforce_pp_baseline", "rebn", "ngrpo", "salt",
-    "hgpo", "igpo",
+    "hgpo", "igpo", "rl_zvp",
 )  # fmt: skip
 
 
@@ -167,6 +167,26 @@ def test_igpo_learns_where_all_failed_and_passes_over_what_was_not_measured():
     assert found[0][0] > 0 > found[1][0] and found[0][2] == 0
     found = run("igpo", probed(1.0, 0.1, math.nan, 0.5), probed(0.0, 0.1, 0.4, 0.2))
     assert np.isfinite(np.concatenate(found)).all()
+
+
+def test_rl_zvp_by_hand():
+    def surprised(won, *entropies):
+        made = tokens(*((0.0, len(one)) for one in entropies))
+        made.reward, made.success = float(won), won
+        for turn, values in zip(made.turns, entropies, strict=True):
+            turn.extra["entropy"] = np.array(values, dtype=np.float32)
+        return made
+
+    won = run("rl_zvp", surprised(True, [0.5, 0.1], [1.0]), surprised(True, [0.2]), alpha=0.5)
+    assert won == [pytest.approx([0.25, 0.05, 0.5]), pytest.approx([0.1])]
+    lost = run("rl_zvp", surprised(False, [0.5, 0.1], [1.0]), surprised(False, [0.2]), alpha=0.5)
+    assert lost == [pytest.approx([-0.25, -0.45, 0.0]), [0.0]]
+    mixed = surprised(True, [0.5, 0.1], [1.0]), surprised(False, [0.2])
+    found, plain = run("rl_zvp", *mixed), run("grpo", *mixed)
+    assert found == [pytest.approx([plain[0][0]] * 3), pytest.approx(plain[1])]
+    context = surprised(False, [0.5, 0.1], [1.0])
+    del context.turns[0].extra["entropy"]  # a turn that is not trained
+    assert run("rl_zvp", context, surprised(False, [0.2]), alpha=0.5)[0] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("name", SHELF)

@@ -110,11 +110,29 @@ def test_a_range_of_difficulties_moves_up_when_its_top_is_mastered():
     assert [d.task.id for d in again.draw(3, 9)] == [d.task.id for d in made.draw(3, 9)]
 
 
+def test_a_task_that_is_always_solved_is_played_warmer():
+    made = SAMPLERS.resolve("warmer", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
+    run = SimpleNamespace(config=SimpleNamespace(temperature=0.8))
+    task = made.draw(0, 1, run=run)[0].task.id
+    temperatures = []
+    for successes in ((True, True), (True, True), (True, False), (True,)):
+        made.saw([Seen("g", task, 0, tuple(map(float, successes)), successes)])
+        draws = {draw.task.id: draw.sampling for draw in made.draw(1, 12, run=run)}
+        assert all(not sampling for name, sampling in draws.items() if name != task)
+        temperatures.append(draws[task].get("temperature"))
+    assert temperatures == [pytest.approx(1.0), pytest.approx(1.12), None, pytest.approx(1.0)]
+    again = SAMPLERS.resolve("warmer", {"rise": 0.25, "most": 1.4})(sources("small/File-v0"))
+    again.load_state_dict(made.state_dict())
+    assert again.draw(2, 6, run=run) == made.draw(2, 6, run=run)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "env", "said"),
     [
         ("growing_horizon", {"least": 5, "most": 5}, "small/Generated-v0", "expected least below most"),
         ("difficulty_range", {}, "small/File-v0", "does nothing"),
+        ("warmer", {}, "small/Generated-v0", "does nothing"),
+        ("warmer", {"rise": 0.0}, "small/File-v0", "never raises"),
     ],
 )
 def test_samplers_that_would_do_nothing_are_refused(name, options, env, said):

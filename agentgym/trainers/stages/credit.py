@@ -36,6 +36,7 @@ CREDITS = Seam(
         "salt": "agentgym.trainers.credit.salt:salt",
         "hgpo": "agentgym.trainers.credit.hgpo:hgpo",
         "igpo": "agentgym.trainers.credit.igpo:igpo",
+        "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
     },
     {"scope": "group", "needs": ()},
 )
