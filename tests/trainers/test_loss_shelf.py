@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from small_runs import curve, episodes, policy, small
 from test_loss_entries import gradient, update
 from test_losses import batch
 from tiny_rows import tiny_model, token_episodes
 
 from agentgym.episodes.episode import Group
 from agentgym.errors import BadConfig
+from agentgym.trainers import resume, train
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.losses import means, policy_loss
 from agentgym.trainers.model import logprobs
@@ -210,6 +212,24 @@ def test_the_mean_entropy_of_earlier_steps_is_over_all_processes_and_kept():
     assert state["means"] == pytest.approx([(2 * tokens + 30) / (tokens + 10)] * 2)
     entropy_mean([], run=Run, state=state, window=2)  # a process without groups goes along
     assert len(state["means"]) == 2
+
+
+@pytest.mark.parametrize("name", ["epo", "simko"])
+def test_a_resumed_run_goes_on_to_the_last_digit(tmp_path, name):
+    class Killed(Exception):
+        pass
+
+    def show(kind, numbers):
+        if kind == "progress" and numbers["what"].startswith("step 3, updating"):
+            raise Killed
+
+    model = policy(tmp_path / "model")
+    train(small(tmp_path / "whole", model, loss=name))
+    with pytest.raises(Killed):
+        train(small(tmp_path / "cut", model, loss=name), show)
+    resume(tmp_path / "cut")
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole") and len(curve(tmp_path / "whole")) == 3
+    assert episodes(tmp_path / "cut") == episodes(tmp_path / "whole")
 
 
 def test_every_loss_of_the_table_declares_itself():
