@@ -20,12 +20,13 @@ def turn_gae(
 ) -> list[list[Floats]]:
     """Turn k is credited with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
 
-    Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the step; PPO, arXiv 1707.06347. V_k is the critic's value at the
-    turn's first token. V after the last turn is 0, also where the horizon cut the episode: the horizon is part of the task
-    here. The critic learns A_k + V_k at that token. With `whiten`, A becomes (A - mean) / (std + 1e-8) over all turns of the
-    step in all processes (ddof 0), whatever their groups. A turn without a value (context only, or nothing was said) has
-    A_k = gamma * lam * A_{k+1}. A group of one and one without spread have a signal, and a critic that never sees
-    them learns wrong values: train with `--select keep`. No penalties: let the environment or a reward pay them.
+    Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the step; PPO, arXiv 1707.06347. V_k is the critic's value at
+    the turn's first token. V after the last turn is 0, also where the horizon cut the episode: the horizon is part of the
+    task here. The critic learns A_k + V_k at that token. Statistics over turns: with `whiten`, A becomes (A - mean) /
+    (std + 1e-8) over all turns of the step in all processes (ddof 0), whatever their groups. A turn without a value
+    (context only, or nothing was said) has A_k = gamma * lam * A_{k+1}. A group of one and one without spread have a
+    signal, and a critic that never sees them learns wrong values: train with `--select keep`. No penalties: let the
+    environment or a reward pay them.
     """
 
     def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:
@@ -52,13 +53,13 @@ def bilevel_gae(
 ) -> list[list[Floats]]:
     """Each token is credited by GAE within its turn, towards the return that GAE over turns gives the turn's end.
 
-    Source: VAGEN's bi-level GAE (arXiv 2510.16907) as its and RAGEN's code have it, where paper and code differ. Over turns,
-    with V(e_k) at the turn's last token: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k),
-    A_k = D_k + turn_gamma * lam * A_{k+1}, V after the last turn 0. Within a turn, backwards: the last token's reward is
-    T_k = A_k + V(e_k), that of the others is 0; d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}, both 0
-    after the turn. The critic learns A_t + V_t.
-    Turns end where they end; the published code looks for a reward that is not 0. `whiten`, turns without values, groups
-    and penalties as in `turn_gae`, but the statistics are over output tokens.
+    Source: VAGEN's bi-level GAE (arXiv 2510.16907) as its and RAGEN's code have it, where paper and code differ. Over
+    turns, with V(e_k) at the turn's last token: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k), A_k = D_k + turn_gamma *
+    lam * A_{k+1}, V after the last turn 0. Within a turn, backwards: the last token's reward is T_k = A_k + V(e_k), that
+    of the others is 0; d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}, both 0 after the turn. The
+    critic learns A_t + V_t. Turns end where they end; the published code looks for a reward that is not 0. Statistics
+    over output tokens; `whiten`, turns without values, and a group of one or without spread as in `turn_gae` (ddof 0).
+    No penalties.
     """
 
     def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:

@@ -25,8 +25,8 @@ def igpo(
     which answers, has the episode's return instead. N is (x - mean) / (std + eps) over the group: over all gains, and
     over all returns; with `together` over both at once, for the text found did not settle which. gamma is not settled
     either; 1 adds plainly. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
-    (nan) is left out and counts 0. One value alone gives 0, no spread exactly 0. Groups that failed as a whole have a
-    signal: `--select keep`.
+    (nan) is left out and counts 0. A group of one compares its gains with one another; one value alone gives 0, no
+    spread exactly 0 (`ddof`). Groups that failed as a whole have a signal: `--select keep`. No penalties.
     """
     rows: list[Floats] = []
     for episode in group:

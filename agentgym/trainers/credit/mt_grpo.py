@@ -20,11 +20,12 @@ def mt_grpo(
 ) -> list[Floats]:
     """Turn k before the last is credited with N(r_k) + outcome_weight * N(o), the last turn with N(o).
 
-    Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), where episodes have two turns. o is the
-    reward of the last turn, r_k that of turn k. N is (x - mean) / (std + eps) over the group: of o over trajectories, of r_k
-    over the trajectories that have a turn k before their last. The paper does not say what holds for more turns, or for
-    episodes of different lengths: this is what becomes of it. `norm="mean"` does not divide. One value alone gives 0; no
-    spread gives exactly 0. No penalties. Environments have to pay turns for it to differ from GRPO.
+    Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), where episodes have two turns. o is
+    the reward of the last turn, r_k that of turn k. Statistics: N is (x - mean) / (std + eps) (`ddof`) over the group,
+    of o over trajectories, of r_k over those that have a turn k before their last. The paper does not say what holds for
+    more turns, or for episodes of different lengths: this is what becomes of it. `norm="mean"` does not divide. A group
+    of one gives 0, and so does one value alone; no spread gives exactly 0. No penalties. Environments have to pay turns
+    for it to differ from GRPO.
     """
     rewards = [turn_rewards(episode) for episode in group]
     outcomes = centred(np.array([row[-1] for row in rewards]), norm=norm, ddof=ddof, eps=eps)

@@ -17,9 +17,9 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None
 
     Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL in the reward (use `--kl`). r_t is a turn's reward at
     its last token; observations are skipped, so a return crosses them undecayed (published code for agents lets it end
-    there). Whitening: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no groups. A group
-    of one has a signal, and one without spread too: train with `--select keep`. Without any spread exactly 0. No
-    penalties.
+    there). Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no
+    groups. A group of one has a signal, and one without spread too: train with `--select keep`. Without any spread
+    exactly 0. No penalties.
     """
     return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
 
@@ -28,9 +28,10 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None
 def reinforce_pp_baseline(groups: Sequence[Group], *, run: Any = None) -> list[list[Floats]]:
     """Each turn is credited with R - mean R of its group, whitened over all tokens of the step.
 
-    Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Baselines over
-    trajectories; whitening as in `reinforce_pp`, over tokens. The spread is the step's, not a group's, so easy and hard
-    groups keep their weights. A group of one, and one without spread, have what the whitening leaves of 0. No penalties.
+    Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Statistics:
+    baselines over trajectories; whitening as in `reinforce_pp` (ddof 0), over tokens. The spread is the step's, not a
+    group's, so easy and hard groups keep their weights. A group of one, and one without spread, have what the whitening
+    leaves of 0. No penalties.
     """
     centred: list[list[Floats]] = []
     for group in groups:
