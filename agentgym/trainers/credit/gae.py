@@ -14,7 +14,7 @@ Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
 """Of an episode: its advantages, and by turn what the critic is to learn at each output token (nan: nothing)."""
 
 
-@credit("turn_gae", scope="batch", needs=("values",))
+@credit("turn_gae", scope="batch", needs=("values",), uniform=True)
 def turn_gae(
     groups: Sequence[Group], *, gamma: Share = 0.95, lam: Share = 0.95, whiten: bool = True, run: Any = None
 ) -> list[list[Floats]]:
@@ -41,7 +41,7 @@ def turn_gae(
     return _credited(groups, estimate, whiten, run)
 
 
-@credit("bilevel_gae", scope="batch", needs=("values",))
+@credit("bilevel_gae", scope="batch", needs=("values",), uniform=True)
 def bilevel_gae(
     groups: Sequence[Group],
     *,

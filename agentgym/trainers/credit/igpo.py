@@ -9,7 +9,7 @@ from agentgym.trainers.credit.scores import NotNegative, Share, centred, discoun
 from agentgym.trainers.stages.credit import Floats, credit
 
 
-@credit("igpo", needs=("probe",))
+@credit("igpo", needs=("probe",), uniform=True)
 def igpo(
     group: Group,
     *,

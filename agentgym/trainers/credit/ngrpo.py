@@ -9,7 +9,7 @@ from agentgym.trainers.credit.scores import NotNegative, centred, turn_rewards
 from agentgym.trainers.stages.credit import Floats, credit
 
 
-@credit("ngrpo")
+@credit("ngrpo", uniform=True)
 def ngrpo(group: Group, *, best: float = 1.0, ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6) -> list[Floats]:
     """Every turn of an episode is credited with (R - mean) / (std + eps) over the returns of the group and `best`.
 

@@ -9,7 +9,7 @@ from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
 
 
-@credit("rebn", scope="batch")
+@credit("rebn", scope="batch", uniform=True)
 def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Any = None) -> list[list[Floats]]:
     """Turn k is credited with G_k = r_k + gamma * G_{k+1}, less the mean over (std + 1e-9) of all turns of the step.
 

@@ -11,7 +11,7 @@ from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
 
 
-@credit("reinforce_pp", scope="batch")
+@credit("reinforce_pp", scope="batch", uniform=True)
 def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None) -> list[list[Floats]]:
     """Each token is credited with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
 

@@ -8,7 +8,7 @@ from agentgym.trainers.credit.scores import NotNegative
 from agentgym.trainers.stages.credit import Floats, credit
 
 
-@credit("rl_zvp", needs=("entropy",))
+@credit("rl_zvp", needs=("entropy",), uniform=True)
 def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -> list[Floats]:
     """`grpo`; in a group that succeeded as a whole alpha * H_t per token, in one that failed -alpha * (max H - H_t).
 
