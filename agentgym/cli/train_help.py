@@ -12,6 +12,14 @@ from typing import Any, Literal, cast, get_args, get_origin
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.settings import TABLES
+from agentgym.trainers.stages.credit import CREDITS
+from agentgym.trainers.stages.learner import LEARNERS
+from agentgym.trainers.stages.loggers import LOGGERS
+from agentgym.trainers.stages.loss import LOSSES
+from agentgym.trainers.stages.needs import NEEDS
+from agentgym.trainers.stages.rewards import REWARDS
+from agentgym.trainers.stages.sampler import SAMPLERS
+from agentgym.trainers.stages.selection import SELECTIONS
 
 WIDTH = 80
 INDENT = 6
@@ -38,6 +46,17 @@ SWITCHES = {
     "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
     "--plan --json": "The same for programs.",
 }
+STAGES = {
+    "sampler": SAMPLERS,
+    "reward": REWARDS,
+    "select": SELECTIONS,
+    "needs_options": NEEDS,
+    "credit": CREDITS,
+    "loss": LOSSES,
+    "learner": LEARNERS,
+    "loggers": LOGGERS,
+}
+"""By field, the table of the names it takes (or, of needs, of what its options are for)."""
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}
 
 
@@ -75,6 +94,8 @@ def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
         flag = f"--{name.replace('_', '-')}"
         yield from _flag(flag, types(TrainConfig)[name])
         shown = " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
+    if name in STAGES:
+        text = f"{text} The package's: {', '.join(STAGES[name].names())}."
     yield from _wrapped(f"{text} (default: {shown})" if shown else text)
 
 

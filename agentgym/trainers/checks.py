@@ -198,6 +198,11 @@ def _check_loss(config: "TrainConfig") -> None:
             f"loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine {config.engine} in fp32 is "
             "the trainer's own model: choose loss 'clip', or an engine that computes for itself"
         )
+    if config.loss == "llds" and config.updates == 1 and config.steps:
+        raise BadConfig(
+            "loss 'llds' with minibatches = 1 and epochs = 1 does nothing beyond 'clip': the only update of a step sees no "
+            "token that became less likely since its beginning; give minibatches or epochs above 1"
+        )
     if 0 < config.context_tokens <= config.turn_tokens:
         raise BadConfig(
             f"context_tokens is {config.context_tokens}; expected more than turn_tokens, {config.turn_tokens}, "

@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers import parts
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critic import Critic
 from agentgym.trainers.model import lora, precision
 from agentgym.trainers.model.policy import load_policy, save_policy, set_threads
 from agentgym.trainers.model.precision import masters
@@ -19,6 +20,7 @@ from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.segments import Segment
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.learner import learner
+from agentgym.trainers.stages.loss import resolve_loss, top_of
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage
 from agentgym.trainers.step import BaseScorer, Scorer, TrainedModel, imitate, reinforce, scored
@@ -46,8 +48,12 @@ class LocalLearner:
                 gradient_checkpointing=config.gradient_checkpointing,
                 compiled=config.compile,
                 shared=config.share_prefixes,
+                states="critic" in state,
+                top=top_of(resolve_loss(config)) if config.loss != "clip" else 0,
             )
             self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
+            if "critic" in state:
+                self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **state["critic"])
             self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
         except BaseException:
             self.engine.close()
@@ -102,7 +108,7 @@ class LocalLearner:
         return reinforce(self.trained, groups, credit, self.config, step, loss)
 
     def score(self, rows: list[Segment]) -> Values:
-        """Return `logprobs` and `entropy` of the trained tokens."""
+        """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens."""
         return scored(self.trained, rows, self.config)
 
     async def publish(self, version: int) -> None:
@@ -115,17 +121,20 @@ class LocalLearner:
         save_policy(self.model, self.tokenizer, folder)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of optimizers and fp32 masters."""
+        """Return the state of optimizers, fp32 masters and the critic."""
         trained = self.trained
         return {
             "optimizers": [optimizer.state_dict() for optimizer in trained.optimizers],
             "masters": trained.masters.state_dict() if trained.masters else {},
+            "critic": trained.critic.saved() if trained.critic else {},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with them."""
         if self.trained.masters is not None:
             self.trained.masters.load_state_dict(state["masters"])
+        if self.trained.critic is not None:
+            self.trained.critic.load(state["critic"])
         for optimizer, saved in zip(self.trained.optimizers, state["optimizers"], strict=False):
             optimizer.load_state_dict(saved)
 

@@ -36,6 +36,8 @@ class Tokens:
     """In nats, under the weights being trained; without a gradient."""
     batch: Batch
     """The micro-batch: `turns` and `rows` say which tokens belong together, `weights` what each counts in the sum."""
+    top: Tensor | None = None
+    """Where a loss asks for them: log-probabilities of the likeliest tokens in a place, highest first, [tokens, k]."""
 
     @property
     def extra(self) -> Mapping[str, Tensor]:
@@ -96,24 +98,24 @@ def policy_loss(
     behaviour = batch.logprobs if old is None else old
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
-    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch))
+    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top))
     losses, told = cast("tuple[Tensor, dict[str, Tensor]]", found if isinstance(found, tuple) else (found, {}))
     if losses.shape != batch.weights.shape:
         raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
     if not losses.requires_grad and scores.logprobs.requires_grad:
         raise BadConfig("a loss has no gradient: it has to be made from tokens.logprobs (tokens.entropy is a measure)")
-    sums = {name: _sum(values.detach().float()) for name, values in told.items()}
+    sums = {name: total_of(values.detach().float()) for name, values in told.items()}
     sums |= _sums(scores, batch, scores.logprobs.detach() - behaviour)
     if old is not None and correction is not None:
         weight = mismatch_weight(old, batch.logprobs, correction)
         losses = losses * weight
-        sums["correction"] = _sum(weight)
+        sums["correction"] = total_of(weight)
     if kl_weight:
         if reference is None:
             raise BadConfig(f"kl_weight is {kl_weight} but there are no log-probabilities of a reference model")
         distance = divergence(scores.logprobs, reference, kl)
         losses = losses + kl_weight * distance
-        sums["reference_kl"] = _sum(distance.detach())
+        sums["reference_kl"] = total_of(distance.detach())
     total = (losses * batch.weights).sum()
     sums["loss"] = torch.stack([total.detach(), total.new_ones(())])
     return total, sums
@@ -122,7 +124,7 @@ def policy_loss(
 def imitation_loss(scores: Scores, batch: Batch) -> tuple[Tensor, Sums]:
     """Return the weighted negative log-likelihood of a micro-batch (advantages are ignored) and its metrics."""
     loss = -(scores.logprobs * batch.weights).sum()
-    return loss, {"nll": _sum(-scores.logprobs.detach()), **entropy_sum(scores)}
+    return loss, {"nll": total_of(-scores.logprobs.detach()), **entropy_sum(scores)}
 
 
 def level_log_ratio(new: Tensor, old: Tensor, batch: Batch, level: str = "token") -> Tensor:
@@ -198,7 +200,7 @@ def means(sums: Mapping[str, Tensor]) -> dict[str, float]:
 
 def entropy_sum(scores: Scores) -> Sums:
     """Return the entropy of tokens that are only measured."""
-    return {"entropy": _sum(scores.entropy)}
+    return {"entropy": total_of(scores.entropy)}
 
 
 def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
@@ -206,12 +208,13 @@ def _sums(scores: Scores, batch: Batch, log_ratio: Tensor) -> Sums:
     positive = batch.advantages > 0
     log_ratio = log_ratio.clamp(-LIMIT, LIMIT)
     return {
-        "approx_kl": _sum(log_ratio.exp() - 1 - log_ratio),
-        "entropy": _sum(scores.entropy),
-        "logp": _sum(scores.logprobs.detach()),
-        "logp_positive": _sum(scores.logprobs.detach()[positive]),
+        "approx_kl": total_of(log_ratio.exp() - 1 - log_ratio),
+        "entropy": total_of(scores.entropy),
+        "logp": total_of(scores.logprobs.detach()),
+        "logp_positive": total_of(scores.logprobs.detach()[positive]),
     }
 
 
-def _sum(values: Tensor) -> Tensor:
+def total_of(values: Tensor) -> Tensor:
+    """Return the sum of some numbers, and how many there are: see `Sums`."""
     return torch.stack([values.sum(), values.new_tensor(float(values.numel()))])

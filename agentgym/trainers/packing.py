@@ -72,10 +72,14 @@ class Batch:
         return (self.places, self.targets, self.advantages, self.logprobs, self.weights, self.turns, self.rows)
 
 
-def idle() -> Batch:
-    """Return a row of two tokens without weight, of no segment: what a process computes when only others have work."""
+def idle(extra: Sequence[str] = ()) -> Batch:
+    """Return a row of two tokens without weight, of no segment: what a process computes when only others have work.
+
+    `extra` names what a loss wants to know of each token: 0 here.
+    """
     index, number = torch.zeros(1, dtype=torch.int64), torch.zeros(1)
-    return Batch(index.new_zeros((1, 2)), index, index, number, number, number, index, index, (2,))
+    known = {name: number for name in extra}
+    return Batch(index.new_zeros((1, 2)), index, index, number, number, number, index, index, (2,), extra=known)
 
 
 def pack(

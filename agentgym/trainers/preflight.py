@@ -71,7 +71,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
 def _needs(config: TrainConfig) -> list[Stage]:
     """Return what computes the needs of credit and loss."""
     credit = resolve(config.credit, **config.credit_options)
-    loss = () if config.loss in LOSSES.table else LOSSES.looked_up(config.loss).attributes["needs"]  # the former need none
+    loss = () if config.loss == "clip" else LOSSES.looked_up(config.loss).attributes["needs"]  # that one needs none
     return resolve_needs((*credit.needs, *loss), config.needs_options)
 
 
@@ -126,13 +126,20 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
 
 def cautions(config: TrainConfig) -> list[str]:
     """Return what is allowed but seldom meant."""
+    found: list[str] = []
     pretrained = config.model != "init" and not homemade(config.model)
     if pretrained and config.steps and not config.lora_rank and config.lr > HIGH_LR:
-        return [
+        found.append(
             f"lr is {config.lr:g}, and every weight of the pretrained {config.model} is trained: {USUAL_LR:g} is usual "
             f"(with LoRA 1e-5 to 1e-4); above {HIGH_LR:g} such a model is soon ruined"
-        ]
-    return []
+        )
+    uniform = config.steps and resolve(config.credit, **config.credit_options).stage.attributes["uniform"]
+    if uniform and config.select in ("drop", "refill"):
+        found.append(
+            f"credit {config.credit!r} learns from groups whose returns are all equal too, and select {config.select!r} "
+            "leaves them out: give --select keep"
+        )
+    return found
 
 
 def check_free(folder: Path) -> None:

@@ -21,7 +21,7 @@ from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
 from agentgym.trainers.stages.learner import LEARNERS, Learner
 from agentgym.trainers.stages.loss import resolve_loss
-from agentgym.trainers.stages.needs import finished, resolve_needs
+from agentgym.trainers.stages.needs import critic_options, finished, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
 from agentgym.trainers.stages.sampler import SAMPLERS, Draw, Sampler, Seen
 from agentgym.trainers.stages.seams import Stage, parameters
@@ -58,7 +58,11 @@ class Run:
         needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         kind = LEARNERS.resolve(config.learner, config.learner_options)
-        learner: Learner = kind.target(accelerator, config, model, state={"resumed": state is not None}, **kind.options)
+        handed: dict[str, Any] = {"resumed": state is not None}
+        for stage in needs:
+            if stage.name == "values":
+                handed["critic"] = critic_options(stage)
+        learner: Learner = kind.target(accelerator, config, model, state=handed, **kind.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer)
             sampler: Sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)(rollouts.sources())

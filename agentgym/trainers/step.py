@@ -19,6 +19,7 @@ from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critic import TARGET, Critic, explained, targets_of
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.model import layers
@@ -49,9 +50,11 @@ class Scorer(nn.Module):
         gradient_checkpointing: bool = False,
         compiled: bool = False,
         shared: bool = False,
+        states: bool = False,
+        top: int = 0,
     ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.states, self.top = model, states, top
         self.temperature = temperature
         self.layers = layers.prepare(model, gradient_checkpointing=gradient_checkpointing, compiled=compiled)
         self.method = choose(model, attention, compiled=compiled, shared=shared)
@@ -59,7 +62,7 @@ class Scorer(nn.Module):
     def forward(self, batch: Batch) -> Scores:
         """Return the scores of the trained tokens."""
         with layers.recomputed(self.layers):
-            return policy_logprobs(self.model, batch, self.temperature, self.method)
+            return policy_logprobs(self.model, batch, self.temperature, self.method, states=self.states, top=self.top)
 
 
 class BaseScorer(Scorer):
@@ -83,6 +86,7 @@ class TrainedModel:
     optimizers: list[Any]
     reference: Any = None
     masters: Masters | None = None
+    critic: Critic | None = None
 
     def set_lr(self, lr: float) -> None:
         """Set the learning rate of every group, as a share of the group's own peak."""
@@ -130,7 +134,7 @@ def reinforce(
     loss = loss or resolve_loss(config)
     episodes, advantages = credited(groups, credit, config.negative_advantage_weight, step=step)
     segments = build(episodes, advantages)
-    needs.attach(episodes, segments, loss.attributes["needs"])
+    needs.attach(episodes, segments, (*loss.attributes["needs"], *(("values", TARGET) if learner.critic else ())))
     before = scored(learner, segments, config)["logprobs"] if config.differs and config.updates > 1 else None
     parts: list[Sums] = []
     norms: list[float] = []
@@ -147,12 +151,14 @@ def reinforce(
             for value in _differentiable(learner, _losses(learner, update, config, loss, step)):
                 learner.accelerator.backward(value)
             norms.append(_apply(learner, config))
+            if learner.critic:
+                learner.critic.update(config.grad_clip)
             apart = update.gap() if before is None and not parts else apart
             parts.append(add_sums(update.parts))
     if not parts:
         return {}
     sums, apart = _together(learner, add_sums(parts), apart)
-    metrics = means(sums)
+    metrics = explained(means(sums))
     metrics["loss"] = metrics.get("loss", 0.0) / len(parts)  # none where no row has an advantage
     return {**metrics, **mismatch(apart), "grad_norm": float(np.mean(norms))}
 
@@ -192,11 +198,18 @@ class _Update:
 
 
 def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) -> dict[str, list[npt.NDArray[np.float32]]]:
-    """Return `logprobs` and `entropy` of the trained tokens under the trainer's weights as they are, an array per row."""
+    """Return `logprobs`, `entropy` and, of a critic, `values` of the trained tokens under the present weights, by row."""
     batches = pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes)
     with torch.no_grad():
-        scores = [learner.scorer(batch) for batch in _even(learner, batches)][: len(batches)]
-    return {name: unpack(batches, [getattr(one, name) for one in scores], segments) for name in Scores._fields}
+        scores = [_measures(learner, learner.scorer(batch)) for batch in _even(learner, batches)][: len(batches)]
+    names = ("logprobs", "entropy", *(("values",) if learner.critic else ()))
+    return {name: unpack(batches, [one[name] for one in scores], segments) for name in names}
+
+
+def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
+    """Return what is known of each token by name; hidden states are let go."""
+    values = {"values": learner.critic(scores)} if learner.critic else {}
+    return {"logprobs": scores.logprobs, "entropy": scores.entropy, **values}
 
 
 def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainConfig) -> dict[str, float]:
@@ -253,15 +266,19 @@ def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
         weights = _chosen(update, weights, loss_stage, step)
-    if not config.kl:  # a row without advantage has no gradient: it is only measured
-        parts, gaps = _measured(learner, [row for row in rows if not row.advantages.any()], config)
+    targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
+    if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
+        idle_rows = {i for i, row in enumerate(rows) if not row.advantages.any() and not targets_of([row])}
+        parts, gaps = _measured(learner, [rows[i] for i in sorted(idle_rows)], config)
         update.parts.extend(parts)
         update.gaps.extend(gaps)
-        keep = [i for i, row in enumerate(rows) if row.advantages.any()]
+        keep = [i for i in range(len(rows)) if i not in idle_rows]
         rows, weights = [rows[i] for i in keep], [weights[i] for i in keep]
         before = before and [before[i] for i in keep]
+    names = (*loss_stage.attributes["needs"], *(("chosen",) if loss_stage.attributes["marks"] else ()))
     packed = pack(rows, weights, config.batch_tokens, share=config.share_prefixes)
-    for batch in _in_turn(learner, _even(learner, packed) or [idle().to(learner.accelerator.device)], config):
+    idling = [idle(names).to(learner.accelerator.device)]
+    for batch in _in_turn(learner, _even(learner, packed, names) or idling, config):
         old = None
         if before is not None and batch.segments:
             old = torch.as_tensor(np.concatenate([before[i][rows[i].mask] for i in batch.segments]))
@@ -285,6 +302,9 @@ def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_st
             kl=config.kl_kind,
             kl_weight=config.kl,
         )
+        if learner.critic:
+            value_loss, value_sums = learner.critic.loss(scores, batch, targets)
+            loss, sums = loss + value_loss, {**sums, **value_sums}
         yield loss
         if batch.segments:
             update.parts.append(sums | _saved(batch, rows) if config.share_prefixes else sums)
@@ -297,14 +317,18 @@ def _saved(batch: Batch, rows: list[Segment]) -> Sums:
 
 
 def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
-    """Return the weights times the factors that a loss chose over the whole update."""
+    """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
     chosen = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]
     if chosen.shape != (sum(sizes),) or not np.isfinite(chosen).all():
         raise BadConfig(f"choose of loss {loss.name!r} returned {chosen.shape}; expected ({sum(sizes)},) finite factors")
     changed = [weight.copy() for weight in weights]
     for weight, row, part in zip(changed, update.segments, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
-        weight[row.mask] *= part
+        if loss.attributes["marks"]:
+            row.extra["chosen"] = np.full(len(row), np.nan, dtype=np.float32)
+            row.extra["chosen"][row.mask] = part
+        else:
+            weight[row.mask] *= part
     return changed
 
 
@@ -334,12 +358,12 @@ def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps
     return add_sums(one for one, _ in found), np.concatenate([some for _, some in found])
 
 
-def _even(learner: TrainedModel, batches: list[Batch]) -> list[Batch]:
+def _even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:
     """Give every process equally many micro-batches (data-parallel wrappers wait for one another), on its device."""
     accelerator = learner.accelerator
     if accelerator.num_processes > 1:
         most = int(accelerator.gather(torch.tensor([len(batches)], device=accelerator.device)).max())
-        batches = batches + [idle()] * (most - len(batches))
+        batches = batches + [idle(extra)] * (most - len(batches))
     return [batch.to(accelerator.device) for batch in batches]
 
 

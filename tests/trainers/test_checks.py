@@ -210,6 +210,8 @@ def test_a_high_learning_rate_for_a_pretrained_model_is_a_caution():
     assert "1e-06 is usual" in cautions(TrainConfig(model="x/y", lr=1e-3))[0]
     assert not cautions(TrainConfig(model="x/y", lr=1e-6))
     assert not cautions(TrainConfig(lr=1e-3))
+    assert "'ngrpo' learns from groups whose returns are all equal" in cautions(TrainConfig(credit="ngrpo"))[0]
+    assert not cautions(TrainConfig(credit="ngrpo", select="keep")) and not cautions(TrainConfig(credit="ngrpo", steps=0))
     assert not cautions(TrainConfig(model="x/y", lr=1e-3, lora_rank=4))
 
 

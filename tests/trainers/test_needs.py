@@ -205,11 +205,10 @@ def test_the_gain_of_a_turn_by_hand():
         ("vine:vine", {"needs_options": {"k": 0}}, "k of needs 'branches' is 0; expected a number from 1"),
         ("vine:vine", {"needs_options": {"every": "two"}}, "every of needs 'branches' is 'two'"),
         ("grpo", {"needs_options": {"k": 2}}, "needs.k does nothing"),
-        ("critical", {}, "there is no critic yet"),
+        ("turn_gae", {"needs_options": {"policy_weight": -1}}, "policy_weight of needs 'values' is -1"),
     ],
 )
 def test_needs_that_cannot_be_computed_are_refused_before_anything_is_loaded(tmp_path, credit, changes, said):
-    agentgym.credit("critical", needs=["values"])(lambda group: [])
     config = TrainConfig(**{"env": "rlvr/GuessNumber-v0", "out": str(tmp_path / "run"), "credit": credit, **changes})
     with pytest.raises(BadConfig, match=said):
         looked_at(config)

@@ -5,15 +5,19 @@ Each process takes the groups of its rank: `python two_processes.py OUT CASE`, w
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from tiny_rows import tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.critic import Critic
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.model.precision import masters
 from agentgym.trainers.stages.credit import credit, resolve
@@ -33,6 +37,9 @@ CASES = {
     "reduced once, masters": {"gradient_reduction": "update", "processes": 2, "precision": "bf16"},
     "masters": {"precision": "bf16"},
     "shared": {"share_prefixes": True, "batch_tokens": 200},
+    "marked": {"loss": "kl_cov"},
+    "steady": {"loss": "epo"},
+    "critic": {"credit": "turn_gae", "select": "keep"},
     "corrected": {"engine": "vllm", "model": "x", "minibatches": 2},
 }
 
@@ -79,23 +86,34 @@ def update(case):
     accelerator = Accelerator(cpu=True)
     config = TrainConfig(**{"minibatches": 1, "credit": "grpo", "grad_clip": 1e9, "batch_tokens": 40, **CASES[case]})
     model, reference, shared = tiny_model().double(), tiny_model(seed=1).double(), config.share_prefixes
-    scorers = [Scorer(one, 0.7, "split" if shared else "rows", shared=shared) for one in (model, reference)]
+    chosen = resolve(config.credit)
+    states = "values" in chosen.needs
+    method = "split" if shared else "rows"
+    scorers = [Scorer(model, 0.7, method, shared=shared, states=states), Scorer(reference, 0.7, method, shared=shared)]
     if config.precision == "bf16":
         model.to(torch.bfloat16)
     learner = TrainedModel(accelerator, accelerator.prepare(scorers[0]), [], scorers[1])
     learner.masters = masters(model, config.precision, accelerator.num_processes)
     learner.optimizers = [torch.optim.SGD((learner.masters or model).parameters(), lr=1.0)]
+    if states:
+        learner.critic = Critic(accelerator, 32, lr=1.0, policy_weight=0.5, clip=0.0)
+        for parameter in learner.critic.parameters():  # from 0 it would have no gradient by the policy
+            torch.nn.init.ones_(parameter)
+        chosen = replace(chosen, run=SimpleNamespace(gathered=lambda one: gather_object(one)))
     mine = groups(stored(20 if shared else 0))[accelerator.process_index :: accelerator.num_processes]
     if config.select == "drop":
         mine = [group for group in mine if not uniform(group)]
-    chosen = resolve(config.credit)
     if needed := (*chosen.needs, *resolve_loss(config).attributes["needs"]):
         played = [episode for group in mine for episode in group]
-        score(played, needed, lambda rows: scored(learner, rows, config))
+        for turn in (turn for episode in played for turn in episode.turns):
+            turn.extra["entropy_mean"] = 1.0
+        scores = [name for name in needed if name != "entropy_mean"]
+        score(played, scores, lambda rows: scored(learner, rows, config))
     metrics = reinforce(learner, mine, chosen, config, 0)
-    weights = torch.cat([p.detach().flatten().double() for p in (learner.masters or model).parameters()])
-    untouched = tiny_model().to(model.dtype).double()
-    return metrics, weights, torch.cat([p.detach().flatten() for p in untouched.parameters()])
+    head = [] if learner.critic is None else [p.detach().double().flatten().round() for p in learner.critic.parameters()]
+    weights = torch.cat([p.detach().flatten().double() for p in (learner.masters or model).parameters()] + head)
+    untouched = [p.detach().flatten() for p in tiny_model().to(model.dtype).double().parameters()]
+    return metrics, weights, torch.cat(untouched + [torch.ones_like(one) for one in head])
 
 
 def apart():

@@ -9,7 +9,7 @@ from agentgym.episodes.episode import Group
 from agentgym.trainers.stages.credit import Floats, Within, credit
 
 
-@credit("role_baseline", scope="batch")
+@credit("role_baseline", scope="batch", uniform=True)
 def role_baseline(
     groups: Sequence[Group], *, state: dict[str, Any], run: Any = None, decay: Annotated[float, Within(0, 1)] = 0.95
 ) -> list[list[Floats]]:

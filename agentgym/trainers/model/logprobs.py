@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from agentgym.trainers.model import attention, forward
@@ -21,13 +22,15 @@ class Scores(NamedTuple):
 
     logprobs: Tensor  # [trained] float32
     entropy: Tensor  # [trained] float32, of the distribution the token was drawn from
+    states: Tensor | None = None  # [trained, width], the hidden states that predict them, where they are asked for
+    top: Tensor | None = None  # [trained, k], log-probabilities of the k likeliest tokens, where they are asked for
 
 
-def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:
+def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0) -> Scores:
     """Return `log_softmax(logits / temperature)[id]` and the entropy, in float32.
 
     logits: [tokens, vocabulary], ids: [tokens], temperature: one for all, or [tokens]. The entropy carries no gradient:
-    it is a measure.
+    it is a measure. `top`: the log-probabilities of so many of the likeliest tokens are returned too.
     """
     if not isinstance(temperature, Tensor) and temperature <= 0:
         raise ValueError(f"temperature is {temperature}; training needs the positive one that sampled the tokens")
@@ -39,26 +42,39 @@ def token_logprobs(logits: Tensor, ids: Tensor, temperature: float | Tensor = 1.
     every = torch.log_softmax(scaled, dim=-1)  # [tokens, vocabulary]
     with torch.no_grad():
         entropy = -(every.exp() * every).sum(-1)
-    return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy)
+    likeliest = every.topk(min(top, every.shape[-1]), dim=-1).values if top else None
+    return Scores(every.gather(-1, ids.unsqueeze(-1)).squeeze(-1), entropy, top=likeliest)
 
 
-def policy_logprobs(model: PreTrainedModel, batch: Batch, temperature: float = 1.0, method: str = "rows") -> Scores:
+def policy_logprobs(
+    model: PreTrainedModel,
+    batch: Batch,
+    temperature: float = 1.0,
+    method: str = "rows",
+    *,
+    states: bool = False,
+    top: int = 0,
+) -> Scores:
     """Return the scores of a micro-batch's trained tokens under any Hugging Face causal model.
 
     `method` is what `attention.choose` returned for the model. Hidden states are gathered at the trained places before the
     vocabulary projection, which runs in chunks that are recomputed in the backward pass; models that do something to their
     logits afterwards (capping, scaling) compute those logits themselves. `temperature` is of tokens that have none of
-    their own.
+    their own. `states`: the hidden states are returned too (of models that change their logits by a pass of its own).
     """
     heat = temperature if batch.temperatures is None else batch.temperatures.nan_to_num(nan=temperature)
     if changes_logits(model):
         arguments, places = attention.inputs(batch.ids, batch.places, batch.lengths, method, batch.tree)
         logits = attention.call(model, arguments).logits.flatten(0, 1)[places]
-        scores = token_logprobs(logits, batch.targets, heat)
+        scores = token_logprobs(logits, batch.targets, heat, top)
+        scores = scores._replace(states=trained_states(model, batch, method)) if states else scores
     else:
         hidden = trained_states(model, batch, method)
-        scores = project(model.get_output_embeddings(), hidden, batch.targets, heat)
-    return scores if batch.shares is None else Scores(*(values[batch.shares] for values in scores))
+        scores = project(model.get_output_embeddings(), hidden, batch.targets, heat, top)
+        scores = scores._replace(states=hidden) if states else scores
+    if batch.shares is None:
+        return scores
+    return Scores(*(None if values is None else values[batch.shares] for values in scores))
 
 
 def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:
@@ -68,13 +84,22 @@ def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:
     return attention.hidden_states(model, batch.ids, batch.places, batch.lengths, method, batch.tree)
 
 
-def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor = 1.0) -> Scores:
+def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor = 1.0, top: int = 0) -> Scores:
     """Return the scores of tokens from the hidden states that predict them. hidden: [trained, width], ids: [trained].
 
-    A head that is more than a matrix (an adapter's) computes its logits itself, all at once.
+    A head that is more than a matrix (an adapter's) computes its logits itself, all at once. With `top` the parts are
+    computed again in the backward pass.
     """
     if type(head) is not torch.nn.Linear or len(ids) * len(head.weight) <= CHUNK:
-        return token_logprobs(head(hidden), ids, temperature)
+        return token_logprobs(head(hidden), ids, temperature, top)
+    if top:
+
+        def part_of(part: slice) -> Scores:
+            return token_logprobs(head(hidden[part]), ids[part], _flat(temperature, part), top)
+
+        found = [checkpoint(part_of, part, use_reentrant=False) for part in _parts(len(ids), len(head.weight))]
+        logprobs, entropy, likeliest = (torch.cat([one[place] for one in found]) for place in (0, 1, 3))
+        return Scores(logprobs, entropy, top=likeliest)
     return Scores(*cast("tuple[Tensor, Tensor]", _Chunked.apply(hidden, head.weight, head.bias, ids, temperature)))
 
 
@@ -126,6 +151,10 @@ class _Chunked(torch.autograd.Function):
 
 def _of(temperature: float | Tensor, part: slice) -> float | Tensor:
     return temperature[part, None] if isinstance(temperature, Tensor) else temperature
+
+
+def _flat(temperature: float | Tensor, part: slice) -> float | Tensor:
+    return temperature[part] if isinstance(temperature, Tensor) else temperature
 
 
 def _like(gradient: Tensor | None, weight: Tensor | None) -> Tensor | None:

@@ -27,8 +27,20 @@ CREDITS = Seam(
         "role_baseline": "agentgym.trainers.credit.roles:role_baseline",
         "state_td": "agentgym.trainers.credit.state_td:state_td",
         "branch_td": "agentgym.trainers.credit.state_td:branch_td",
+        "turn_gae": "agentgym.trainers.credit.gae:turn_gae",
+        "bilevel_gae": "agentgym.trainers.credit.gae:bilevel_gae",
+        "turn_mc": "agentgym.trainers.credit.turn_mc:turn_mc",
+        "mt_grpo": "agentgym.trainers.credit.mt_grpo:mt_grpo",
+        "reinforce_pp": "agentgym.trainers.credit.reinforce_pp:reinforce_pp",
+        "reinforce_pp_baseline": "agentgym.trainers.credit.reinforce_pp:reinforce_pp_baseline",
+        "rebn": "agentgym.trainers.credit.rebn:rebn",
+        "ngrpo": "agentgym.trainers.credit.ngrpo:ngrpo",
+        "salt": "agentgym.trainers.credit.salt:salt",
+        "hgpo": "agentgym.trainers.credit.hgpo:hgpo",
+        "igpo": "agentgym.trainers.credit.igpo:igpo",
+        "rl_zvp": "agentgym.trainers.credit.rl_zvp:rl_zvp",
     },
-    {"scope": "group", "needs": ()},
+    {"scope": "group", "needs": (), "uniform": False},
 )
 
 
@@ -88,7 +100,9 @@ class Credit:
         return values
 
 
-def credit(name: str, scope: str = "group", needs: Sequence[str] = ()) -> Callable[[CreditFunction], CreditFunction]:
+def credit(
+    name: str, scope: str = "group", needs: Sequence[str] = (), *, uniform: bool = False
+) -> Callable[[CreditFunction], CreditFunction]:
     """Declare a credit function `(group, *, hyper-parameters) -> one array per episode`, and give it a short name.
 
     An array holds a number per turn, or one per output token of all turns in order. With scope `batch` the function
@@ -97,11 +111,12 @@ def credit(name: str, scope: str = "group", needs: Sequence[str] = ()) -> Callab
     far, a dict of plain data that is kept from step to step and in the checkpoint, and the run. Of several processes each
     sees its own groups and has a state of its own in the checkpoint: who keeps one for all makes it from what all see
     (`run.gathered`), with scope `batch`, for a process without groups is called too. The function itself is returned
-    unchanged, so it can be called and tested as it is.
+    unchanged, so it can be called and tested as it is. `uniform` says that groups whose returns
+    are all equal have a signal too: a run that drops them is told so.
     """
     if scope not in ("group", "batch"):
         raise BadConfig(f"scope of credit {name!r} is {scope!r}; expected 'group' or 'batch'")
-    return CREDITS.declare(name, scope=scope, needs=tuple(needs))
+    return CREDITS.declare(name, scope=scope, needs=tuple(needs), uniform=uniform)
 
 
 def resolve(name: str, /, **hyperparameters: Any) -> Credit:

@@ -13,17 +13,21 @@ LOSSES = Seam(
     "loss",
     {
         "clip": "agentgym.trainers.losses:clip",
-        "cispo": "agentgym.trainers.more_losses:cispo",
-        "icepop": "agentgym.trainers.more_losses:icepop",
-        "clip_cov": "agentgym.trainers.more_losses:clip_cov",
+        **{
+            name: f"agentgym.trainers.loss.{name}:{name}"
+            for name in ("cispo", "dppo", "epo", "gspo", "high_entropy", "icepop", "llds", "simko")
+        },
+        **{name: f"agentgym.trainers.loss.covariance:{name}" for name in ("clip_cov", "kl_cov")},
     },
-    {"needs": (), "choose": None},
+    {"needs": (), "choose": None, "marks": False, "top": ""},
 )
 FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
 """Fields of `LossConfig` that hold for every loss."""
 
 
-def loss(name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None = None) -> Callable[[Target], Target]:
+def loss(
+    name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None = None, *, marks: bool = False, top: str = ""
+) -> Callable[[Target], Target]:
     """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
 
     It may return a pair, the second a mapping from names to numbers of each token whose means are logged. What it returns
@@ -35,9 +39,11 @@ def loss(name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None
     `Update` before anything is packed, and returns a factor for the weight of each of its tokens: that is how a loss
     leaves out tokens by their rank in the whole update. Its keyword-only parameters have the values of the loss's options
     of the same name, and `step` is handed in. Of several processes each sees, ranks and counts the tokens of its own rows;
-    what a token left in counts does not depend on how many were left out.
+    what a token left in counts does not depend on how many were left out. With `marks` the factors change no weight: the
+    loss finds them as `tokens.extra["chosen"]`. `top` names the option that says of how many of the likeliest tokens the
+    log-probabilities are wanted, as `tokens.top`.
     """
-    return LOSSES.declare(name, needs=tuple(needs), choose=choose)
+    return LOSSES.declare(name, needs=tuple(needs), choose=choose, marks=marks, top=top)
 
 
 def resolve_loss(config: LossConfig) -> Stage:
@@ -55,6 +61,12 @@ def resolve_loss(config: LossConfig) -> Stage:
     for need in found.attributes["needs"]:
         NEEDS.looked_up(need)
     return found
+
+
+def top_of(loss: Stage) -> int:
+    """Return of how many of the likeliest tokens a loss wants the log-probabilities."""
+    name = loss.attributes["top"]
+    return int(loss.option(name, 0)) if name else 0
 
 
 def factors(loss: Stage, update: Any, step: int) -> Any:

@@ -26,7 +26,8 @@ def replay(
 
     The newest successes at each task are kept, of so many tasks that they are `capacity` episodes at most (as JSON text, in
     the checkpoint too). They enter with the log-probabilities they were sampled with, so the importance ratio is that of
-    off-policy data, and its clip bounds what they can do. Replay of successes as in RLEP (arXiv 2507.07451).
+    off-policy data, and its clip bounds what they can do. RLEP (arXiv 2507.07451) replays the successes of an earlier run
+    into a second one that starts afresh; here they are the same run's.
     """
     kept: dict[str, list[str]] = state.setdefault("episodes", {})
     mixed: list[Group] = []

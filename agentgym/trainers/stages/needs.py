@@ -1,7 +1,7 @@
 """What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.seams import Seam, Stage, Target, shared_out
+from agentgym.trainers.stages.seams import Seam, Stage, Target, Within, options_of, shared_out
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Values = Mapping[str, Sequence[npt.NDArray[np.float32]]]
 """By need: an array per row, [tokens]."""
 
-SCORED = ("entropy", "logprobs")
+SCORED = ("entropy", "logprobs", "values")
 """What one pass of the trainer over all tokens gives, whichever of them are asked for."""
 NEEDS = Seam(
     "needs",
@@ -26,7 +26,7 @@ NEEDS = Seam(
         **{name: f"agentgym.trainers.stages.needs:{name}" for name in SCORED},
         "probe": "agentgym.trainers.stages.probe:probe",
         "branches": "agentgym.trainers.stages.branches:branches",
-        "values": "agentgym.trainers.stages.needs:values",
+        "entropy_mean": "agentgym.trainers.stages.entropy_mean:entropy_mean",
     },
     {"check": None},
     noun="need",
@@ -62,16 +62,28 @@ def check_needs(stages: Sequence[Stage], config: "TrainConfig", env: TextEnv, na
             stage.attributes["check"](config, env, name)
 
 
-def _no_critic(config: "TrainConfig", env: TextEnv, name: str) -> None:
-    raise BadConfig(
-        "needs 'values': there is no critic yet that could estimate them. Take 'branches', which plays on from the turns "
-        "of an episode, or declare a need of your own"
-    )
+@needs("values")
+def values(
+    groups: Sequence[Group],
+    *,
+    run: Any,
+    lr: Annotated[float, Within(0, 1)] = 0.02,
+    policy_weight: Annotated[float, Within(0, 1000)] = 0.0,
+    clip: Annotated[float, Within(0)] = 0.0,
+) -> None:
+    """What the critic expects to be earned from before each output token on: a head on the policy's hidden states.
+
+    The learner trains it, in every update, on the `value_target` that the credit puts into `turn.extra`. `lr`: about how far
+    a value may move in one update. `policy_weight`: how much of the value loss's gradient goes into the policy too; with 0
+    the head is trained on detached states. `clip`: how far a value may move from what it was before the update, 0 for as
+    far as it likes (PPO's clipped value loss). The head and its optimizer are in the checkpoint.
+    """
+    score([episode for group in groups for episode in group], ("values",), run.learner.score)
 
 
-@needs("values", check=_no_critic)
-def values(groups: Sequence[Group]) -> None:
-    """What a critic expects from each turn on; refused, for there is none yet."""
+def critic_options(stage: Stage) -> dict[str, Any]:
+    """Return the options of the critic, those that were not given too."""
+    return {name: stage.option(name, None) for name in options_of(stage.target)}
 
 
 @needs("entropy")
@@ -93,7 +105,10 @@ def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[l
     all go through the model together.
     """
     rows = build(episodes)
-    place(episodes, rows, names, scored(rows))
+    found = scored(rows)
+    if missing := [name for name in names if name not in found]:
+        raise BadConfig(f"the learner computes no {', '.join(missing)}: take learner 'local', or another credit and loss")
+    place(episodes, rows, names, found)
 
 
 def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:

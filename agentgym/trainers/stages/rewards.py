@@ -14,7 +14,10 @@ from agentgym.trainers.stages.seams import Seam, Stage, Target, options_of, shar
 
 REWARDS = Seam(
     "reward",
-    {name: f"agentgym.trainers.rewards.{name}:{name}" for name in ("judge", "length", "noise", "repetition")},
+    {
+        name: f"agentgym.trainers.rewards.{name}:{name}"
+        for name in ("calibration", "denoise", "judge", "length", "noise", "repetition", "ufo")
+    },
     {"check": None, "reach": None},
 )
 SCHEDULE = "schedule"

@@ -21,6 +21,9 @@ SAMPLERS = Seam(
         "prioritized": "agentgym.trainers.stages.history:Prioritized",
         "hard_attempts": "agentgym.trainers.stages.history:HardAttempts",
         "starts": "agentgym.trainers.stages.starts:Starts",
+        "growing_horizon": "agentgym.trainers.stages.growing:GrowingHorizon",
+        "warmer": "agentgym.trainers.stages.warmer:Warmer",
+        "difficulty_range": "agentgym.trainers.stages.growing:DifficultyRange",
     },
     {"requires": ()},
 )

@@ -14,6 +14,7 @@ SELECTIONS = Seam(
     {
         **{name: f"agentgym.trainers.stages.selection:{name}" for name in ("keep", "drop", "refill", "variance")},
         **{name: f"agentgym.trainers.stages.mixing:{name}" for name in ("replay", "demonstrations")},
+        **{name: f"agentgym.trainers.stages.filters:{name}" for name in ("void_turns", "resample_on_correct", "accuracy")},
     },
     {"requires": ()},
     noun="selection",

@@ -1,0 +1,113 @@
+"""Generalised advantage estimation with a critic: over turns (PPO), and over turns and the tokens within them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.scores import Share, turn_rewards
+from agentgym.trainers.credit.whitening import whitened
+from agentgym.trainers.stages.credit import Floats, credit
+
+Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
+"""Of an episode: its advantages, and by turn what the critic is to learn at each output token (nan: nothing)."""
+
+
+@credit("turn_gae", scope="batch", needs=("values",), uniform=True)
+def turn_gae(
+    groups: Sequence[Group], *, gamma: Share = 0.95, lam: Share = 0.95, whiten: bool = True, run: Any = None
+) -> list[list[Floats]]:
+    """Turn k is credited with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
+
+    Source: GAE, arXiv 1506.02438, eq. 16, with a turn as the step; PPO, arXiv 1707.06347. V_k is the critic's value at
+    the turn's first token. V after the last turn is 0, also where the horizon cut the episode: the horizon is part of the
+    task here. The critic learns A_k + V_k at that token. Statistics over turns: with `whiten`, A becomes (A - mean) /
+    (std + 1e-8) over all turns of the step in all processes (ddof 0), whatever their groups. A turn without a value
+    (context only, or nothing was said) has A_k = gamma * lam * A_{k+1}. A group of one and one without spread have a
+    signal, and a critic that never sees them learns wrong values: train with `--select keep`. No penalties: let the
+    environment or a reward pay them.
+    """
+
+    def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:
+        values = _values(episode)
+        firsts = np.array([value[0] for value in values])
+        advantages, returns = _over_turns(turn_rewards(episode), firsts, gamma, lam)
+        targets = [np.full(len(value), np.nan) for value in values]
+        for target, first, value in zip(targets, returns, firsts, strict=True):
+            target[0] = np.nan if np.isnan(value) else first
+        return advantages, targets
+
+    return _credited(groups, estimate, whiten, run)
+
+
+@credit("bilevel_gae", scope="batch", needs=("values",), uniform=True)
+def bilevel_gae(
+    groups: Sequence[Group],
+    *,
+    turn_gamma: Share = 0.95,
+    gamma: Share = 1.0,
+    lam: Share = 1.0,
+    whiten: bool = True,
+    run: Any = None,
+) -> list[list[Floats]]:
+    """Each token is credited by GAE within its turn, towards the return that GAE over turns gives the turn's end.
+
+    Source: VAGEN's bi-level GAE (arXiv 2510.16907) as its and RAGEN's code have it, where paper and code differ. Over
+    turns, with V(e_k) at the turn's last token: D_k = r_k + turn_gamma * V(e_{k+1}) - V(e_k), A_k = D_k + turn_gamma *
+    lam * A_{k+1}, V after the last turn 0. Within a turn, backwards: the last token's reward is T_k = A_k + V(e_k), that
+    of the others is 0; d_t = r_t + gamma * V_{t+1} - V_t, A_t = d_t + gamma * lam * A_{t+1}, both 0 after the turn. The
+    critic learns A_t + V_t. Turns end where they end; the published code looks for a reward that is not 0. Statistics
+    over output tokens; `whiten`, turns without values, and a group of one or without spread as in `turn_gae` (ddof 0).
+    No penalties.
+    """
+
+    def estimate(episode: Episode) -> tuple[Floats, list[Floats]]:
+        values = _values(episode)
+        _, returns = _over_turns(turn_rewards(episode), np.array([value[-1] for value in values]), turn_gamma, lam)
+        within = [_within(value, end, gamma, lam) for value, end in zip(values, returns, strict=True)]
+        sizes = [len(turn.output_ids) for turn in episode.turns]
+        advantages = [np.nan_to_num(one[:size]) for one, size in zip(within, sizes, strict=True)]
+        return np.concatenate(advantages), [one + value for one, value in zip(within, values, strict=True)]
+
+    return _credited(groups, estimate, whiten, run)
+
+
+def _values(episode: Episode) -> list[Floats]:
+    """Return the critic's values by turn and output token; one nan for a turn without."""
+    none = np.full(1, np.nan)
+    found = [np.asarray(turn.extra.get("values", none), dtype=np.float64) for turn in episode.turns]
+    return [values if len(values) else none for values in found]
+
+
+def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tuple[Floats, Floats]:
+    """Return advantages and returns A + V of turns; one without a value hands on what comes after it."""
+    advantages, returns = np.zeros_like(values), np.zeros_like(values)
+    later, value_after = 0.0, 0.0
+    for k in range(len(values) - 1, -1, -1):
+        value = rewards[k] + gamma * value_after if np.isnan(values[k]) else values[k]
+        later = rewards[k] + gamma * value_after - value + gamma * lam * later
+        advantages[k], returns[k], value_after = later, later + value, value
+    return advantages, returns
+
+
+def _within(values: Floats, end: float, gamma: float, lam: float) -> Floats:
+    """Return the advantages of a turn's tokens towards the return of its end; nan where the turn has no values."""
+    advantages, later = np.empty_like(values), 0.0
+    for t in range(len(values) - 1, -1, -1):
+        ahead = end if t == len(values) - 1 else gamma * values[t + 1]
+        later = ahead - values[t] + gamma * lam * later
+        advantages[t] = later
+    return advantages
+
+
+def _credited(groups: Sequence[Group], estimate: Estimate, whiten: bool, run: Any) -> list[list[Floats]]:
+    """Return the advantages of all episodes, and note in their turns what the critic is to learn."""
+    found = [[estimate(episode) for episode in group] for group in groups]
+    for group, estimates in zip(groups, found, strict=True):
+        for episode, (_, targets) in zip(group, estimates, strict=True):
+            for turn, target in zip(episode.turns, targets, strict=True):
+                if "values" in turn.extra:
+                    turn.extra["value_target"] = target.astype(np.float32)
+    advantages = [[one for one, _ in estimates] for estimates in found]
+    return whitened(advantages, run) if whiten else advantages

@@ -1,0 +1,53 @@
+"""HGPO: turns compared where episodes meet in the same state, the more the longer they came the same way."""
+
+from collections.abc import Hashable
+from typing import Annotated, Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.gigpo import Anchor
+from agentgym.trainers.credit.scores import Norm, NotNegative, Share, centred, discounted, turn_rewards
+from agentgym.trainers.stages.credit import Floats, Within, credit
+
+
+@credit("hgpo")
+def hgpo(
+    group: Group,
+    *,
+    anchor: Anchor = "observation",
+    history: Annotated[int, Within(0, 1000)] = 2,
+    alpha: NotNegative = 1.0,
+    gamma: Share = 0.95,
+    norm: Norm = "mean",
+    ddof: Literal[0, 1] = 0,
+    eps: NotNegative = 1e-6,
+) -> list[Floats]:
+    """A turn is credited with sum_k w_k A_k / sum_k w_k over its last k = 1 .. history + 1 states, w_k = (k + 1)^alpha.
+
+    Source: HGPO as verl-agent's `recipe/hgpo` has it. A_k centres G = r + gamma * G_next among the turns of the group
+    whose last k states, their own included, are the same; levels at which a turn is alone are left out. Published
+    defaults: history 2, alpha 1, ddof 0, and division by the spread (`norm="std"`), which makes trifles as large as
+    successes in small groups; there, a level whose advantage is exactly 0 is left out of the mean as well, here it
+    counts. Statistics over turns. A turn that is alone at every level gets 0, and so does a group of one that comes
+    nowhere twice. No penalties.
+    """
+    returns = [discounted(turn_rewards(episode), gamma) for episode in group]
+    members: dict[tuple[Hashable, ...], list[tuple[int, int]]] = {}
+    for i, episode in enumerate(group):
+        keys = [turn.state_key if anchor == "state" else turn.observation for turn in episode.turns]
+        for t in range(len(keys)):
+            for k in range(1, min(history, t) + 2):
+                context = tuple(keys[t - k + 1 : t + 1])
+                if None not in context:
+                    members.setdefault(context, []).append((i, t))
+    totals, weights = ([np.zeros(len(row)) for row in returns] for _ in range(2))
+    for context, turns in members.items():
+        if len(turns) < 2:
+            continue
+        weight = (len(context) + 1) ** alpha
+        scores = centred(np.array([returns[i][t] for i, t in turns]), norm=norm, ddof=ddof, eps=eps)
+        for (i, t), score in zip(turns, scores, strict=True):
+            totals[i][t] += weight * score
+            weights[i][t] += weight
+    return [total / np.maximum(weight, 1e-12) for total, weight in zip(totals, weights, strict=True)]

@@ -1,0 +1,42 @@
+"""IGPO: a turn is paid what it added to the probability of the gold answer."""
+
+from typing import Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.scores import NotNegative, Share, centred, discounted, turn_rewards
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("igpo", needs=("probe",), uniform=True)
+def igpo(
+    group: Group,
+    *,
+    gamma: Share = 1.0,
+    together: bool = False,
+    ddof: Literal[0, 1] = 1,
+    eps: NotNegative = 1e-6,
+) -> list[Floats]:
+    """Turn k is credited with sum_{j >= k} gamma^(j - k) N(r_j): r is the gain of the probe, of the last turn the return.
+
+    Source: IGPO, arXiv 2510.14967. The gain of turn k is probe_{k+1} - probe_k, the probability of the gold answer after
+    it less that before it; `--needs.per-token true` takes the paper's geometric mean over its tokens. The last turn,
+    which answers, has the episode's return instead. N is (x - mean) / (std + eps) over the group: over all gains, and
+    over all returns; with `together` over both at once, for the text found did not settle which. gamma is not settled
+    either; 1 adds plainly. Statistics over turns (gains) and trajectories (returns). A gain that could not be measured
+    (nan) is left out and counts 0. A group of one compares its gains with one another; one value alone gives 0, no
+    spread exactly 0 (`ddof`). Groups that failed as a whole have a signal: `--select keep`. No penalties.
+    """
+    rows: list[Floats] = []
+    for episode in group:
+        gains = np.diff([turn.extra["probe"] for turn in episode.turns], append=0.0).astype(np.float64)
+        gains[-1] = turn_rewards(episode).sum()
+        rows.append(gains)
+    last = np.concatenate([np.arange(len(row)) == len(row) - 1 for row in rows])
+    flat = np.concatenate(rows)
+    for chosen in (np.ones_like(last),) if together else (last, ~last):
+        chosen = chosen & ~np.isnan(flat)
+        flat[chosen] = centred(flat[chosen], norm="std", ddof=ddof, eps=eps) if chosen.any() else 0.0
+    ends = np.cumsum([len(row) for row in rows])[:-1]
+    return [discounted(row, gamma) for row in np.split(np.nan_to_num(flat), ends)]

@@ -1,0 +1,40 @@
+"""MT-GRPO: what a turn was paid and what the episode came to, each against the group."""
+
+from typing import Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.scores import Norm, NotNegative, centred, turn_rewards
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("mt_grpo")
+def mt_grpo(
+    group: Group,
+    *,
+    outcome_weight: NotNegative = 1.0,
+    norm: Norm = "std",
+    ddof: Literal[0, 1] = 1,
+    eps: NotNegative = 1e-6,
+) -> list[Floats]:
+    """Turn k before the last is credited with N(r_k) + outcome_weight * N(o), the last turn with N(o).
+
+    Source: arXiv 2505.11821, section 4.2 (version 1, turn-level credit assignment), where episodes have two turns. o is
+    the reward of the last turn, r_k that of turn k. Statistics: N is (x - mean) / (std + eps) (`ddof`) over the group,
+    of o over trajectories, of r_k over those that have a turn k before their last. The paper does not say what holds for
+    more turns, or for episodes of different lengths: this is what becomes of it. `norm="mean"` does not divide. A group
+    of one gives 0, and so does one value alone; no spread gives exactly 0. No penalties. Environments have to pay turns
+    for it to differ from GRPO.
+    """
+    rewards = [turn_rewards(episode) for episode in group]
+    outcomes = centred(np.array([row[-1] for row in rewards]), norm=norm, ddof=ddof, eps=eps)
+    found = [np.full(len(row), outcome_weight * outcome) for row, outcome in zip(rewards, outcomes, strict=True)]
+    for array, outcome in zip(found, outcomes, strict=True):
+        array[-1] = outcome
+    for k in range(max(map(len, rewards)) - 1):
+        there = [i for i, row in enumerate(rewards) if k < len(row) - 1]
+        scores = centred(np.array([rewards[i][k] for i in there]), norm=norm, ddof=ddof, eps=eps)
+        for i, score in zip(there, scores, strict=True):
+            found[i][k] += score
+    return found

@@ -1,0 +1,60 @@
+"""REINFORCE++ and its form with a group's baseline: advantages whitened over the tokens of a whole step."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.scores import Share, turn_rewards
+from agentgym.trainers.credit.whitening import whitened
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("reinforce_pp", scope="batch", uniform=True)
+def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None) -> list[list[Floats]]:
+    """Each token is credited with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
+
+    Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL in the reward (use `--kl`). r_t is a turn's reward at
+    its last token; observations are skipped, so a return crosses them undecayed (published code for agents lets it end
+    there). Statistics over tokens: (G - mean) / (std + 1e-8) over the tokens of all groups and processes, ddof 0; no
+    groups. A group of one has a signal, and one without spread too: train with `--select keep`. Without any spread
+    exactly 0. No penalties.
+    """
+    return whitened([[_returns(episode, gamma) for episode in group] for group in groups], run)
+
+
+@credit("reinforce_pp_baseline", scope="batch")
+def reinforce_pp_baseline(groups: Sequence[Group], *, run: Any = None) -> list[list[Floats]]:
+    """Each turn is credited with R - mean R of its group, whitened over all tokens of the step.
+
+    Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Statistics:
+    baselines over trajectories; whitening as in `reinforce_pp` (ddof 0), over tokens. The spread is the step's, not a
+    group's, so easy and hard groups keep their weights. A group of one, and one without spread, have what the whitening
+    leaves of 0. No penalties.
+    """
+    centred: list[list[Floats]] = []
+    for group in groups:
+        rewards = [turn_rewards(episode).sum() for episode in group]
+        centred.append([np.full(len(e.turns), r - np.mean(rewards)) for e, r in zip(group, rewards, strict=True)])
+    counts = [[_lengths(episode) for episode in group] for group in groups]
+    return whitened(centred, run, counts=counts)
+
+
+def _lengths(episode: Episode) -> Floats:
+    return np.array([len(turn.output_ids) for turn in episode.turns], dtype=np.float64)
+
+
+def _returns(episode: Episode, gamma: float) -> Floats:
+    """Return the return of every output token, turn after turn."""
+    parts: list[Floats] = []
+    later = 0.0
+    for turn, reward in zip(reversed(episode.turns), turn_rewards(episode)[::-1], strict=True):
+        size = len(turn.output_ids)
+        if not size:
+            later += reward
+            continue
+        last = reward + gamma * later
+        parts.append(last * gamma ** np.arange(size - 1, -1, -1))
+        later = parts[-1][0]
+    return np.concatenate(parts[::-1]) if parts else np.zeros(0)

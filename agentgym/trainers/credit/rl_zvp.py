@@ -1,0 +1,35 @@
+"""RL-ZVP: groups without spread teach too, by the entropy of their tokens."""
+
+import numpy as np
+
+from agentgym.episodes.episode import Episode, Group
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import NotNegative
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("rl_zvp", needs=("entropy",), uniform=True)
+def rl_zvp(group: Group, *, alpha: NotNegative = 0.1, eps: NotNegative = 1e-6) -> list[Floats]:
+    """`grpo`; in a group that succeeded as a whole alpha * H_t per token, in one that failed -alpha * (max H - H_t).
+
+    Source: RL-ZVP, arXiv 2509.21880: where all went well the tokens at which something was decided are praised, where all
+    went wrong they are blamed least. H_t is the token's entropy, max H the highest of its episode; alpha was not found.
+    Statistics as in `grpo`, over trajectories, ddof 1. A group counts as one without spread where all returns are equal and
+    all episodes succeeded, or none did; a group of one is such a group. Train with `--select keep`. No penalties.
+    """
+    outcomes = {(episode.reward, episode.success is True) for episode in group}
+    if len(outcomes) == 1:
+        return [_shaped(_entropies(episode), alpha, bool(episode.success)) for episode in group]
+    whole = episode_advantages(group, norm="std", ddof=1, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")
+    return [np.repeat(array, [len(t.output_ids) for t in e.turns]) for array, e in zip(whole, group, strict=True)]
+
+
+def _shaped(entropies: Floats, alpha: float, won: bool) -> Floats:
+    known = np.nan_to_num(entropies)
+    return alpha * known if won or not len(known) else -alpha * np.nan_to_num(known.max() - entropies)
+
+
+def _entropies(episode: Episode) -> Floats:
+    """Return the entropy of every output token; nan in turns that are not trained."""
+    found = [np.asarray(t.extra.get("entropy", np.full(len(t.output_ids), np.nan)), np.float64) for t in episode.turns]
+    return np.concatenate(found) if found else np.zeros(0)

@@ -1,0 +1,45 @@
+"""SALT: steps that episodes of a group share are credited with what all of them came to."""
+
+from collections.abc import Hashable
+from typing import Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.gigpo import Anchor
+from agentgym.trainers.credit.group import episode_advantages
+from agentgym.trainers.credit.scores import Norm, NotNegative
+from agentgym.trainers.stages.credit import Floats, credit
+
+Edge = tuple[Hashable, str, Hashable]
+
+
+@credit("salt")
+def salt(
+    group: Group, *, anchor: Anchor = "state", norm: Norm = "std", ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6
+) -> list[Floats]:
+    """A turn is credited with the mean group advantage of the episodes that took the same step, the same way.
+
+    Source: SALT, arXiv 2510.20022: a graph of the group's episodes, whose edges (state, action, next state) are merged where
+    they are equal; an edge of several episodes has the mean of their advantages (here GRPO's), one of a single episode keeps
+    its own. When nodes count as equal could not be read in the paper: here the `anchor`, the environment's state key or
+    what the agent saw. An episode counts once at an edge, however often it goes there. A turn without a key keeps its own.
+    Statistics over trajectories, ddof and eps as in `grpo`. A group of one gives 0; no spread exactly 0. No penalties.
+    """
+    whole = episode_advantages(group, norm=norm, ddof=ddof, eps=eps, penalty=0.0, punish="valid", penalty_order="advantage")
+    through: dict[Edge, dict[int, float]] = {}
+    steps: list[list[Edge | None]] = []
+    for i, episode in enumerate(group):
+        keys = [turn.state_key if anchor == "state" else turn.observation for turn in episode.turns]
+        keys.append(episode.final_state_key if anchor == "state" else episode.final_observation)
+        edges: list[Edge | None] = []
+        for turn, before, after in zip(episode.turns, keys[:-1], keys[1:], strict=True):
+            edges.append(None if before is None or after is None else (before, turn.action, after))
+            if edges[-1] is not None:
+                through.setdefault(edges[-1], {})[i] = float(whole[i][0])
+        steps.append(edges)
+    shared = {edge: sum(found.values()) / len(found) for edge, found in through.items()}
+    return [
+        np.array([own if edge is None else shared[edge] for own, edge in zip(array, edges, strict=True)])
+        for array, edges in zip(whole, steps, strict=True)
+    ]

@@ -1,0 +1,26 @@
+"""Turn Monte-Carlo: what was still earned from a turn on, against what the group's turns earn on average."""
+
+from typing import Literal
+
+import numpy as np
+
+from agentgym.episodes.episode import Group
+from agentgym.trainers.credit.scores import Norm, NotNegative, Share, discounted, rows_against_trajectories, turn_rewards
+from agentgym.trainers.stages.credit import Floats, credit
+
+
+@credit("turn_mc")
+def turn_mc(
+    group: Group, *, gamma: Share = 0.95, norm: Norm = "mean", ddof: Literal[0, 1] = 1, eps: NotNegative = 1e-6
+) -> list[Floats]:
+    """Turn k is credited with G_k - mean, G_k = r_k + gamma * G_{k+1}, over the group's mean return-to-go.
+
+    Source: the Monte-Carlo policy gradient (REINFORCE; Sutton and Barto, section 13.4) with the group's mean as the
+    baseline. Statistics over trajectories: each counts once, by the mean of its G. `norm="std"` divides by their std +
+    eps (`ddof`). With gamma 1 and a reward at the end alone it is GRPO. A group of one gives 0; so does one without
+    spread. No penalties.
+    """
+    returns = [discounted(turn_rewards(episode), gamma) for episode in group]
+    if len({row.tobytes() for row in returns}) == 1:
+        return [np.zeros_like(row) for row in returns]
+    return rows_against_trajectories(returns, norm=norm, ddof=ddof, eps=eps)

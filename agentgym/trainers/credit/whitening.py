@@ -1,0 +1,29 @@
+"""Advantages against the mean and spread of a whole step, over all processes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.stages.credit import Floats
+
+
+def whitened(
+    advantages: list[list[Floats]], run: Any, *, counts: Sequence[Sequence[Floats]] | None = None, eps: float = 1e-8
+) -> list[list[Floats]]:
+    """Return advantages minus their mean over (std + eps), both over every number of all processes; ddof 0.
+
+    `counts`: how often each number counts, such as the tokens of its turn. Without spread all are exactly 0.
+    """
+    own = np.concatenate([array for arrays in advantages for array in arrays]) if any(advantages) else np.zeros(0)
+    often = np.ones_like(own)
+    if counts is not None and any(counts):
+        often = np.concatenate([array for arrays in counts for array in arrays])
+    seen = [(float(often.sum()), float((often * own).sum()), float((often * own**2).sum()))]
+    number, total, square = (sum(one) for one in zip(*(seen if run is None else run.gathered(seen)), strict=True))
+    if not number:
+        return advantages
+    mean = total / number
+    spread = max(square / number - mean**2, 0.0) ** 0.5
+    scale = 0.0 if spread <= 1e-7 * max(abs(mean), 1.0) else 1 / (spread + eps)  # rounding leaves no exact 0
+    return [[(array - mean) * scale for array in arrays] for arrays in advantages]

@@ -1,0 +1,33 @@
+"""The reward `calibration`: whoever says how sure he is should be right so often."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from agentgym.episodes.episode import Episode
+from agentgym.trainers.stages.rewards import reward
+from agentgym.trainers.stages.seams import Within
+
+FORM = re.compile(r"<confidence>\s*(0?\.[0-9]{1,6}|1(?:\.0{1,6})?|0(?:\.0{1,6})?)\s*</confidence>", re.ASCII)
+
+
+@reward("calibration")
+def calibration(episodes: Sequence[Episode], *, weight: Annotated[float, Within(0, 1)] = 0.5) -> list[dict[str, float]]:
+    """Pay -`weight` * (q - success)^2, q the number from 0 to 1 that the last reply gives as <confidence>q</confidence>.
+
+    Source: RLCR, arXiv 2507.16806: correctness less the Brier score, a proper scoring rule, so that the truth pays best. A
+    last reply without exactly one such number is paid -`weight`, as the surest error. The prompt has to ask for it. With
+    `weight` below 1 no failure outscores a success.
+    """
+    return [{"calibration": -weight * _brier(episode)} for episode in episodes]
+
+
+def confidence(text: str) -> float | None:
+    """Return what a reply gives as its confidence; None where it does not, or more than once."""
+    said = FORM.findall(text) if text.count("<confidence>") == 1 else []
+    return float(said[0]) if len(said) == 1 else None
+
+
+def _brier(episode: Episode) -> float:
+    said = confidence(episode.turns[-1].text)
+    return 1.0 if said is None else (said - float(episode.success is True)) ** 2

@@ -1,0 +1,37 @@
+"""The reward `denoise`: the unbiased reward behind a verifier that is known to err."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig
+from agentgym.trainers.stages.rewards import reward
+from agentgym.trainers.stages.seams import Within
+
+Share = Annotated[float, Within(0, 1)]
+
+
+def check(*, false_positive: float, false_negative: float) -> None:
+    """Raise BadConfig for rates of error that leave nothing to learn, or nothing to correct."""
+    if false_positive + false_negative >= 1:
+        raise BadConfig(
+            f"reward 'denoise' has false_positive {false_positive:g} and false_negative {false_negative:g}; expected a sum "
+            "below 1: such a verifier says nothing, or the opposite"
+        )
+    if not false_positive and not false_negative:
+        raise BadConfig("reward 'denoise' without false_positive and false_negative corrects nothing: leave it out")
+
+
+@reward("denoise", check=check)
+def denoise(
+    episodes: Sequence[Episode], *, false_positive: Share = 0.0, false_negative: Share = 0.0
+) -> list[dict[str, float]]:
+    """Pay the difference to (r - false_positive) / (1 - false_positive - false_negative), r what was paid so far.
+
+    Source: arXiv 2510.00915, backward correction: where a verifier that pays 1 or 0 errs at these rates, the mean of this
+    over its errors is the true reward. Groups' advantages keep their signs and their noise. The paper's forward
+    correction, a reweighting that needs the false-negative rate alone, could not be settled from the text found and is
+    not here. Name it behind `noise`, which makes such errors, or alone for a verifier that has them.
+    """
+    scale = 1 - false_positive - false_negative
+    return [{"denoise": (e.reward - false_positive) / scale - e.reward} for e in episodes]
