@@ -17,7 +17,7 @@ from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, s
 from agentgym.trainers.recipe_files import read_config
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import LEARNERS
+from agentgym.trainers.stages.learner import LEARNERS, resolve_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
@@ -64,7 +64,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
     if config.learner not in LEARNERS.table or config.learner_options:
-        LEARNERS.resolve(config.learner, config.learner_options)
+        resolve_learner(config)
     return rewards
 
 

@@ -18,7 +18,7 @@ from agentgym.trainers import parts, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
-from agentgym.trainers.stages.learner import LEARNERS, Learner
+from agentgym.trainers.stages.learner import Learner, resolve_learner
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import finished, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
@@ -56,7 +56,7 @@ class Run:
         selection = SELECTIONS.resolve(config.select, config.select_options)
         needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
-        kind = LEARNERS.resolve(config.learner, config.learner_options)
+        kind = resolve_learner(config)
         learner: Learner = kind.target(accelerator, config, model, state={"resumed": state is not None}, **kind.options)
         try:
             rollouts = Rollouts(config, learner.engine, learner.tokenizer)
