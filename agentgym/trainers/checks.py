@@ -14,6 +14,7 @@ from agentgym.agents.table import AGENTS
 from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.trainers.model import lora
+from agentgym.trainers.remote import check as remote
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -100,6 +101,8 @@ def check(config: "TrainConfig") -> None:
     _check_engine(config)
     _check_agent(config)
     lora.check(config)
+    if config.remote:
+        remote.check(config)
 
 
 types = functools.cache(get_type_hints)

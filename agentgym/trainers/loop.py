@@ -47,7 +47,8 @@ def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
     if accelerator.is_main_process:
         for caution in preflight.cautions(config):
             warnings.warn(caution, stacklevel=2)
-        fits.check(config)
+        if not config.remote:  # whose memory is the server's
+            fits.check(config)
     record = Record.fresh(config, accelerator.is_main_process)
     try:
         loop = Loop(accelerator, record, None, show or _silent)

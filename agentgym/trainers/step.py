@@ -137,10 +137,10 @@ def reinforce(
         needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
-        for rows in _minibatches(segments, config, step, epoch):
+        for rows in minibatches(segments, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if total:
-                update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
+                update = OneUpdate([segments[row] for row in rows], total, before and [before[row] for row in rows])
                 sums, norm, gaps = _update(learner, update, config, loss, step)
                 apart = gaps if before is None and not parts else apart
                 parts.append(sums)
@@ -154,7 +154,7 @@ def reinforce(
 
 
 @dataclass(frozen=True, slots=True)
-class _Update:
+class OneUpdate:
     """The rows of one optimizer step."""
 
     segments: list[Segment]
@@ -205,7 +205,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
-def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
+def minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch: int) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step."""
     episodes = sorted({segment.episode for segment in segments})
     order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
@@ -217,14 +217,14 @@ def _minibatches(segments: list[Segment], config: TrainConfig, step: int, epoch:
 
 
 def _update(
-    learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage, step: int
+    learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_stage: Stage, step: int
 ) -> tuple[Sums, float, Gaps]:
     """Take one optimizer step on some of the rows; also return what the trainer says minus what the engine said."""
     rows, before = update.segments, update.before
     constant = config.constant if config.loss_aggregation == "constant" else None
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
-        weights = _chosen(update, weights, loss_stage, step)
+        weights = chosen(update, weights, loss_stage, step)
     parts: list[Sums] = []
     gaps: list[Tensor] = []
     if not config.kl:  # a row without advantage has no gradient: it is only measured
@@ -263,7 +263,7 @@ def _update(
     return add_sums(parts), norm, torch.cat(gaps).float().cpu().numpy() if gaps else np.empty(0, dtype=np.float32)
 
 
-def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
+def chosen(update: OneUpdate, weights: list[Any], loss: Stage, step: int) -> list[Any]:
     """Return the weights times the factors that a loss chose over the whole update."""
     chosen = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]

@@ -101,7 +101,7 @@ class Fake:
             raise Failed(404, f"no {path}")
         return ANSWERS[path](self, given)
 
-    def promise(self, path, coroutine):
+    def promise(self, path, coroutine, **more):
         self.number += 1
         name = str(self.number)
 
@@ -112,7 +112,7 @@ class Fake:
             return await coroutine
 
         self.results[name] = asyncio.ensure_future(slow())
-        return as_json({"future_id": name, "request_id": name, "status": "pending"})
+        return as_json({"future_id": name, "request_id": name, "status": "pending", **more})
 
     async def retrieved(self, name):
         if name not in self.results:
@@ -120,7 +120,10 @@ class Fake:
         done, _ = await asyncio.wait({self.results[name]}, timeout=20)
         if not done:
             raise Failed(408, "not yet")
-        return self.results[name].result()
+        try:
+            return self.results[name].result()
+        except Exception as error:  # a 500 would be asked for again and again
+            raise Failed(getattr(error, "status", 400), f"{type(error).__name__}: {error}") from error
 
     # -- models
 
@@ -203,7 +206,11 @@ class Fake:
 
         async def loaded():
             optimizer = given["optimizer"] and not self.behaviour.forgets_optimizer
-            self.models[given["model_id"]].load(torch.load(file, weights_only=True), optimizer)
+            state = torch.load(file, weights_only=True)
+            if given.get("model_seq_id") is not None:  # later clients have the model made by this very request
+                self.models[f"{given['session_id']}:train:{given['model_seq_id']}"] = Adapter(self.base, state["rank"], 0)
+            name = given.get("model_id") or f"{given['session_id']}:train:{given['model_seq_id']}"
+            self.models[name].load(state, optimizer)
             return as_json({"path": given["path"], "type": "load_weights"})
 
         return self.promise("load_weights", loaded())
@@ -233,7 +240,7 @@ class Fake:
             if given.get("prompt_logprobs"):
                 scores = np.array([np.nan, *await engine.score(prompt)], dtype=np.float32)
                 reply.prompt_logprobs = np.roll(scores, self.behaviour.shift).tobytes()
-            sampling = Sampling(params["temperature"], params["max_tokens"], tuple(params["stop"] or ()), params["seed"] or 0)
+            sampling = Sampling(params["temperature"], params["max_tokens"], tuple(params.get("stop") or ()), params.get("seed") or 0)
             done = await engine.generate(prompt, sampling, f"{self.number}")
             if self.behaviour.plain_logprobs:
                 done.logprobs = (await engine.score([*prompt, *done.ids]))[len(prompt) - 1 :]
@@ -242,7 +249,7 @@ class Fake:
             reply.sequences.append(pb.SampledSequence(stop_reason=reason, tokens=arrays[0], logprobs=arrays[1]))
             return reply.SerializeToString(), PROTO
 
-        return self.promise("asample", sampled())
+        return self.promise("asample", sampled(), sample_sequence_ids=[self.fresh("sequence")])
 
 
 class Adapter:
