@@ -106,3 +106,22 @@ def test_what_a_server_cannot_do_is_done_without_it(served, opened, policy):
     assert not found.refused(), show(found)
     assert set(found.losses) == {"importance_sampling", "cross_entropy"}, show(found)
     assert not found.clips_gradients
+
+
+# -- training
+
+
+def test_a_run_trains_and_a_killed_one_goes_on_as_if_it_had_not(served, policy, tmp_path):
+    server = served(reduction="rows")
+    whole = remote(tmp_path / "whole", policy, server, sft_episodes=64, sft_lr=2e-2, steps=4)
+    summary = train(whole)
+    rows = [row for row in curve(tmp_path / "whole") if "success_train" in row]
+    assert len(rows) == 4 and all(row["mismatch_mean"] < 1e-4 for row in rows)
+    assert summary["success_after"] is None or summary["tasks"] == 0
+    assert json.loads((tmp_path / "whole/qualified.json").read_text())["reduction"] == "rows"
+    train(dataclasses.replace(whole, out=str(tmp_path / "cut"), steps=2))
+    resume(tmp_path / "cut", steps=4)  # by the server's own state, in a session of its own
+    again = [row for row in curve(tmp_path / "cut") if "success_train" in row]
+    for one, other in zip(rows, again, strict=True):
+        assert other["success_train"] == one["success_train"] and other["loss"] == pytest.approx(one["loss"], abs=1e-5)
+    assert [e["reward"] for e in episodes(tmp_path / "cut")] == [e["reward"] for e in episodes(tmp_path / "whole")]

@@ -160,7 +160,7 @@ class Lab:
     def __init__(self, trained: Trained, ids: list[int], found: Qualified) -> None:
         self.trained, self.found = trained, found
         self.row, self.short = _row(ids), _row(ids[:SHORT])
-        self.rate, self.unit = 1.0, np.zeros(len(ids) - 1)
+        self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
 
     def scores(self) -> Any:
         """Return the row's log-probabilities: [targets]."""
@@ -172,7 +172,11 @@ class Lab:
         return policy_datum(row, now - np.float32(np.log(ratio)), _at(row, advantage))
 
     def moved(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
-        """Return how the row's log-probabilities move by a step along the gradient of requests; then go back."""
+        """Return how the row's log-probabilities move by a step along the gradient of requests; then go back.
+
+        The unit is measured again first: each step leaves a trace of second order.
+        """
+        self.unit = self._unit()
         before = self.scores()
         for datums in sent:
             self.trained.backward(datums, loss, config)
@@ -182,6 +186,16 @@ class Lab:
         self.trained.step(0, plain=self.rate)
         return move
 
+    def _unit(self) -> Any:
+        """Return how they move by a step along the gradient of one token with the advantage 1; then go back."""
+        before = self.scores()
+        self.trained.backward([self.datum(self.row, 1.0)], "importance_sampling")
+        self.trained.step(0, plain=self.rate)
+        after = self.scores()
+        self.trained.backward([self.datum(self.row, -1.0)], "importance_sampling")
+        self.trained.step(0, plain=self.rate)
+        return after - before
+
     def part(self, move: Any) -> float:
         """Return how much of the unit's move a move is."""
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
@@ -189,17 +203,12 @@ class Lab:
     def moves(self) -> bool:
         """Find a rate at which a token with an advantage moves by little; False where nothing moves it."""
         noise = max(0.01, 10 * self.found.mismatch)
-        for _ in range(12):
-            before = self.scores()
-            self.trained.backward([self.datum(self.row, 1.0)], "importance_sampling")
-            self.trained.step(0, plain=self.rate)
-            self.unit = self.scores() - before
-            self.trained.backward([self.datum(self.row, -1.0)], "importance_sampling")
-            self.trained.step(0, plain=self.rate)
+        for _ in range(10):
+            self.unit = self._unit()
             largest = float(np.abs(self.unit).max())
             if noise / 2 < largest < 2 * noise:
                 break
-            self.rate *= float(np.clip(noise / max(largest, 1e-9), 1e-3, 1e3))
+            self.rate *= float(np.clip(noise / max(largest, 1e-9), 1e-2, 30))
         rises = self.unit[PLACE - 1] > 0 and float(np.abs(self.unit).max()) > noise / 4
         self.found.note("importance_sampling", "raises what has an advantage" if rises else "does not train", _or(rises))
         if rises:
