@@ -33,7 +33,6 @@ class Behaviour:
 
     reduction: str = "tokens"
     no_clip_keys: bool = False
-    no_cispo: bool = False
     shift: int = 0
     """How many tokens its log-probabilities are off."""
     scaled_gradient: float = 1.0
@@ -150,8 +149,6 @@ class Fake:
             ids = [int(id) for chunk in datum.model_input for id in np.frombuffer(chunk.encoded_text.tokens, np.int32)]
             inputs = {name: np.frombuffer(one.dense, TYPES[one.dtype]).copy() for name, one in datum.loss_fn_inputs.items()}
             data.append((ids, inputs))
-        if request.loss_fn == "cispo" and behaviour.no_cispo:
-            raise Failed(400, "no cispo")
         config = {} if behaviour.no_clip_keys else dict(request.loss_fn_config)
         found = adapter.passed(data, request.loss_fn, config, behaviour, backward=not request.forward_only)
         arrays = [row.numpy().astype(np.float32) for row in found]
@@ -239,7 +236,7 @@ class Fake:
             reply = pb.SampleResponse()
             if given.get("prompt_logprobs"):
                 scores = np.array([np.nan, *await engine.score(prompt)], dtype=np.float32)
-                reply.prompt_logprobs = np.roll(scores, self.behaviour.shift).tobytes()
+                reply.prompt_logprobs = scores.tobytes()
             sampling = Sampling(params["temperature"], params["max_tokens"], tuple(params.get("stop") or ()), params.get("seed") or 0)
             done = await engine.generate(prompt, sampling, f"{self.number}")
             if self.behaviour.plain_logprobs:

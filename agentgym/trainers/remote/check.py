@@ -16,7 +16,6 @@ LOCAL: dict[str, Any] = {
     "precision": "auto",
     "gradient_checkpointing": False,
     "compile": False,
-    "threads": 0,
     "lora_alpha": lora.ALPHA,
     "lora_targets": lora.TARGETS,
     "weight_transport": "auto",

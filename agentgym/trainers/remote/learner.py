@@ -13,13 +13,14 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.core.folders import write_whole
 from agentgym.engines.tinker import TinkerEngine, scored
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig, BadData, EngineDead
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.fits import parameters
 from agentgym.trainers.losses import add_sums, means
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.packing import count, token_weights
@@ -103,8 +104,16 @@ class RemoteLearner:
 
     def about(self) -> dict[str, Any]:
         """Return what a reader of the log wants to know."""
-        told = {"parameters": None, "trained": None, "attention": "the server's", "precision": "the server's"}
-        return {**told, "server": self.service.url, "base_model": self.base}
+        with torch.device("meta"):
+            layers = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self.model)).named_modules()
+        adapted = [layer for name, layer in layers if name.rpartition(".")[2] in self.config.lora_targets]
+        rank = self.config.lora_rank
+        return {
+            "parameters": parameters(AutoConfig.from_pretrained(self.model)),
+            "trained": sum(rank * (layer.in_features + layer.out_features) for layer in adapted),
+            "attention": "the server's",
+            "precision": "the server's",
+        }
 
     def begin(self, phase: str, folder: Path) -> None:
         """Before reinforcement learning, get the reference of the KL penalty, and a fresh optimizer after an SFT warm start."""

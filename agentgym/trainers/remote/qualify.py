@@ -161,40 +161,34 @@ class Lab:
         self.trained, self.found = trained, found
         self.row, self.short = _row(ids), _row(ids[:SHORT])
         self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
+        self.now = self.scores()
+        """The row's log-probabilities under the present weights: [targets]."""
 
     def scores(self) -> Any:
-        """Return the row's log-probabilities: [targets]."""
+        """Ask for them."""
         return np.asarray(self.trained.forward([scored_datum(self.row.ids.tolist())])[0], dtype=np.float64)
 
     def datum(self, row: Segment, advantage: float, ratio: float = 1.0) -> Any:
         """Return a row with an advantage at one token, whose ratio is as given."""
-        now = np.concatenate(([np.nan], self.scores()))[: len(row)].astype(np.float32)
+        now = np.concatenate(([np.nan], self.now))[: len(row)].astype(np.float32)
         return policy_datum(row, now - np.float32(np.log(ratio)), _at(row, advantage))
 
-    def moved(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
-        """Return how the row's log-probabilities move by a step along the gradient of requests; then go back.
-
-        The unit is measured again first: each step leaves a trace of second order.
-        """
-        self.unit = self._unit()
-        before = self.scores()
+    def step(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
+        """Return how they move by a step along the gradient of requests."""
         for datums in sent:
             self.trained.backward(datums, loss, config)
         self.trained.step(0, plain=self.rate, clip=clip)
-        move = self.scores() - before
-        self.trained.backward([self.datum(self.row, -self.part(move))], "importance_sampling")
-        self.trained.step(0, plain=self.rate)
-        return move
+        before, self.now = self.now, self.scores()
+        return self.now - before
 
-    def _unit(self) -> Any:
-        """Return how they move by a step along the gradient of one token with the advantage 1; then go back."""
-        before = self.scores()
-        self.trained.backward([self.datum(self.row, 1.0)], "importance_sampling")
-        self.trained.step(0, plain=self.rate)
-        after = self.scores()
-        self.trained.backward([self.datum(self.row, -1.0)], "importance_sampling")
-        self.trained.step(0, plain=self.rate)
-        return after - before
+    def moved(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
+        """Return the same, and go back: by how much tells what the unit is now, for each step leaves a second order."""
+        move = self.step(*sent, loss=loss, config=config, clip=clip)
+        part = self.part(move)
+        if abs(part) > NEAR / 3:
+            back = self.step([self.datum(self.row, -part)])
+            self.unit = -back / part if abs(part) > 0.4 else self.unit
+        return move
 
     def part(self, move: Any) -> float:
         """Return how much of the unit's move a move is."""
@@ -204,7 +198,8 @@ class Lab:
         """Find a rate at which a token with an advantage moves by little; False where nothing moves it."""
         noise = max(0.01, 10 * self.found.mismatch)
         for _ in range(10):
-            self.unit = self._unit()
+            self.unit = self.step([self.datum(self.row, 1.0)])
+            self.step([self.datum(self.row, -1.0)])
             largest = float(np.abs(self.unit).max())
             if noise / 2 < largest < 2 * noise:
                 break
@@ -242,9 +237,9 @@ class Lab:
         wanted = 2.0 if self.found.reduction == "tokens" else 1.0
         adds = self.near(twice, wanted)
         self.found.note("requests before a step", f"add up to {self.part(twice):.2f} (expected {wanted:g})", _or(adds))
-        before = self.scores()
-        self.trained.step(0, plain=self.rate)
-        rest = float(np.linalg.norm(self.scores() - before)) / float(np.linalg.norm(self.unit))
+        self.step(one)
+        rest = float(np.linalg.norm(self.step())) / float(np.linalg.norm(self.unit))
+        self.step([self.datum(self.row, -1.0)])
         self.found.note("a step without a gradient", f"moves {rest:.2f}", _or(rest < NEAR))
         imitated = self.moved([imitation_datum(self.row, _at(self.row, 1.0))], loss="cross_entropy")
         plain = self.near(imitated, 1.0) if self.found.reduction == "tokens" else False
