@@ -69,9 +69,7 @@ class TinkerEngine:
             top_k=sampling.top_k or -1,
             top_p=sampling.top_p,
         )
-        answer = await self.service.acall(
-            "sample", self.sampler.sample, types.ModelInput.from_ints(prompt), 1, params
-        )
+        answer = await self.service.acall("sample", self.sampler.sample, types.ModelInput.from_ints(prompt), 1, params)
         sequence = answer.sequences[0]
         return [int(id) for id in sequence.tokens], [float(value) for value in sequence.logprobs or ()]
 

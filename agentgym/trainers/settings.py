@@ -10,7 +10,6 @@ from agentgym.options import Options
 from agentgym.rollout.pool import RolloutConfig as RolloutConfig
 from agentgym.trainers.model import lora
 
-
 REMOTE = "tinker"
 """The learner that is a server: `tinker:URL`."""
 

@@ -130,7 +130,13 @@ class Fake:
         config = given["lora_config"]
         name = self.fresh("model")
         self.models[name] = Adapter(self.base, config["rank"], config.get("seed") or 0)
-        reply = {"model_id": name, "base_model": self.policy, "lora_config": config, "status": "created", "type": "create_model"}
+        reply = {
+            "model_id": name,
+            "base_model": self.policy,
+            "lora_config": config,
+            "status": "created",
+            "type": "create_model",
+        }
 
         async def made():
             return as_json(reply)
@@ -237,7 +243,9 @@ class Fake:
             if given.get("prompt_logprobs"):
                 scores = np.array([np.nan, *await engine.score(prompt)], dtype=np.float32)
                 reply.prompt_logprobs = scores.tobytes()
-            sampling = Sampling(params["temperature"], params["max_tokens"], tuple(params.get("stop") or ()), params.get("seed") or 0)
+            sampling = Sampling(
+                params["temperature"], params["max_tokens"], tuple(params.get("stop") or ()), params.get("seed") or 0
+            )
             done = await engine.generate(prompt, sampling, f"{self.number}")
             if self.behaviour.plain_logprobs:
                 done.logprobs = (await engine.score([*prompt, *done.ids]))[len(prompt) - 1 :]

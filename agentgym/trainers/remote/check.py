@@ -37,7 +37,7 @@ def check(config: "TrainConfig") -> None:
     if config.processes != 1:
         raise BadConfig(f"processes is {config.processes} with {learner}: one process plays, and the server has the GPUs")
     if not config.lora_rank:
-        raise BadConfig(f"lora_rank is 0 with {learner}: such servers train adapters; give a rank, for example --lora-rank 16")
+        raise BadConfig(f"lora_rank is 0 with {learner}: such servers train adapters: give --lora-rank 16")
     if config.model == "init" or (Path(config.model).is_absolute() and not Path(config.model).is_dir()):
         raise BadConfig(f"model is {config.model!r} with {learner}: name the folder or hub name of the model that it serves")
     if config.temperature != 1.0:

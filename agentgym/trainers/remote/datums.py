@@ -43,7 +43,7 @@ def scales(rows: Sequence[Segment], reduction: Reduction) -> list[float]:
 
 
 def placed(row: Segment, values: Any) -> Floats:
-    """Return what a server said of each target, laid out by token: [tokens], NaN for the first and where nothing is trained."""
+    """Return what a server said of each target, laid out by token: [tokens], NaN where nothing is trained."""
     found = np.full(len(row), np.nan, dtype=np.float32)
     found[1:] = np.asarray(values, dtype=np.float32)[: len(row) - 1]
     return np.where(row.mask, found, np.nan).astype(np.float32)

@@ -87,7 +87,9 @@ def imitation(trained: Trained, rows: Sequence[Segment], weights: Sequence[Any],
     return new
 
 
-def _linear(trained: Trained, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualified) -> None:
+def _linear(
+    trained: Trained, rows: Sequence[Segment], new: Sequence[Floats], pull: Sequence[Any], server: Qualified
+) -> None:
     """Add the gradient of the sum of `pull * log p`, from the server's present log-probabilities."""
     sent = [
         policy_datum(row, one, np.where(row.mask, some, 0), factor)

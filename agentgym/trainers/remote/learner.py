@@ -93,7 +93,9 @@ class RemoteLearner:
             trained = self.service.loaded(saved["path"], optimizer=True)
             found = trained.forward([datums.scored_datum(saved["probe"]["ids"])])[0]
         except EngineDead as error:
-            raise BadData(f"{saved['path']} could not be loaded ({error}); remove {saved['folder']} to use an earlier one") from error
+            raise BadData(
+                f"{saved['path']} could not be loaded ({error}); remove {saved['folder']} to use an earlier one"
+            ) from error
         off = float(np.abs(np.asarray(found) - np.asarray(saved["probe"]["logprobs"])).max())
         if not off < 1e-3:
             raise BadData(
@@ -116,7 +118,7 @@ class RemoteLearner:
         }
 
     def begin(self, phase: str, folder: Path) -> None:
-        """Before reinforcement learning, get the reference of the KL penalty, and a fresh optimizer after an SFT warm start."""
+        """Before reinforcement learning, get the reference of the KL penalty and a fresh optimizer."""
         write_whole(folder / "qualified.json", json.dumps(asdict(self.qualified), indent=2) + "\n")
         if phase == "rl":
             if self.config.kl:

@@ -56,7 +56,7 @@ class Qualified:
         """Return why the server cannot train, or not this run."""
         reasons = [f"{what}: {found}" for what, found, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
-            reasons.append(f"it does not clip gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
+            reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
         return reasons
 
 
@@ -108,7 +108,9 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, found: Qualifi
         stop = ids[len(ids) // 2]
         ended = (await ask(1.0, (stop,)))[0]
         right = ended == ids[: ids.index(stop) + 1]
-        found.note("stop ids", "end a reply and stay in it" if right else f"not followed: {ended} of {ids} at {stop}", _or(right))
+        found.note(
+            "stop ids", "end a reply and stay in it" if right else f"not followed: {ended} of {ids} at {stop}", _or(right)
+        )
         return [*prompt, *ids]
 
     try:
@@ -227,7 +229,9 @@ class Lab:
             self.found.reduction = "rows"
             self.found.note("reduction", "the mean over rows of each row's mean", "corrected")
         else:
-            text = f"none that is known: a shorter row {by_length:.2f} times, a row beside it {by_rows:.2f} times the gradient"
+            text = (
+                f"none that is known: a shorter row {by_length:.2f} times, a row beside it {by_rows:.2f} times the gradient"
+            )
             self.found.note("reduction", text, "refused")
 
     def accumulation(self) -> None:
@@ -246,7 +250,9 @@ class Lab:
         if plain:
             self.found.losses.append("cross_entropy")
         used = "ok" if plain else "corrected"
-        self.found.note("cross_entropy", f"{self.part(imitated):.2f} times" + ("" if plain else "; importance_sampling instead"), used)
+        self.found.note(
+            "cross_entropy", f"{self.part(imitated):.2f} times" + ("" if plain else "; importance_sampling instead"), used
+        )
 
     def bounds(self) -> None:
         """Find out whether ppo and cispo hold the bounds that they are sent."""
@@ -278,7 +284,9 @@ class Lab:
         """Find out whether the norm of a gradient is bounded where that is asked for."""
         move = self.moved([self.datum(self.row, 1.0)], clip=1e-6)
         self.found.clips_gradients = float(np.linalg.norm(move)) < 0.1 * float(np.linalg.norm(self.unit))
-        text = "done where it is asked for" if self.found.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
+        text = (
+            "done where it is asked for" if self.found.clips_gradients else f"not done: train with --grad-clip {UNCLIPPED:g}"
+        )
         self.found.note("clipping of gradients", text, "ok" if self.found.clips_gradients else "none")
 
 
@@ -319,7 +327,9 @@ def _resumed(service: Service, lab: Lab, found: Qualified) -> None:
     found.note("weights of a saved state", f"{weights:.2g} from those saved", _or(weights < 1e-3))
     moved = _gap(saved, went_on)
     fine = optimizer < 0.02 * moved + 1e-5
-    found.note("optimizer of a saved state", f"its next step is {optimizer:.2g} from the one not stopped, of {moved:.2g}", _or(fine))
+    found.note(
+        "optimizer of a saved state", f"its next step is {optimizer:.2g} from the one not stopped, of {moved:.2g}", _or(fine)
+    )
 
 
 def _row(ids: Sequence[int]) -> Segment:

@@ -143,7 +143,11 @@ class Service:
     def loaded(self, path: str, *, optimizer: bool) -> "Trained":
         """Return an adapter as it was saved, with the state of its optimizer or a fresh one."""
         client = self.client
-        load = client.create_training_client_from_state_with_optimizer if optimizer else client.create_training_client_from_state
+        load = (
+            client.create_training_client_from_state_with_optimizer
+            if optimizer
+            else client.create_training_client_from_state
+        )
         return Trained(self, self.call(f"load {path}", load, path))
 
     def sampler(self, base: str) -> Any:
