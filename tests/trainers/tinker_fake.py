@@ -352,6 +352,7 @@ ANSWERS = {
     "client/config": lambda fake, given: as_json({}),
     "create_session": lambda fake, given: as_json({"session_id": fake.fresh("session"), "type": "create_session"}),
     "session_heartbeat": lambda fake, given: as_json({"type": "session_heartbeat"}),
+    "unload_model": lambda fake, given: as_json({"request_id": str(fake.models.pop(given["model_id"]).rank)}),
     "telemetry": lambda fake, given: as_json({"status": "accepted"}),
     "get_server_capabilities": lambda fake, given: as_json({"supported_models": [{"model_name": fake.policy}]}),
     "get_info": lambda fake, given: as_json(

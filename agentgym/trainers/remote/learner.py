@@ -124,7 +124,9 @@ class RemoteLearner:
             if self.config.kl:
                 self._reference = self.service.sampler(self.base)
             if self.config.sft_steps and self._kept is None:
+                before = self.trained
                 self.trained = self.service.loaded(self._saved()["path"], optimizer=False)
+                before.forget()
 
     def imitate(self, episodes: Sequence[Episode], lr: float) -> dict[str, float]:
         """Update the policy on demonstrations."""

@@ -68,21 +68,27 @@ def show(found: Qualified) -> str:
 
 def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualified:
     """Return what a server computes; EngineDead where it gives no answers. It trains adapters of its own, for nothing."""
-    found = Qualified()
-    trained = service.trainer(base, rank, 7)
+    found, trained = Qualified(), service.trainer(base, rank, 7)
+    try:
+        _look(service, trained, model, tokenizer, found)
+    finally:
+        trained.forget()
+    return found
+
+
+def _look(service: Service, trained: Trained, model: str, tokenizer: Any, found: Qualified) -> None:
     ids = _sampling(service, trained, tokenizer, found)
     if ids is None or not _scores(trained, ids, model, found):
-        return found
+        return
     lab = Lab(trained, ids, found)
     if not lab.moves():
-        return found
+        return
     lab.reduction()
     lab.accumulation()
     lab.bounds()
     lab.clipping()
     _versions(service, trained, ids, found)
     _resumed(service, lab, found)
-    return found
 
 
 def _sampling(service: Service, trained: Trained, tokenizer: Any, found: Qualified) -> list[int] | None:
@@ -321,6 +327,7 @@ def _resumed(service: Service, lab: Lab, found: Qualified) -> None:
         other = service.loaded(path, optimizer=True)
         loaded = np.asarray(other.forward([scored_datum(ids)])[0], dtype=np.float64)
         weights, optimizer = _gap(saved, loaded), _gap(went_on, step(other))
+        other.forget()
     except EngineDead as error:
         found.note("a saved state", f"does not come back ({str(error)[-160:]})", "refused")
         return

@@ -4,7 +4,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import asyncio
+import contextlib
 import importlib
+import json
 import logging
 import os
 import threading
@@ -47,9 +49,9 @@ class Service:
         self._answered = time.monotonic()
         self._health = threading.Lock()
         self._check_address()
-        key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
+        self.key = key or os.environ.get("TINKER_API_KEY", "") or "tml-local"
         self.client: Any = self.call(
-            "open a session", lambda: _session(self.tinker.ServiceClient(base_url=self.url, api_key=key))
+            "open a session", lambda: _session(self.tinker.ServiceClient(base_url=self.url, api_key=self.key))
         )
 
     def _check_address(self) -> None:
@@ -199,6 +201,14 @@ class Trained:
     def sampler(self) -> Any:
         """Return a sampler of the weights as they are."""
         return self.service.call("serve new weights", self.client.save_weights_and_get_sampling_client)
+
+    def forget(self) -> None:
+        """Have the server free the adapter's place, where it can: the client package has no call for it any more."""
+        body = json.dumps({"model_id": self.client.model_id, "type": "unload_model"}).encode()
+        headers = {"Content-Type": "application/json", "X-API-Key": self.service.key}
+        request = urllib.request.Request(f"{self.service.url}/api/v1/unload_model", body, headers)
+        with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=self.service.patience):
+            pass
 
 
 _HUGE = 1e4
