@@ -135,6 +135,8 @@ def run(config: Config) -> int:
     settings = preflight.extended(config.resume, config.steps) if config.resume else config.config
     assert settings is not None
     if config.plan:
+        if settings.remote:
+            raise BadConfig(f"--plan counts the memory of this machine, and learner {settings.learner!r} trains on a server")
         settings = preflight.looked_at(settings, fresh=False)
         from agentgym.cli.plan import show
 
@@ -150,7 +152,9 @@ def run(config: Config) -> int:
 def _train(config: Config, settings: TrainConfig, screen: Screen) -> int:
     """Train in this process, which may be one of several."""
     if main_process():
-        screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine}; loading torch")
+        screen.begin(
+            f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine_kind.name}; loading torch"
+        )
     quiet()
     from agentgym.trainers.loop import resume, train
 

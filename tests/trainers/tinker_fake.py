@@ -397,8 +397,9 @@ class Served:
         self.ready.set()
 
     def close(self):
-        self.loop.call_soon_threadsafe(self.stop.set)
-        self.thread.join(20)
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self.stop.set)
+            self.thread.join(20)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ def check(config: "TrainConfig") -> None:
             f"engine {config.engine!r} with {learner}: the weights are the server's, and cannot be sent to another engine "
             "yet. Leave engine out: the server samples from what it trains"
         )
+    if config.engine_options:
+        raise BadConfig(f"engine.{next(iter(config.engine_options))} does nothing with {learner}: the server samples")
     if config.processes != 1:
         raise BadConfig(f"processes is {config.processes} with {learner}: one process plays, and the server has the GPUs")
     if not config.lora_rank:
@@ -42,8 +44,6 @@ def check(config: "TrainConfig") -> None:
         raise BadConfig(f"model is {config.model!r} with {learner}: name the folder or hub name of the model that it serves")
     if config.temperature != 1.0:
         raise BadConfig(f"temperature is {config.temperature:g} with {learner}: servers compute log-probabilities at 1 only")
-    if config.sft_episodes and config.sft_muon:
-        raise BadConfig(f"sft_muon is on with {learner}: servers have AdamW alone; give --no-sft-muon")
 
 
 def check_needs(names: tuple[str, ...], config: "TrainConfig") -> None:

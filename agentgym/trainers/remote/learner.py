@@ -25,7 +25,7 @@ from agentgym.trainers.losses import add_sums, means
 from agentgym.trainers.metrics import mismatch
 from agentgym.trainers.packing import count, token_weights
 from agentgym.trainers.remote import datums, gradient
-from agentgym.trainers.remote.qualify import Qualified, qualify, show
+from agentgym.trainers.remote.qualify import Qualified, qualify, read_qualified, show
 from agentgym.trainers.remote.service import Service, Trained
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages import needs
@@ -55,6 +55,7 @@ class RemoteLearner:
         *,
         url: str,
         base: str = "",
+        qualified: str = "",
         seconds: Annotated[float, Within(1)] = 1800.0,
         patience: Annotated[float, Within(1)] = 30.0,
         state: Mapping[str, Any],
@@ -69,7 +70,7 @@ class RemoteLearner:
         try:
             self.model = saved["model"] if saved else str(folder)
             self.base = self.service.base_model(base or (saved["base"] if saved else ""))
-            self.qualified = Qualified(**saved["qualified"]) if saved else self._qualified()
+            self.qualified = Qualified(**saved["qualified"]) if saved else self._qualified(qualified)
             self.trained = self._loaded(saved) if saved else self.service.trainer(self.base, config.lora_rank, config.seed)
             self.engine = TinkerEngine(self.service, self.tokenizer, self.context)
         except BaseException:
@@ -79,9 +80,12 @@ class RemoteLearner:
         self._kept: dict[str, Any] | None = saved
         """Where the present weights are saved, once they are."""
 
-    def _qualified(self) -> Qualified:
-        """Find out what the server computes; BadConfig where that is not what this run needs."""
-        found = qualify(self.service, self.base, self.model, self.tokenizer, rank=self.config.lora_rank)
+    def _qualified(self, file: str) -> Qualified:
+        """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
+        if file:
+            found = read_qualified(file)
+        else:
+            found = qualify(self.service, self.base, self.model, self.tokenizer, rank=self.config.lora_rank)
         reasons = found.refused(self.config)
         if reasons:
             raise BadConfig(f"{self.service.url} cannot train this run: {'; '.join(reasons)}.\n{show(found)}")

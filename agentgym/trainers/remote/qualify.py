@@ -9,8 +9,10 @@ by the moves that they bring.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import asyncio
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -58,6 +60,17 @@ class Qualified:
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
         return reasons
+
+
+def read_qualified(path: str) -> Qualified:
+    """Return what `agentgym qualify --json` printed, or a run's `qualified.json`; BadData for anything else."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        return Qualified(**{one.name: told[one.name] for one in fields(Qualified)})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadData(
+            f"{path}: expected what `agentgym qualify --json` prints, got {type(error).__name__}: {error}"
+        ) from error
 
 
 def show(found: Qualified) -> str:
