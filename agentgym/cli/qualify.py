@@ -3,6 +3,9 @@
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 where it is not fit
 """
 
+# transformers is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import json
 from dataclasses import asdict, dataclass
 

@@ -312,13 +312,14 @@ class Lab:
 def _versions(service: Service, trained: Trained, ids: list[int], found: Qualified) -> None:
     """See whether a new sampler serves new weights, and no other."""
     row = _row(ids)
+    old = trained.forward([scored_datum(ids)])[0]
     for _ in range(4):
         now = np.concatenate(([np.nan], trained.forward([scored_datum(ids)])[0])).astype(np.float32)
         trained.backward([policy_datum(row, now, np.where(row.mask, 1.0, 0).astype(np.float32))], "importance_sampling")
         trained.step(1e-2)
     new = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     served = np.asarray(asyncio.run(scored(service, trained.sampler(), ids)))
-    gap, moved = _gap(new, served), _gap(new, now[1:])
+    gap, moved = _gap(new, served), _gap(new, old)
     fine = gap < max(0.02, 3 * found.mismatch)
     found.note("a new sampler", f"{gap:.2g} from the new weights, which moved by {moved:.2g}", _or(fine))
 
