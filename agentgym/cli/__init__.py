@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init-policy": ("agentgym.cli.init_policy", "make a small policy and tokenizer from an environment's own text"),
     "train": ("agentgym.cli.train", "train an agent by a recipe"),
     "sft": ("agentgym.cli.sft", "imitate stored episodes"),
+    "qualify": ("agentgym.cli.qualify", "find out what a training server computes"),
     "export": ("agentgym.cli.export", "write episodes as Parquet, as TRL's trainers read them"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),

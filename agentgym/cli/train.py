@@ -135,6 +135,8 @@ def run(config: Config) -> int:
     settings = preflight.extended(config.resume, config.steps) if config.resume else config.config
     assert settings is not None
     if config.plan:
+        if settings.remote:
+            raise BadConfig(f"--plan counts the memory of this machine, and learner {settings.learner!r} trains on a server")
         settings = preflight.looked_at(settings, fresh=False)
         quiet()
         from agentgym.cli.plan import show
@@ -147,7 +149,9 @@ def run(config: Config) -> int:
     end_with_launcher()
     screen = Screen(console, settings, config.resume or settings.out)
     if main_process():
-        screen.begin(f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine}; loading torch")
+        screen.begin(
+            f"{screen.folder}: {settings.where}, model {settings.model}, engine {settings.engine_kind.name}; loading torch"
+        )
     quiet()
     from agentgym.trainers.loop import Loop
 

@@ -59,8 +59,8 @@ class Screen:
         self._print(f"precision {n['precision']}, attention {n['attention']}")
         if n["correction"] is not None:
             self._print(
-                f"engine {self.config.engine} does not round as the trainer does: the loss of every token is weighted by "
-                f"min(trainer / engine, {n['correction']:g})"
+                f"engine {self.config.engine_kind.name} does not round as the trainer does: the loss of every token is "
+                f"weighted by min(trainer / engine, {n['correction']:g})"
             )
 
     def _eval(self, n: dict[str, Any]) -> None:

@@ -189,6 +189,8 @@ _KINDS = (
     EngineKind("scripted", "agentgym.engines.scripted:ScriptedEngine"),
 )
 ENGINES: dict[str, EngineKind] = {kind.name: kind for kind in _KINDS}
+TINKER = EngineKind("tinker", "agentgym.engines.tinker:TinkerEngine", extra="tinker")
+"""What samples for a learner on a server: the learner makes it, nobody names it."""
 
 
 def kind_of(name: str) -> tuple[EngineKind, str]:

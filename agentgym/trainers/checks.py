@@ -15,6 +15,7 @@ from agentgym.engines.kinds import RUN_SETS
 from agentgym.errors import BadConfig, bad_option, unknown
 from agentgym.trainers.launch import launched
 from agentgym.trainers.model import lora
+from agentgym.trainers.remote import check as remote
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -101,6 +102,8 @@ def check(config: "TrainConfig") -> None:
     _check_engine(config)
     _check_agent(config)
     lora.check(config)
+    if config.remote:
+        remote.check(config)
 
 
 types = functools.cache(get_type_hints)

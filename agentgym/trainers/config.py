@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.agents.spec import NAMED, AgentSpec
-from agentgym.engines.kinds import EngineKind, training_kind
+from agentgym.engines.kinds import TINKER, EngineKind, training_kind
 from agentgym.errors import BadConfig
 from agentgym.trainers import checks
 from agentgym.trainers.settings import (
@@ -89,8 +89,11 @@ class TrainConfig(
 
     @property
     def engine_kind(self) -> EngineKind:
-        """What its engine is and can do; UnknownName for none that a run can have."""
-        return training_kind(self.engine)
+        """What its engine is and can do; UnknownName for none that a run can have.
+
+        What `hf` says, the trainer's own weights, a server that trains samples itself.
+        """
+        return TINKER if self.remote and self.engine == "hf" else training_kind(self.engine)
 
     @property
     def served(self) -> bool:

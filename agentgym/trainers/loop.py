@@ -80,7 +80,8 @@ class Loop(Sitting):
         if accelerator.is_main_process:
             for caution in preflight.cautions(config):
                 warnings.warn(caution, stacklevel=2)
-            fits.check(config)
+            if not config.remote:  # whose memory is the server's
+                fits.check(config)
         record = Record.fresh(config, accelerator.is_main_process)
         try:
             return cls(accelerator, record, None, show)

@@ -15,9 +15,10 @@ from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.rollout.collect import finished
 from agentgym.trainers.config import TrainConfig, homemade, newest_checkpoint, settings_in
 from agentgym.trainers.recipe_files import read_config
+from agentgym.trainers.remote import check as remote
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.stages.learner import LEARNERS
+from agentgym.trainers.stages.learner import LEARNERS, resolve_learner
 from agentgym.trainers.stages.loggers import resolve_loggers
 from agentgym.trainers.stages.loss import LOSSES, resolve_loss
 from agentgym.trainers.stages.needs import check_needs, resolve_needs
@@ -53,7 +54,9 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
 
 def _check_stages(config: TrainConfig) -> list[Stage]:
     """Return the rewards; BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
-    _needs(config)
+    needed = _needs(config)
+    if config.remote:
+        remote.check_needs(tuple(stage.name for stage in needed), config)
     rewards = resolve_rewards(config.reward, config.reward_options)
     if rewards and not config.steps:
         raise BadConfig(
@@ -64,7 +67,7 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
     if config.loss != "clip" or config.loss_options:  # the package's own import torch, and that one needs no check
         resolve_loss(config)
     if config.learner not in LEARNERS.table or config.learner_options:
-        LEARNERS.resolve(config.learner, config.learner_options)
+        resolve_learner(config)
     return rewards
 
 
@@ -211,7 +214,9 @@ def _check_agent(config: TrainConfig) -> None:
 def check_reachable(config: TrainConfig) -> None:
     """Raise MissingExtra where the run's engine or adapters are not installed, BadConfig where no hub has its model."""
     config.engine_kind.check_installed()
-    if config.lora_rank and find_spec("peft") is None:
+    if config.remote and find_spec("tinker") is None:
+        raise MissingExtra(f"learner {config.learner!r} needs the client package: {how_to_install('tinker')}")
+    if config.lora_rank and not config.remote and find_spec("peft") is None:
         raise MissingExtra(f"lora_rank needs peft: {how_to_install('train')}")
     if config.model != "init":
         check_model(config.model)

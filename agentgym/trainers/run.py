@@ -19,7 +19,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.demonstrations import Demonstrations
 from agentgym.trainers.rollouts import Rollouts
 from agentgym.trainers.stages.credit import Credit, resolve
-from agentgym.trainers.stages.learner import LEARNERS, Learner
+from agentgym.trainers.stages.learner import Learner, resolve_learner
 from agentgym.trainers.stages.loss import resolve_loss
 from agentgym.trainers.stages.needs import critic_options, finished, resolve_needs
 from agentgym.trainers.stages.rewards import resolve_rewards
@@ -57,7 +57,7 @@ class Run:
         selection = SELECTIONS.resolve(config.select, config.select_options)
         needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
-        kind = LEARNERS.resolve(config.learner, config.learner_options)
+        kind = resolve_learner(config)
         handed: dict[str, Any] = {"resumed": state is not None}
         for stage in needs:
             if stage.name == "values":

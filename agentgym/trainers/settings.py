@@ -10,6 +10,9 @@ from agentgym.options import Options
 from agentgym.rollout.pool import RolloutConfig as RolloutConfig
 from agentgym.trainers.model import lora
 
+REMOTE = "tinker"
+"""The learner that is a server: `tinker:URL`."""
+
 
 @dataclass(frozen=True)
 class EnvSpec:
@@ -238,7 +241,7 @@ class LearnerConfig:
     """Where and how the weights are updated."""
 
     learner: str = "local"
-    """What holds the weights and updates them: a name or MODULE:NAME."""
+    """What holds the weights and updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
     learner_options: Options = field(default_factory=dict[str, Any])
     """Its options: --learner.KEY VALUE."""
     lr: float = 1e-3
@@ -275,6 +278,11 @@ class LearnerConfig:
     """Keep only the inputs of each layer and compute the rest again in the backward pass: less memory, a third more work."""
     compile: bool = False
     """Compile the model's layers with torch.compile."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether a server holds the weights."""
+        return self.learner.partition(":")[0] == REMOTE
 
 
 @dataclass(frozen=True)

@@ -143,11 +143,11 @@ def reinforce(
         needs.place(episodes, segments, ("logprobs",), {"logprobs": before})  # the report shows the mismatch of each token
         apart = np.concatenate([(ours - s.logprobs)[s.mask] for ours, s in zip(before, segments, strict=True)])
     for epoch in range(config.epochs):
-        for rows in _minibatches(segments, groups, config, step, epoch):
+        for rows in minibatches(segments, groups, config, step, epoch):
             total = _everywhere(learner, count([segments[row] for row in rows], config.loss_aggregation))
             if not total:
                 continue
-            update = _Update([segments[row] for row in rows], total, before and [before[row] for row in rows])
+            update = OneUpdate([segments[row] for row in rows], total, before and [before[row] for row in rows])
             for value in _differentiable(learner, _losses(learner, update, config, loss, step)):
                 learner.accelerator.backward(value)
             norms.append(_apply(learner, config))
@@ -164,7 +164,7 @@ def reinforce(
 
 
 @dataclass(frozen=True, slots=True)
-class _Update:
+class OneUpdate:
     """The rows of one optimizer step, and what was measured on them."""
 
     segments: list[Segment]
@@ -235,7 +235,7 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
-def _minibatches(
+def minibatches(
     segments: list[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int
 ) -> list[list[int]]:
     """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
@@ -259,13 +259,13 @@ def _minibatches(
     return dealt
 
 
-def _losses(learner: TrainedModel, update: _Update, config: TrainConfig, loss_stage: Stage, step: int) -> Iterator[Tensor]:
+def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_stage: Stage, step: int) -> Iterator[Tensor]:
     """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `update`."""
     rows, before = update.segments, update.before
     constant = config.constant if config.loss_aggregation == "constant" else None
     weights = token_weights(rows, config.loss_aggregation, total=update.total, constant=constant)
     if rows and loss_stage.attributes["choose"]:
-        weights = _chosen(update, weights, loss_stage, step)
+        weights = chosen(update, weights, loss_stage, step)
     targets = _everywhere(learner, targets_of(rows)) if learner.critic else 0
     if not config.kl:  # a row without advantage has no gradient, unless it teaches the critic: it is only measured
         idle_rows = {i for i, row in enumerate(rows) if not row.advantages.any() and not targets_of([row])}
@@ -316,14 +316,14 @@ def _saved(batch: Batch, rows: list[Segment]) -> Sums:
     return {"prefix_tokens_shared": torch.tensor([total - sum(batch.lengths), total], device=batch.ids.device)}
 
 
-def _chosen(update: _Update, weights: list[Any], loss: Stage, step: int) -> list[Any]:
+def chosen(update: OneUpdate, weights: list[Any], loss: Stage, step: int) -> list[Any]:
     """Return the weights times the factors that a loss chose over the whole update; of one that `marks`, note these."""
-    chosen = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
+    factor = np.asarray(factors(loss, update.flat(), step), dtype=np.float32)
     sizes = [row.trained for row in update.segments]
-    if chosen.shape != (sum(sizes),) or not np.isfinite(chosen).all():
-        raise BadConfig(f"choose of loss {loss.name!r} returned {chosen.shape}; expected ({sum(sizes)},) finite factors")
+    if factor.shape != (sum(sizes),) or not np.isfinite(factor).all():
+        raise BadConfig(f"choose of loss {loss.name!r} returned {factor.shape}; expected ({sum(sizes)},) finite factors")
     changed = [weight.copy() for weight in weights]
-    for weight, row, part in zip(changed, update.segments, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
+    for weight, row, part in zip(changed, update.segments, np.split(factor, np.cumsum(sizes)[:-1]), strict=True):
         if loss.attributes["marks"]:
             row.extra["chosen"] = np.full(len(row), np.nan, dtype=np.float32)
             row.extra["chosen"][row.mask] = part

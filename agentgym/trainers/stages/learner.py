@@ -6,11 +6,15 @@ from typing import Any, Protocol
 
 from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.segments import Segment
+from agentgym.trainers.settings import REMOTE, LearnerConfig
 from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Seam, Stage, Target
 
-LEARNERS = Seam("learner", {"local": "agentgym.trainers.local:LocalLearner"})
+LEARNERS = Seam(
+    "learner",
+    {"local": "agentgym.trainers.local:LocalLearner", REMOTE: "agentgym.trainers.remote.learner:RemoteLearner"},
+)
 
 
 class Learner(Protocol):
@@ -64,3 +68,11 @@ class Learner(Protocol):
 def learner(name: str) -> Callable[[Target], Target]:
     """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, **options)`."""
     return LEARNERS.declare(name)
+
+
+def resolve_learner(config: LearnerConfig) -> Stage:
+    """Return the learner of a run with its options; of `tinker:URL` the address is one of them."""
+    name, colon, address = config.learner.partition(":")
+    if name == REMOTE and colon:
+        return LEARNERS.resolve(name, {**config.learner_options, "url": address})
+    return LEARNERS.resolve(config.learner, config.learner_options)

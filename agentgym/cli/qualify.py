@@ -1,0 +1,70 @@
+"""Find out by experiment what a server of the Tinker API computes, and whether it is fit to train on.
+
+agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 where it is not fit
+"""
+
+# transformers is typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import json
+from dataclasses import asdict, dataclass
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from agentgym.cli.train import need_training, quiet
+from agentgym.errors import BadConfig
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to look at."""
+
+    server: tyro.conf.Positional[str]
+    """The server, as tinker:URL."""
+    model: str = ""
+    """Folder or hub name of the model that it trains, for its tokenizer and to compare with our torch; without it, what the
+    server says."""
+    base: str = ""
+    """What the server calls it, where it has several."""
+    rank: int = 8
+    """Rank of the adapters that are tried."""
+    seconds: float = 1800.0
+    """Seconds that an answer may take."""
+    json: bool = False
+    """Print what was found as JSON."""
+
+
+def run(config: Config) -> int:
+    """Try the server and print the table; 1 where something is refused."""
+    kind, _, url = config.server.partition(":")
+    if kind != "tinker" or not url:
+        raise BadConfig(f"qualify {config.server!r}: expected tinker:URL, for example tinker:http://127.0.0.1:8000")
+    need_training()
+    quiet()
+    from transformers import AutoTokenizer
+
+    from agentgym.trainers.remote.qualify import qualify
+    from agentgym.trainers.remote.service import Service
+
+    service = Service(url, seconds=config.seconds)
+    try:
+        base = service.base_model(config.base)
+        model = config.model or base
+        found = qualify(service, base, model, AutoTokenizer.from_pretrained(model), rank=config.rank)
+    finally:
+        service.close()
+    reasons = found.refused()
+    if config.json:
+        print(json.dumps({**asdict(found), "fit": not reasons}, indent=2))
+        return 1 if reasons else 0
+    table = Table(title=f"{url}, model {base}", title_justify="left")
+    for column in ("what", "verdict", "found"):
+        table.add_column(column)
+    for what, text, verdict in found.findings:
+        table.add_row(what, verdict, text)
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print(f"not fit to train on: {'; '.join(reasons)}" if reasons else "fit to train on")
+    return 1 if reasons else 0

@@ -1,0 +1,131 @@
+"""Sampling from the server that trains: exact tokens, and only ever from the newest weights."""
+
+# tinker is an extra and typed in parts only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.engines import Completion, Sampling
+from agentgym.engines.kinds import TINKER
+from agentgym.errors import BadConfig, Fault
+
+_MOST_SEED = 2**31 - 1
+
+
+class TinkerEngine:
+    """A `TokenEngine` over the samplers of a session. Its weights are changed by the learner, which calls `serve`.
+
+    A sampler of older weights is never asked again: some servers keep one place for the sampler's and the trainer's
+    weights, and sampling from old ones would overwrite what is trained.
+    """
+
+    kind = TINKER
+
+    def __init__(self, service: Any, tokenizer: Any, context: int) -> None:
+        self.service, self.tokenizer, self.context = service, tokenizer, context
+        self.policy_version = 0
+        self.sampler: Any = None
+        self._running: dict[str, set[asyncio.Task[Any]]] = {}
+        self._open = asyncio.Event()
+        self._open.set()
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
+        if images:
+            raise BadConfig("the tinker engine takes no images; use a text prompt")
+        await self._open.wait()
+        prompt, version = list(prompt_ids), self.policy_version
+        limit = min(sampling.max_tokens, self.context - len(prompt))
+        if limit < 1:
+            return Completion([], [], "length", version)
+        task = asyncio.ensure_future(self._sampled(prompt, sampling, limit))
+        self._running.setdefault(session, set()).add(task)
+        try:
+            ids, logprobs = await task
+        except asyncio.CancelledError:
+            if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
+                raise
+            return Completion([], [], "abort", version)
+        finally:
+            self._running[session].discard(task)
+            if not self._running[session]:
+                del self._running[session]
+        return _completion(ids, logprobs, sampling, limit, version)
+
+    async def _sampled(self, prompt: list[int], sampling: Sampling, limit: int) -> tuple[list[int], list[float]]:
+        types = self.service.tinker
+        eos = getattr(self.tokenizer, "eos_token_id", None)
+        stop = list(sampling.stop_ids) or ([eos] if eos is not None else [])  # no server stops at its own end token
+        params = types.SamplingParams(
+            max_tokens=limit,
+            seed=sampling.seed % _MOST_SEED,
+            stop=stop,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k or -1,
+            top_p=sampling.top_p,
+        )
+        answer = await self.service.acall("sample", self.sampler.sample, types.ModelInput.from_ints(prompt), 1, params)
+        sequence = answer.sequences[0]
+        return [int(id) for id in sequence.tokens], [float(value) for value in sequence.logprobs or ()]
+
+    async def score(self, ids: Sequence[int], temperature: float = 1.0) -> list[float]:
+        """Return the log-probability of each token after the first; the servers score at temperature 1 only."""
+        if temperature != 1.0:
+            raise BadConfig(f"a tinker server scores at temperature 1 only; {temperature} was asked")
+        return await scored(self.service, self.sampler, ids)
+
+    def abort(self, session: str) -> None:
+        """End the session's requests."""
+        for task in self._running.get(session, ()):
+            task.cancel()
+
+    async def pause(self) -> None:
+        """Start no new requests, and wait for the running ones."""
+        self._open.clear()
+        while self._running:
+            await asyncio.wait([task for tasks in self._running.values() for task in tasks])
+            await asyncio.sleep(0)  # so that who waited for them takes them out
+
+    async def resume(self) -> None:
+        """Start requests again."""
+        self._open.set()
+
+    async def serve(self, sampler: Any, version: int) -> None:
+        """Sample from now on with another sampler; `sampler` is called once no request is running."""
+        await self.pause()
+        try:
+            self.sampler = None
+            self.sampler = await asyncio.to_thread(sampler)
+            self.policy_version = version
+        finally:
+            await self.resume()
+
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+        """Refuse: a server's weights are trained where it runs."""
+        raise BadConfig("weights cannot be sent to a tinker server; it trains them itself")
+
+    def close(self) -> None:
+        """Leave the session to the learner."""
+
+
+async def scored(service: Any, sampler: Any, ids: Sequence[int]) -> list[float]:
+    """Return the log-probability of each token after the first; some servers say something of the first, some do not."""
+    prompt = service.tinker.ModelInput.from_ints(list(ids))
+    values = await service.acall("score a prompt", sampler.compute_logprobs, prompt)
+    known = list(values)[-(len(ids) - 1) :]
+    if len(known) != len(ids) - 1 or any(value is None for value in known):
+        raise Fault(f"{service.url} scored {len(known)} of {len(ids) - 1} tokens", "engine")
+    return [float(value) for value in known]
+
+
+def _completion(ids: list[int], logprobs: list[float], sampling: Sampling, limit: int, version: int) -> Completion:
+    if len(logprobs) != len(ids) or not ids or len(ids) > limit or any(not -1e4 < value <= 1e-3 for value in logprobs):
+        raise Fault(f"a tinker server returned {len(ids)} tokens (at most {limit}) with {len(logprobs)} logprobs", "engine")
+    if any(id in sampling.stop_ids for id in ids[:-1]):
+        raise Fault("a tinker server went on after a stop token", "engine")
+    return Completion(ids, logprobs, "stop" if ids[-1] in sampling.stop_ids else "length", version)

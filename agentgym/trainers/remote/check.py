@@ -1,0 +1,52 @@
+"""What a run on a server of the Tinker API cannot ask for, before anything is loaded."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import BadConfig
+from agentgym.trainers.model import lora
+
+if TYPE_CHECKING:
+    from agentgym.trainers.config import TrainConfig
+
+LOCAL: dict[str, Any] = {
+    "muon": False,
+    "optimizer": "adamw",
+    "attention": "auto",
+    "precision": "auto",
+    "gradient_checkpointing": False,
+    "compile": False,
+    "lora_alpha": lora.ALPHA,
+    "lora_targets": lora.TARGETS,
+    "weight_transport": "auto",
+}
+"""Fields that the server decides, by the value that leaves it the decision."""
+
+
+def check(config: "TrainConfig") -> None:
+    """Raise BadConfig for what a server cannot do for a run, with the reason."""
+    learner = f"learner {config.learner!r}"
+    for name, free in LOCAL.items():
+        if getattr(config, name) != free and not (name == "precision" and config.precision in ("fp32", "bf16")):
+            raise BadConfig(f"{name} is {getattr(config, name)!r} and does nothing with {learner}: the server decides it")
+    if config.engine != "hf":
+        raise BadConfig(
+            f"engine {config.engine!r} with {learner}: the weights are the server's, and cannot be sent to another engine "
+            "yet. Leave engine out: the server samples from what it trains"
+        )
+    if config.engine_options:
+        raise BadConfig(f"engine.{next(iter(config.engine_options))} does nothing with {learner}: the server samples")
+    if config.processes != 1:
+        raise BadConfig(f"processes is {config.processes} with {learner}: one process plays, and the server has the GPUs")
+    if not config.lora_rank:
+        raise BadConfig(f"lora_rank is 0 with {learner}: such servers train adapters: give --lora-rank 16")
+    if config.model == "init" or (Path(config.model).is_absolute() and not Path(config.model).is_dir()):
+        raise BadConfig(f"model is {config.model!r} with {learner}: name the folder or hub name of the model that it serves")
+    if config.temperature != 1.0:
+        raise BadConfig(f"temperature is {config.temperature:g} with {learner}: servers compute log-probabilities at 1 only")
+
+
+def check_needs(names: tuple[str, ...], config: "TrainConfig") -> None:
+    """Raise BadConfig for what credit or loss needs of a trainer and servers do not tell."""
+    if "entropy" in names:
+        raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers tell log-probabilities only")

@@ -1,0 +1,407 @@
+"""A small server of the Tinker API over our own model, in this process or its own, that can also do everything wrong.
+
+As a program: python tinker_fake.py POLICY FOLDER PORT. What it saves is in FOLDER, so that another one goes on from there.
+"""
+
+import asyncio
+import copy
+import json
+import sys
+import threading
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from peft import LoraConfig
+from tinker.proto import tinker_public_pb2 as pb
+
+from agentgym.engines import Sampling
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.serving.server import serve
+from agentgym.trainers.model.lora import TARGETS
+from agentgym.trainers.model.policy import load_policy
+
+PROTO = b"application/x-protobuf"
+TYPES = {pb.DTYPE_FLOAT32: np.float32, pb.DTYPE_INT64: np.int64}
+
+
+@dataclass
+class Behaviour:
+    """What the server does otherwise than it should; `reduction` alone is a matter of taste."""
+
+    reduction: str = "tokens"
+    no_clip_keys: bool = False
+    shift: int = 0
+    """How many tokens its log-probabilities are off."""
+    scaled_gradient: float = 1.0
+    keeps_gradient: bool = False
+    clips_gradients: bool = True
+    plain_logprobs: bool = False
+    """It samples at the temperature and tells log-probabilities of temperature 1, as SkyRL's JAX backend does."""
+    stale: bool = False
+    """Its samplers keep the weights of the first one."""
+    slow: float = 0.0
+    conflict: bool = False
+    half_written: bool = False
+    forgets_optimizer: bool = False
+    refuses: str = ""
+    """The path that it answers with 500."""
+    hangs: str = ""
+    """The path whose future never comes."""
+
+
+class Failed(Exception):
+    def __init__(self, status, detail):
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+class Fake:
+    """The server: its adapters, its samplers, and the results that are waited for."""
+
+    def __init__(self, policy, folder, behaviour=None):
+        self.policy, self.folder = str(policy), Path(folder)
+        self.behaviour = behaviour or Behaviour()
+        self.base, self.tokenizer = load_policy(policy)
+        self.models, self.samplers, self.results = {}, {}, {}
+        self.asked = []
+        self.number = 0
+
+    # -- the wire
+
+    async def __call__(self, scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        path = scope["path"].removeprefix("/api/v1/")
+        self.asked.append(path)
+        try:
+            content, kind = await self.answer(scope["method"], path, body)
+            status = 200
+        except Failed as error:
+            status, content, kind = error.status, json.dumps({"detail": error.detail}).encode(), b"application/json"
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": content})
+
+    async def answer(self, method, path, body):
+        if self.behaviour.refuses == path:
+            raise Failed(500, "refused")
+        if path == "forward_backward":
+            return self.promise(path, self.passed(pb.ForwardBackwardRequest.FromString(body)))
+        given = json.loads(body) if body else {}
+        if path == "retrieve_future":
+            return await self.retrieved(given["request_id"])
+        if path.startswith("samplers/"):
+            return as_json({"sampler_id": path[9:], "base_model": self.policy, "model_path": None})
+        if path == "client/dynamic_config" or path not in ANSWERS:
+            raise Failed(404, f"no {path}")
+        return ANSWERS[path](self, given)
+
+    def promise(self, path, coroutine, **more):
+        self.number += 1
+        name = str(self.number)
+
+        async def slow():
+            await asyncio.sleep(self.behaviour.slow)
+            if self.behaviour.hangs == path:
+                await asyncio.sleep(1000)
+            return await coroutine
+
+        self.results[name] = asyncio.ensure_future(slow())
+        return as_json({"future_id": name, "request_id": name, "status": "pending", **more})
+
+    async def retrieved(self, name):
+        if name not in self.results:
+            raise Failed(404, "no such future")
+        done, _ = await asyncio.wait({self.results[name]}, timeout=20)
+        if not done:
+            raise Failed(408, "not yet")
+        try:
+            return self.results[name].result()
+        except Exception as error:  # a 500 would be asked for again and again
+            raise Failed(getattr(error, "status", 400), f"{type(error).__name__}: {error}") from error
+
+    # -- models
+
+    def create_model(self, given):
+        config = given["lora_config"]
+        name = self.fresh("model")
+        self.models[name] = Adapter(self.base, config["rank"], config.get("seed") or 0)
+        reply = {
+            "model_id": name,
+            "base_model": self.policy,
+            "lora_config": config,
+            "status": "created",
+            "type": "create_model",
+        }
+
+        async def made():
+            return as_json(reply)
+
+        content, kind = self.promise("create_model", made())
+        return json.dumps({**reply, **json.loads(content)}).encode(), kind
+
+    def fresh(self, kind):
+        self.number += 1
+        return f"{kind}-{self.number}-{zlib.crc32(str(self.folder).encode()):08x}"
+
+    async def passed(self, request):
+        adapter, behaviour = self.models[request.model_id], self.behaviour
+        data = []
+        for datum in request.data:
+            ids = [int(id) for chunk in datum.model_input for id in np.frombuffer(chunk.encoded_text.tokens, np.int32)]
+            inputs = {name: np.frombuffer(one.dense, TYPES[one.dtype]).copy() for name, one in datum.loss_fn_inputs.items()}
+            data.append((ids, inputs))
+        config = {} if behaviour.no_clip_keys else dict(request.loss_fn_config)
+        found = adapter.passed(data, request.loss_fn, config, behaviour, backward=not request.forward_only)
+        arrays = [row.numpy().astype(np.float32) for row in found]
+        offsets = np.cumsum([0, *(array.nbytes for array in arrays)]).astype(np.int64)
+        reply = pb.ForwardBackwardOutput(loss_fn_output_type="scalar")
+        record = reply.loss_fn_outputs.add()
+        record.num_datums = len(arrays)
+        joined = b"".join(array.tobytes() for array in arrays)
+        record.fields["logprobs"].CopyFrom(pb.BatchedTensor(data=joined, offsets=offsets.tobytes(), dtype=pb.DTYPE_FLOAT32))
+        return reply.SerializeToString(), PROTO
+
+    def optim_step(self, given):
+        adapter, adam = self.models[given["model_id"]], given["adam_params"]
+
+        async def stepped():
+            norm = adapter.step(adam, self.behaviour)
+            return as_json({"metrics": {"grad_norm": norm}, "type": "optim_step"})
+
+        return self.promise("optim_step", stepped())
+
+    # -- checkpoints and samplers
+
+    def save_weights(self, given):
+        path = self.folder / given["model_id"] / f"{given['path']}.pt"
+        if path.exists() or self.behaviour.conflict:
+            raise Failed(409, "a checkpoint of this name exists")
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+        async def saved():
+            state = self.models[given["model_id"]].state()
+            if self.behaviour.half_written:
+                state["weights"] = {name: value * 0 for name, value in state["weights"].items()}
+            torch.save(state, path)
+            return as_json({"path": f"tinker://{given['model_id']}/weights/{given['path']}", "type": "save_weights"})
+
+        return self.promise("save_weights", saved())
+
+    def file_of(self, path):
+        model, _, name = path.removeprefix("tinker://").split("/")
+        file = self.folder / model / f"{name}.pt"
+        if not file.exists():
+            raise Failed(404, f"no checkpoint {path}")
+        return file
+
+    def weights_info(self, given):
+        state = torch.load(self.file_of(given["tinker_path"]), weights_only=True)
+        told = {"train_attn": True, "train_mlp": True, "train_unembed": False}
+        return as_json({"base_model": self.policy, "is_lora": True, "lora_rank": state["rank"], **told})
+
+    def load_weights(self, given):
+        file = self.file_of(given["path"])
+
+        async def loaded():
+            optimizer = given["optimizer"] and not self.behaviour.forgets_optimizer
+            state = torch.load(file, weights_only=True)
+            if given.get("model_seq_id") is not None:  # later clients have the model made by this very request
+                self.models[f"{given['session_id']}:train:{given['model_seq_id']}"] = Adapter(self.base, state["rank"], 0)
+            name = given.get("model_id") or f"{given['session_id']}:train:{given['model_seq_id']}"
+            self.models[name].load(state, optimizer)
+            return as_json({"path": given["path"], "type": "load_weights"})
+
+        return self.promise("load_weights", loaded())
+
+    def save_weights_for_sampler(self, given):
+        name = self.fresh("sampling")
+
+        async def saved():
+            first = next((one for one in self.samplers.values() if one.model is not self.base), None)
+            model = copy.deepcopy(self.models[given["model_id"]].model).eval()
+            self.samplers[name] = first if self.behaviour.stale and first else HFEngine(model, self.tokenizer, slots=16)
+            return as_json({"path": None, "sampling_session_id": name, "type": "save_weights_for_sampler"})
+
+        return self.promise("save_weights_for_sampler", saved())
+
+    def create_sampling_session(self, given):
+        name = self.fresh("sampling")
+        self.samplers[name] = HFEngine(self.base, self.tokenizer, slots=4)
+        return as_json({"sampling_session_id": name, "type": "create_sampling_session"})
+
+    def asample(self, given):
+        engine, params = self.samplers[given["sampling_session_id"]], given["sampling_params"]
+        prompt = [id for chunk in given["prompt"]["chunks"] for id in chunk["tokens"]]
+
+        async def sampled():
+            reply = pb.SampleResponse()
+            if given.get("prompt_logprobs"):
+                scores = np.array([np.nan, *await engine.score(prompt)], dtype=np.float32)
+                reply.prompt_logprobs = scores.tobytes()
+            sampling = Sampling(
+                params["temperature"], params["max_tokens"], tuple(params.get("stop") or ()), params.get("seed") or 0
+            )
+            done = await engine.generate(prompt, sampling, f"{self.number}")
+            if self.behaviour.plain_logprobs:
+                done.logprobs = (await engine.score([*prompt, *done.ids]))[len(prompt) - 1 :]
+            reason = pb.STOP_REASON_STOP if done.finish == "stop" else pb.STOP_REASON_LENGTH
+            arrays = (np.array(done.ids, np.int32).tobytes(), np.array(done.logprobs, np.float32).tobytes())
+            reply.sequences.append(pb.SampledSequence(stop_reason=reason, tokens=arrays[0], logprobs=arrays[1]))
+            return reply.SerializeToString(), PROTO
+
+        return self.promise("asample", sampled(), sample_sequence_ids=[self.fresh("sequence")])
+
+
+class Adapter:
+    """One adapter, its gradient and its optimizer."""
+
+    def __init__(self, base, rank, seed):
+        self.model, self.rank = copy.deepcopy(base), rank
+        torch.manual_seed(seed)
+        self.model.add_adapter(LoraConfig(r=rank, lora_alpha=32, target_modules=list(TARGETS)))
+        self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.optimizer = torch.optim.AdamW(self.weights.values())
+        self.rows = 0
+
+    def passed(self, data, loss, config, behaviour, *, backward):
+        width = max(len(ids) for ids, _ in data)
+        ids = torch.tensor([row + [0] * (width - len(row)) for row, _ in data])
+        found = []
+        with torch.set_grad_enabled(backward):
+            every = torch.log_softmax(self.model(ids).logits, -1)
+            total = torch.zeros(())
+            for number, (row, inputs) in enumerate(data):
+                targets = torch.as_tensor(inputs["target_tokens"])
+                logprobs = every[number, : len(row)].gather(-1, targets[:, None])[:, 0]
+                if backward:
+                    losses = LOSSES[loss](logprobs, {k: torch.as_tensor(v) for k, v in inputs.items()}, config)
+                    mask = torch.as_tensor(inputs.get("weights", np.ones(len(row), np.float32)))
+                    total = total + losses.sum() / (1 if behaviour.reduction == "tokens" else mask.sum().clamp(min=1e-9))
+                found.append(torch.roll(logprobs.detach(), behaviour.shift))
+            if backward:
+                (behaviour.scaled_gradient * total).backward()
+                self.rows += len(data)
+        return found
+
+    def step(self, adam, behaviour):
+        for parameter in self.weights.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            if behaviour.reduction == "rows":
+                parameter.grad /= max(self.rows, 1)
+        most = adam["grad_clip_norm"] if behaviour.clips_gradients and adam.get("grad_clip_norm") else float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self.weights.values(), most))
+        for group in self.optimizer.param_groups:
+            group |= {"lr": adam["learning_rate"], "betas": (adam["beta1"], adam["beta2"]), "eps": adam["eps"]}
+            group["weight_decay"] = adam["weight_decay"]
+        self.optimizer.step()
+        self.rows = 0
+        if not behaviour.keeps_gradient:
+            self.optimizer.zero_grad()
+        return norm
+
+    def state(self):
+        return {
+            "rank": self.rank,
+            "weights": {name: value.detach().clone() for name, value in self.weights.items()},
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load(self, state, optimizer):
+        with torch.no_grad():
+            for name, value in state["weights"].items():
+                self.weights[name].copy_(value)
+        if optimizer:
+            self.optimizer.load_state_dict(state["optimizer"])
+
+
+def _ratio(logprobs, inputs):
+    return (logprobs - inputs["logprobs"]).exp()
+
+
+def _clipped(ratio, config):
+    return ratio.clamp(config.get("clip_low_threshold", 0.8), config.get("clip_high_threshold", 1.2))
+
+
+def _ppo(logprobs, inputs, config):
+    ratio = _ratio(logprobs, inputs)
+    return -torch.minimum(ratio * inputs["advantages"], _clipped(ratio, config) * inputs["advantages"])
+
+
+LOSSES = {
+    "cross_entropy": lambda logprobs, inputs, config: -logprobs * inputs["weights"],
+    "importance_sampling": lambda logprobs, inputs, config: -_ratio(logprobs, inputs) * inputs["advantages"],
+    "ppo": _ppo,
+    "cispo": lambda logprobs, inputs, config: (
+        -_clipped(_ratio(logprobs, inputs), config).detach() * logprobs * inputs["advantages"]
+    ),
+}
+
+
+def as_json(value):
+    return json.dumps(value).encode(), b"application/json"
+
+
+ANSWERS = {
+    "healthz": lambda fake, given: as_json({"status": "ok"}),
+    "client/config": lambda fake, given: as_json({}),
+    "create_session": lambda fake, given: as_json({"session_id": fake.fresh("session"), "type": "create_session"}),
+    "session_heartbeat": lambda fake, given: as_json({"type": "session_heartbeat"}),
+    "unload_model": lambda fake, given: as_json({"request_id": str(fake.models.pop(given["model_id"]).rank)}),
+    "telemetry": lambda fake, given: as_json({"status": "accepted"}),
+    "get_server_capabilities": lambda fake, given: as_json({"supported_models": [{"model_name": fake.policy}]}),
+    "get_info": lambda fake, given: as_json(
+        {
+            "model_data": {"model_name": fake.policy, "tokenizer_id": fake.policy},
+            "model_id": given["model_id"],
+            "is_lora": True,
+            "lora_rank": fake.models[given["model_id"]].rank,
+            "model_name": fake.policy,
+            "type": "get_info",
+        }
+    ),
+    **{
+        name: getattr(Fake, name)
+        for name in (
+            "create_model", "optim_step", "save_weights", "weights_info", "load_weights", "save_weights_for_sampler",
+            "create_sampling_session", "asample",
+        )
+    },
+}  # fmt: skip
+
+
+class Served:
+    """A fake server in a thread of this process."""
+
+    def __init__(self, policy, folder, behaviour=None, port=0):
+        self.fake, self.port = Fake(policy, folder, behaviour), port
+        self.url, self.ready = "", threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        assert self.ready.wait(60)
+
+    def _run(self):
+        async def main():
+            self.stop, self.loop = asyncio.Event(), asyncio.get_running_loop()
+            await serve(self.fake, "127.0.0.1", self.port, self._ready, self.stop)
+
+        asyncio.run(main())
+
+    def _ready(self, url):
+        self.url = url
+        self.ready.set()
+
+    def close(self):
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self.stop.set)
+            self.thread.join(20)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    asyncio.run(serve(Fake(sys.argv[1], sys.argv[2]), "127.0.0.1", int(sys.argv[3]), lambda url: print(url, flush=True)))

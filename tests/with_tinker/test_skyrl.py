@@ -1,0 +1,60 @@
+"""What SkyRL's server computes, and a run on it that outlives a kill of either side."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import small_envs  # noqa: F401
+from small_runs import curve, episodes, small
+
+from agentgym.trainers import resume
+from agentgym.trainers.model.policy import load_policy
+from agentgym.trainers.remote.qualify import UNCLIPPED, qualify, show
+from agentgym.trainers.remote.service import Service
+
+
+def test_what_it_computes(skyrl, policy):
+    service = Service(skyrl.url)
+    found = qualify(service, service.base_model(""), policy, load_policy(policy)[1], rank=8)
+    service.close()
+    assert not found.refused(), show(found)
+    assert found.reduction == "rows" and not found.clips_gradients, show(found)
+    assert set(found.losses) == {"importance_sampling", "ppo", "cispo"}, show(found)
+    assert found.mismatch < 1e-4
+
+
+def test_a_run_outlives_a_kill_of_the_client_and_of_the_server(skyrl, policy, tmp_path):
+    config = small(
+        tmp_path / "run", policy, learner=f"tinker:{skyrl.url}", lora_rank=8, lr=1e-3, grad_clip=UNCLIPPED, sft_muon=False,
+        steps=4, concurrency=8, minibatches=1, learner_options={"patience": 10.0},
+    )  # fmt: skip
+    first = f"import small_envs; from agentgym.trainers import TrainConfig, train; train({config!r})"
+    _until(2, tmp_path / "run", _client(first), lambda client: os.kill(client.pid, signal.SIGKILL))
+    again = f"import small_envs; from agentgym.trainers import resume; resume({str(tmp_path / 'run')!r})"
+    client = _client(again)
+    _until(3, tmp_path / "run", client, lambda _: skyrl.kill())
+    assert client.wait(300) != 0
+    skyrl.start()
+    resume(tmp_path / "run")
+    rows = [row for row in curve(tmp_path / "run") if "success_train" in row]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert len(episodes(tmp_path / "run")) == 4 * 9
+    assert all(row["mismatch_mean"] < 1e-3 for row in rows if "mismatch_mean" in row)
+    assert json.loads((tmp_path / "run/qualified.json").read_text())["reduction"] == "rows"
+
+
+def _client(code):
+    folder = Path(__file__).parents[1] / "trainers"
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(folder)})
+
+
+def _until(step, run, client, strike):
+    """Strike once a checkpoint of a step is there, in the middle of the next step."""
+    while not (run / f"checkpoints/step-{step:08d}").exists():
+        assert client.poll() is None, "the client has ended"
+        time.sleep(0.05)
+    strike(client)
