@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
-from agentgym.errors import Fault
+from agentgym.errors import BadConfig, Fault
 
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
@@ -216,7 +216,7 @@ class _Process:
         finally:
             self.pending.pop(hosted, None)
         if not ok:
-            raise value if isinstance(value, Fault) else Fault(value, reason="crash")
+            raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason="crash")
         return value
 
     def _read(self) -> None:
@@ -339,8 +339,8 @@ def _serve(hosted: int, inbox: Any, connection: Connection, lock: Any, make: Cal
                 return
             env = env or make()
             reply = (True, _answer(env, request))
-        except Fault as fault:
-            reply = (False, fault)  # with its reason
+        except (Fault, BadConfig) as error:  # a fault with its reason; BadConfig ends the rollout here as it does there
+            reply = (False, error)
         except Exception:  # the rollout boundary, seen from the other side
             reply = (False, traceback.format_exc(limit=8))
         with lock:
