@@ -38,7 +38,8 @@ def forwarded(env: Any) -> TextEnv:
     if isinstance(env, TextEnv | TextWrapper):
         return cast("TextEnv", env)
     kind = type(env).__name__
-    if isinstance(env, gymnasium.Wrapper) and isinstance(env.unwrapped, TextEnv):
+    inside: object = getattr(env, "unwrapped", None)
+    if isinstance(env, gymnasium.Wrapper) and isinstance(inside, TextEnv):
         why = f"{kind} is a Gymnasium wrapper, which hides all that a text environment has beside reset and step"
         raise BadConfig(
             f"{why}. Put agentgym.TextWrapper(…) around it, or derive it from TextWrapper. For a limit of turns use the "

@@ -50,7 +50,9 @@ def test_play_plays_the_episode_that_collect_plays():
         many = collect(agentgym.RandomAgent(), id, tasks=[task], attempts=2, seed=5, horizon=4)
 
         async def both(env=env, task=task):
-            return [await agentgym.play(env, agentgym.RandomAgent(), task=task.id, seed=5, attempt=n, horizon=4) for n in (0, 1)]
+            return [
+                await agentgym.play(env, agentgym.RandomAgent(), task=task.id, seed=5, attempt=n, horizon=4) for n in (0, 1)
+            ]
 
         assert lines(asyncio.run(both())) == lines(many)
 
@@ -133,9 +135,7 @@ def test_a_time_limit_of_gymnasium_is_a_horizon():
             observation, reward, _, truncated, info = self.env.step(action)
             return observation, reward, True, truncated, info
 
-    (episode,) = collect(
-        agentgym.RandomAgent(), lambda: agentgym.TextWrapper(Gives(gym.make("rlvr/Household-v0"))), tasks=1
-    )
+    (episode,) = collect(agentgym.RandomAgent(), lambda: agentgym.TextWrapper(Gives(gym.make("rlvr/Household-v0"))), tasks=1)
     assert (episode.reason, episode.success) == ("failure", False)
     won = agentgym.TextWrapper(gym.wrappers.TimeLimit(GuessNumber(), 1))
     won.reset(seed=0, options={"task": 0})
@@ -201,8 +201,15 @@ def test_a_session_ends_in_a_fault_or_in_the_agents_failure_and_never_raises():
         assert (session.done, session.success, session.reason) == (True, None, "crash") and "boom" in session.error
 
 
+CALLS = st.tuples(st.text(max_size=9), st.dictionaries(st.text(), st.text()))
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(st.text(max_size=20), st.tuples(st.text(max_size=9), st.dictionaries(st.text(), st.text()))), max_size=15))
+@given(
+    st.lists(
+        st.one_of(st.text(max_size=20), st.tuples(st.text(max_size=9), st.dictionaries(st.text(), st.text()))), max_size=15
+    )
+)
 def test_whatever_a_model_writes_a_session_answers_and_counts(calls):
     with agentgym.Session("rlvr/TwentyQuestions-v0") as session:
         session.reset(task=0, seed=1, horizon=6)
