@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agentgym.core.actions import Tool
 from agentgym.errors import BadConfig
@@ -63,7 +63,8 @@ def _one_line(text: object) -> str:
 
 
 def _hint(tool: Tool, name: str) -> Any:
-    values = tool.properties[name].get("enum")
-    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+    given: object = tool.properties[name].get("enum")
+    values = cast("list[object]", given) if isinstance(given, list) else []
+    if values and all(isinstance(value, str) for value in values):
         return Literal[tuple(values)]  # type: ignore[valid-type]
     return _TYPES[tool.kind(name)]
