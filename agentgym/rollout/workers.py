@@ -189,7 +189,8 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, make), daemon=True)
-        self.process.start()
+        with _allowed_children():
+            self.process.start()
         theirs.close()
         self.hosted_envs = self.next_number = 0
         self.condemned = False
@@ -252,6 +253,21 @@ class _Process:
             self.connection.close()
         self.process.kill()
         self.process.join()
+
+
+@contextmanager
+def _allowed_children() -> Generator[None]:
+    """Let a daemonic process, as those of `multiprocessing.Pool` are, start a worker.
+
+    They may not, since their own end would leave children behind; a worker ends when its pipe does.
+    """
+    settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemonic = settings.pop("daemon", None)
+    try:
+        yield
+    finally:
+        if daemonic is not None:
+            settings["daemon"] = daemonic
 
 
 class RemoteEnv:

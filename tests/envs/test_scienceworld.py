@@ -1,7 +1,9 @@
 """ScienceWorld: the published tasks and splits, machines that are shared, and the way back after a deviation."""
 
 import gc
+import multiprocessing
 import shutil
+import socket
 
 import pytest
 
@@ -154,3 +156,32 @@ def test_the_oracle_solves_every_task(name):
             env.step(next(env.oracle()))
         assert env.success, task.id
     env.close()
+
+
+def steps_in_a_fork(told):
+    env = environment()
+    env.reset(seed=0, options={"task": 1})
+    *_, info = env.step("look around")
+    gc.collect()
+    told.put((info["valid"], info["reason"]))
+    simulator.end_all()
+
+
+@needs_java
+def test_a_forked_process_has_machines_of_its_own_and_leaves_the_others_connections_alone():
+    first = environment()
+    first.reset(seed=0, options={"task": 0})
+    first.step("look around")
+    (machine,) = simulator._machines
+    (connection,) = machine._gateway._gateway_client.deque
+    context = multiprocessing.get_context("fork")  # as Gymnasium's AsyncVectorEnv does
+    told = context.SimpleQueue()
+    child = context.Process(target=steps_in_a_fork, args=(told,))
+    child.start()
+    assert told.get() == (True, None)
+    child.join()
+    assert machine.alive()
+    with pytest.raises(BlockingIOError):  # nothing to read; of a connection that was shut down it would be the end
+        connection.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+    assert first.step("look around")[4]["valid"]
+    first.close()

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import gc
+import multiprocessing
 
 import gymnasium as gym
 import pytest
@@ -227,3 +228,22 @@ def test_a_session_leaves_what_it_was_given_open():
     assert not hasattr(env.unwrapped, "was_closed")
     with pytest.raises(BadConfig, match="options"):
         agentgym.Session(env, difficulty=1)
+
+
+def rolled_out(where):
+    (episode,) = collect(agentgym.ExpertAgent(), Waits, tasks=1, config=RolloutConfig(workers=1))
+    return episode.reason, episode.error
+
+
+class Waits(GuessNumber):
+    blocking = True
+
+
+def test_environments_that_block_are_played_in_a_pool_of_processes_too():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # its processes are daemonic
+        assert pool.apply(rolled_out, (0,)) == ("success", None)
+        assert pool.apply(daemonic)  # as it was
+
+
+def daemonic():
+    return multiprocessing.current_process().daemon
