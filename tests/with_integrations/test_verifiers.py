@@ -76,3 +76,31 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path, monkeypatch: pytest.M
         by_task.setdefault(trace.info["agentgym"]["task_id"], set()).add(trace.info["agentgym"]["seed"])
     assert all(len(seeds) == 2 for seeds in by_task.values())  # attempts differ
     assert vf and agentgym_there
+
+
+def test_a_taskset_of_one_turn_is_an_environment_here() -> None:
+    env = agentgym.make("verifiers:reverse_there")
+    assert env.size() == 3
+    observation, _ = env.reset(options={"task": 1})
+    assert observation == "Be brief.\n\nReverse stop."
+    told, reward, terminated, _, info = env.step("pots")
+    assert (told, reward, terminated, info["success"]) == ("reversed: 1", 1.0, True, True)
+    env.reset(options={"task": 1})
+    assert env.step("post")[4]["success"] is False
+    episode = asyncio.run(agentgym.play("verifiers:reverse_there", agentgym.RandomAgent(), task=0))  # in a worker
+    assert episode.env == "verifiers/reverse_there-v0" and episode.reason == "failure"
+
+
+def test_an_environment_of_several_turns_plays_on_here_and_is_restored() -> None:
+    env = agentgym.make("verifiers:counting_there", listed=9)
+    assert env.reset(options={"task": 7})[0] == "What follows 7?"
+    assert env.step("8")[0] == "And 8?"
+    state = env.snapshot()
+    assert env.step("9")[0] == "And 9?" and env.step("10")[4]["success"] is True
+    env.restore(state)
+    assert env.step("1")[0] == "And 9?" and env.step("10")[4]["success"] is False
+    env.reset(options={"task": 0})
+    info = env.step("break")[4]
+    assert (info["success"], info["reason"]) == (None, "crash") and "broken" in info["error"]  # their code failed
+    env.reset(options={"task": 0})
+    env.close()
