@@ -1,11 +1,11 @@
 """inspect_ai (0.3): an environment of ours as one of its tasks, played by any model it knows.
 
-    # my_eval.py: inspect eval my_eval.py --model openai/gpt-5
-    from inspect_ai import task
-    from agentgym.integrations.inspect_ai import environment_task
-    @task
-    def sql():
-        return environment_task("rlvr/SQL-v0", split="test", tasks=50)
+# my_eval.py: inspect eval my_eval.py --model openai/gpt-5
+from inspect_ai import task
+from agentgym.integrations.inspect_ai import environment_task
+@task
+def sql():
+    return environment_task("rlvr/SQL-v0", split="test", tasks=50)
 """
 
 # inspect_ai is typed in part only
@@ -48,7 +48,9 @@ def environment_task(
     made = registry.make(env, split=split, **options)
     listed = made.up_to(tasks, split)
     made.close()
-    samples = [Sample(input=task.instruction or task.id, id=task.id, metadata={"difficulty": task.difficulty}) for task in listed]
+    samples = [
+        Sample(input=task.instruction or task.id, id=task.id, metadata={"difficulty": task.difficulty}) for task in listed
+    ]
     return Task(
         dataset=MemoryDataset(samples, name=env),
         solver=episode(env, {**options, "split": split}, prompt, horizon),

@@ -1,8 +1,8 @@
 """OpenEnv (0.10): our environments behind its server, and its servers here as environments.
 
-    from agentgym.integrations.openenv import app, remote
-    uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and trainers that use them, play ours
-    env = remote("http://localhost:8000")           # a server of theirs as an environment of ours
+from agentgym.integrations.openenv import app, remote
+uvicorn.run(app("rlvr/SQL-v0"))                 # its clients, and trainers that use them, play ours
+env = remote("http://localhost:8000")           # a server of theirs as an environment of ours
 """
 
 # openenv is typed in part only

@@ -1,8 +1,8 @@
 """SkyRL's gym (0.4): our environments as its text environments, for its generator.
 
-    from agentgym.integrations.skyrl_gym import dataset, register
-    register()                                       # once a process; env_class "agentgym" then
-    rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset reads them
+from agentgym.integrations.skyrl_gym import dataset, register
+register()                                       # once a process; env_class "agentgym" then
+rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset reads them
 """
 
 # skyrl_gym is typed in part only

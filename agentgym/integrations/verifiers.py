@@ -24,7 +24,7 @@ from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 from agentgym.rollout.session import Session
 
-__all__ = ["__all__", "AgentgymData", "AgentgymEnv", "AgentgymEnvConfig", "AgentgymTask", "AgentgymTaskset"]
+__all__ = ["AgentgymData", "AgentgymEnv", "AgentgymEnvConfig", "AgentgymTask", "AgentgymTaskset", "__all__"]
 
 
 class AgentgymData(vf.TaskData):

@@ -25,7 +25,9 @@ def test_its_evaluation_plays_our_episodes(tmp_path: Path) -> None:
         return output
 
     made = environment_task(ENV, split="test", tasks=2, horizon=3)
-    (log,) = evaluate(made, model=get_model("mockllm/model", custom_outputs=says), log_dir=str(tmp_path), display="none", epochs=2)
+    (log,) = evaluate(
+        made, model=get_model("mockllm/model", custom_outputs=says), log_dir=str(tmp_path), display="none", epochs=2
+    )
     assert log.status == "success", log.error.message
     assert log.results.scores[0].metrics["accuracy"].value == 0.5
     for sample in log.samples:

@@ -43,7 +43,12 @@ def test_its_client_plays_ours(url: str) -> None:
         won = one.step({"text": str(secret)})
         assert (won.done, won.reward) == (True, 1.0)
         state = one.state()
-        assert (state["task_id"], state["success"], state["reason"], state["step_count"]) == ("train/0/3", True, "success", 2)
+        assert (state["task_id"], state["success"], state["reason"], state["step_count"]) == (
+            "train/0/3",
+            True,
+            "success",
+            2,
+        )
         late = one.step({"text": "1"})
         assert late.done and not late.reward and "over" in late.observation["text"]
         assert one.state()["step_count"] == 2 and two.state()["success"] is None

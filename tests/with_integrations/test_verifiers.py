@@ -14,13 +14,13 @@ from verifiers.v1.cli.eval.runner import run_eval
 from verifiers.v1.configs.cli.eval import EvalConfig
 from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "engines")]
-import agentgym_there
-import loopback
-
 import agentgym
 from agentgym.engines.scripted import ByteTokenizer, ScriptedEngine
 from agentgym.gateway import App, Gateway
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "engines")]
+import agentgym_there  # noqa: E402
+import loopback  # noqa: E402
 
 TASKSET = "agentgym_there"
 
