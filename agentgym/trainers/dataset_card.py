@@ -23,14 +23,6 @@ def card(rows: Sequence[Mapping[str, Any]], episodes: Sequence[Episode], form: s
     """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains."""
     agentgym: Any = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)
-        "n<1K"
-        if len(rows) < 1000
-        else "1K<n<10K"
-        if len(rows) < 10_000
-        else "10K<n<100K"
-        if len(rows) < 100_000
-        else "100K<n<1M"
-    )
     envs = sorted({episode.env for episode in episodes})
     splits = Counter((episode.env, episode.split or "(none)") for episode in episodes)
     ids = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
