@@ -11,7 +11,7 @@ def sql():
 # inspect_ai is typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUnknownParameterType=false
-# pyright: reportUntypedFunctionDecorator=false
+# pyright: reportUntypedFunctionDecorator=false, reportGeneralTypeIssues=false, reportCallIssue=false
 
 from collections.abc import Sequence
 from typing import Any

@@ -8,7 +8,7 @@ env = remote("http://localhost:8000")           # a server of theirs as an envir
 # openenv is typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
-# pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false
+# pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false, reportUnknownLambdaType=false
 
 import json
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset 
 # skyrl_gym is typed in part only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
-# pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false
+# pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false, reportCallIssue=false
 
 from typing import Any
 
