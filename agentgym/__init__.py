@@ -14,6 +14,7 @@ from agentgym.episodes.episode import Episode, Group, Turn, groups, read_episode
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, MissingExtra, UnknownName
 from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
+from agentgym.rollout.alone import play
 from agentgym.rollout.collect import acollect, collect, play_out
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agentgym.agents.policies import ExpertAgent, HumanAgent, Noise, OracleAgent, RandomAgent
     from agentgym.agents.summary import SummaryAgent
     from agentgym.agents.window import WindowAgent
+    from agentgym.rollout.session import Session
     from agentgym.trainers.stages.credit import credit
     from agentgym.trainers.stages.loggers import logger
     from agentgym.trainers.stages.loss import loss
@@ -55,6 +57,7 @@ __all__ = [
     "Outcome",
     "RandomAgent",
     "Sampling",
+    "Session",
     "Snapshot",
     "SummaryAgent",
     "Task",
@@ -75,6 +78,7 @@ __all__ = [
     "loss",
     "make",
     "needs",
+    "play",
     "play_out",
     "read_episodes",
     "register",
@@ -95,6 +99,7 @@ _LATE = {
     "sampler": "agentgym.trainers.stages.sampler",
     "Within": "agentgym.trainers.stages.seams",
     "select": "agentgym.trainers.stages.selection",
+    "Session": "agentgym.rollout.session",
     **_AGENTS,
 }  # imported when first asked for
 

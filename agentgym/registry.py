@@ -85,12 +85,20 @@ def short_names() -> dict[str, str]:
     return {id.rpartition("/")[2].rpartition("-v")[0].lower(): id for id in sorted(DESCRIPTIONS)}
 
 
+FOREIGN = {"verifiers": "agentgym.integrations.verifiers_env"}
+"""Packages of others whose environments are named PACKAGE:NAME, and the module that registers one."""
+
+
 def full_id(name: str) -> str:
     """Return the id that a name stands for: an id, `module:ns/Name-v0` (which imports the module), or a short name.
+
+    `verifiers:NAME` is a taskset of that package, which is registered then.
 
     Raises UnknownName with the closest name.
     """
     module, _, name = name.rpartition(":")
+    if module in FOREIGN:
+        return _import(FOREIGN[module], "environment").registered(name)
     if module:
         _import(module, "environment")
     if name in gymnasium.registry:

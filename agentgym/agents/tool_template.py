@@ -1,6 +1,7 @@
 """A chat template with tools: schemas in the prompt, results back as tool messages, in tokens as everything else."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 
@@ -10,6 +11,8 @@ from agentgym.agents.tool_calls import CALL_ID, FAMILIES, Attempt, Family
 from agentgym.core.actions import Call, Tool, parse_call, samples
 from agentgym.errors import BadConfig
 
+_TAG_BEGUN = re.compile(r"<[^<>\n]*\Z")
+"""What `<think>`, which a template may write for the model, and `<tool_call>` have in common."""
 _AWKWARD = 'a "b"\n<c> \\d'
 """An argument that some way of writing would change."""
 
@@ -103,7 +106,8 @@ class ToolTemplate(ChatTemplate):
             chat.append({"role": "assistant", "content": "", "tool_calls": [written_call]})
             told = {**self.message("tool", mark(0)), "name": tool.name, "tool_call_id": CALL_ID.format(0)}
             asked, said = (self.render_chat(some).partition(mark("u"))[2] for some in (chat[:-1], [*chat, told]))
-            written = said[len(commonprefix([asked, said])) :].partition(mark(0))[0]  # noqa: RUF071
+            shared = _TAG_BEGUN.sub("", commonprefix([asked, said]))  # noqa: RUF071
+            written = said[len(shared) :].partition(mark(0))[0]
         except Exception as error:  # whatever the template's author or jinja raise
             raise BadConfig(f"the chat template cannot write a call of {tool.name}: {error}. Use tools='text'") from error
         calls = [parse_call(attempt.action, {tool.name: tool}) for attempt in self.family.read(written, {tool.name: tool})]

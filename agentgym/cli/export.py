@@ -1,6 +1,7 @@
 """Write episodes as Parquet, with the columns that TRL's trainers read; `datasets` and pandas read it too.
 
 agentgym export runs/demo --as sft --success --split train --out data.parquet   successes to imitate
+agentgym export runs/demo --out data.parquet --push ME/NAME   as a dataset on the hub, with a card
 agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts at a task, for DPO
 """
 
@@ -35,6 +36,12 @@ class Config:
     """Only tasks of this split."""
     tokens: bool = True
     """With `sft`: token ids and loss masks; --no-tokens leaves the messages, for a model with other tokens."""
+    card: str = ""
+    """File to write the dataset's card to (README.md of a dataset: what, how made, contamination)."""
+    push: str = ""
+    """Dataset of the Hugging Face hub, OWNER/NAME, to upload table and card to, with the token of `hf auth login`."""
+    private: bool = False
+    """With --push: make the dataset private."""
     credit: str = ""
     """With `grpo`: the credit algorithm of the advantages; without it, those that the training run noted."""
     credit_options: Options = field(default_factory=dict[str, Any])
@@ -56,6 +63,8 @@ def run(config: Config) -> int:
         raise BadConfig(f"out is {config.out}; expected a name that ends with .parquet")
     if (config.credit or config.credit_options) and (config.form != "grpo" or not config.credit):
         raise BadConfig("credit goes with --as grpo --credit NAME: other forms have no advantages")
+    if config.private and not config.push:
+        raise BadConfig("--private goes with --push OWNER/NAME")
     if not config.tokens and config.form != "sft":
         raise BadConfig(f"--no-tokens goes with --as sft, not with {config.form}")
     which = Filter(config.success, config.env, config.min_reward, config.split)
@@ -75,5 +84,13 @@ def run(config: Config) -> int:
     else:
         rows = make.dpo(episodes) if config.form == "dpo" else make.episodes(episodes)
     write_parquet(out, rows)
+    if config.card or config.push:
+        from agentgym.trainers.dataset_card import card, push
+
+        text = card(rows, episodes, config.form, f"agentgym export --as {config.form}")
+        if config.card:
+            Path(config.card).write_text(text, encoding="utf-8")
+        if config.push:
+            print(push(config.push, out, text, private=config.private))
     print(f"{out}: {len(rows)} rows from {len(episodes)} episodes; columns {', '.join(rows[0])}")
     return 0

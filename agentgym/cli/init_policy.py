@@ -2,12 +2,13 @@
 
 agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
+agentgym init-policy rlvr/Household-v0 --template chatml --out runs/chatml     with the chat template of Qwen2.5
 agentgym init-policy rlvr/Household-v0 --moe --out runs/moe                    a mixture of four experts
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 from rich.console import Console
@@ -39,6 +40,8 @@ class Config:
     """Tokens in the vocabulary, 256 bytes included."""
     pre_tokenizer: str = "phrases"
     """What a token may grow to: `phrases` of the environment, or `words`."""
+    template: Literal["own", "chatml"] = "own"
+    """Chat template: `own` has two control tokens a turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
     context: int = 2048
     """Longest sequence in tokens."""
     episodes: int = 1500
@@ -63,9 +66,8 @@ def run(config: Config) -> int:
 
     shape = (config.width, config.layers, config.width // 32, 2 * config.width, config.vocabulary, config.context)
     size = PolicySize(*shape, experts=EXPERTS if config.moe else 0, pre_tokenizer=config.pre_tokenizer)
-    folder = init_policy(
-        config.env, config.out, env_options=config.env_options, size=size, episodes=config.episodes, seed=config.seed
-    )
+    how: dict[str, Any] = {"episodes": config.episodes, "seed": config.seed, "template": config.template}
+    folder = init_policy(config.env, config.out, env_options=config.env_options, size=size, **how)
     model, tokenizer = load_policy(folder)
     parameters = sum(p.numel() for p in model.parameters())
     Console().print(f"{folder}: {parameters / 1e6:.2f} M parameters, {len(tokenizer)} tokens", highlight=False, markup=False)

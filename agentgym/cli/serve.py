@@ -96,8 +96,11 @@ def run(config: Config | serve_retriever.Config) -> int:
         model = model_folder(model)
         kind.check_target(model)
     made = engine(f"{config.engine}:{model}", **config.engine_options)
+    from agentgym.serving.server import terminated_as_interrupted
+
     try:
-        asyncio.run(_serve(config, made, key))
+        with terminated_as_interrupted():
+            asyncio.run(_serve(config, made, key))
     except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
         pass
     finally:

@@ -58,9 +58,12 @@ def run(config: Config) -> int:
         )
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra(f"serving needs uvicorn: {how_to_install('serve')}")
+    from agentgym.serving.server import terminated_as_interrupted
+
     retriever = _retriever(config)
     try:
-        asyncio.run(_serve(config, retriever))
+        with terminated_as_interrupted():
+            asyncio.run(_serve(config, retriever))
     except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
         pass
     finally:

@@ -75,25 +75,49 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def tool(method: _Method) -> _Method:
-    """Mark a method of an environment as a tool; its name, first docstring paragraph and annotations become the schema."""
+    """Mark a method of an environment as a tool: its name, docstring and annotations become the schema.
+
+    The first paragraph of the docstring describes the tool; an entry `name: text` under `Args:` describes a parameter.
+    """
     where = f"tool {method.__qualname__} ({method.__code__.co_filename}:{method.__code__.co_firstlineno})"
     try:
         hints = {k: v for k, v in get_type_hints(method).items() if k != "return"}
     except NameError as error:
         raise TypeError(f"{where}: an annotation names what is not defined: {error}") from None
+    description, told = described(inspect.getdoc(method) or "")
     properties: dict[str, object] = {}
     required: list[str] = []
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if hints.get(name) not in _JSON_TYPES:
             given = f"is annotated {parameter.annotation!r:.40}" if name in hints else "has no annotation"
             raise TypeError(f"{where}: parameter {name!r} {given}; expected str, int, float or bool. Write {name}: str")
-        properties[name] = {"type": _JSON_TYPES[hints[name]]}
+        about = {"description": told.pop(name)} if name in told else {}
+        properties[name] = {"type": _JSON_TYPES[hints[name]], **about}
         if parameter.default is parameter.empty:
             required.append(name)
-    description = " ".join((inspect.getdoc(method) or "").split("\n\n")[0].split())
+    if told:
+        raise TypeError(f"{where}: Args of its docstring names {next(iter(told))!r}; parameters: {', '.join(properties)}")
     parameters = {"type": "object", "properties": properties, "required": required}
     method.__tool__ = Tool(method.__name__, description, parameters)  # type: ignore[attr-defined]
     return method
+
+
+_ARGS = re.compile(r"^Args:[ \t]*\n((?:[ \t]+\S.*(?:\n|$)|[ \t]*\n)+)", re.MULTILINE)
+_ENTRY = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)", re.DOTALL)
+
+
+def described(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return a docstring's first paragraph, and what an `Args:` section in Google's form says of each parameter."""
+    found = _ARGS.search(docstring)
+    entries: list[str] = []
+    for line in inspect.cleandoc(found[1]).splitlines() if found else ():
+        if line[:1].strip():
+            entries.append(line)
+        elif entries:  # a longer text goes on, further to the right
+            entries[-1] += "\n" + line
+    told = {match[1]: " ".join(match[2].split()) for entry in entries if (match := _ENTRY.fullmatch(entry))}
+    before = docstring[: found.start()] if found else docstring
+    return " ".join(before.split("\n\n")[0].split()), told
 
 
 def spell(name: str, *values: object) -> str:

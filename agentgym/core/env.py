@@ -160,8 +160,16 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     # Gymnasium
 
     @final
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None, **others: object
+    ) -> tuple[str, dict[str, Any]]:
         """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`."""
+        if others:
+            raise BadConfig(
+                f"reset takes seed and options, not {', '.join(others)}. Where a trainer (TRL's environment_factory) calls "
+                "reset with the columns of a dataset and offers every method as a tool, give it "
+                "agentgym.integrations.trl.environment(ID)"
+            )
         options = options or {}
         for name in options:
             if name not in ("task", "horizon"):

@@ -1,21 +1,48 @@
 """A wrapper that loses nothing of a text environment."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import gymnasium
 
-from agentgym.core.env import Snapshot
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.errors import BadConfig
 
 
 class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
-    """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface."""
+    """A Gymnasium wrapper that forwards everything a `TextEnv` offers beyond Gymnasium's own interface.
+
+    Where a wrapper inside (Gymnasium's `TimeLimit`) ends an episode and leaves open how, `info` says it here: truncated is
+    the reason `horizon`, terminated `failure`, and neither is a success.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return self.env.get_wrapper_attr(name)
 
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Carry out one action."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if (terminated or truncated) and info.get("reason") is None:
+            info = {**info, "reason": "failure" if terminated else "horizon", "success": False}
+        return observation, cast("float", reward), terminated, truncated, info
+
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
         """Restore the environment inside and return the wrapper, so that wrapping survives a branch."""
         self.env.get_wrapper_attr("restore")(state, seed=seed)
         return self
+
+
+def forwarded(env: Any) -> TextEnv:
+    """Return an environment that offers all of a `TextEnv`; BadConfig, with what to do, where a wrapper hides it."""
+    if isinstance(env, TextEnv | TextWrapper):
+        return cast("TextEnv", env)
+    kind = type(env).__name__
+    inside: object = getattr(env, "unwrapped", None)
+    if isinstance(env, gymnasium.Wrapper) and isinstance(inside, TextEnv):
+        why = f"{kind} is a Gymnasium wrapper, which hides all that a text environment has beside reset and step"
+        raise BadConfig(
+            f"{why}. Put agentgym.TextWrapper(…) around it, or derive it from TextWrapper. For a limit of turns use the "
+            "keyword `horizon` of the environment instead of TimeLimit"
+        )
+    raise BadConfig(f"{kind} is not a text environment: agentgym works on subclasses of agentgym.TextEnv")

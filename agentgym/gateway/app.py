@@ -22,8 +22,9 @@ _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-cont
 class App:
     """Chat completions, completions, models and sessions over a Gateway.
 
-    A request's session is named by the header `X-Session-Id`, else by `user` in its body, else by what follows a colon
-    in its API key (`KEY:NAME`), else it is `default`. With `key`, all but /health need it.
+    A request's session is named by what follows a colon in its API key (`KEY:NAME`), else by the header `X-Session-Id`,
+    else by `user` in its body, else it is `default`. The key comes first: it is what whoever started the agent gave it,
+    where the others are a client's own. With `key`, all but /health need it.
     """
 
     def __init__(self, gateway: Gateway, *, key: str | None = None, body_bytes: int = 16 << 20) -> None:
@@ -68,7 +69,7 @@ class App:
             name = path.removeprefix("/sessions/").removesuffix("/finish")
             return await send_json(send, 200, self._finish(name, read_object(content)))
         asked = read_request(content, chat=path.startswith("/chat"), default_tokens=self.gateway.turn_tokens)
-        name = headers.get("x-session-id") or asked.user or named or "default"
+        name = named or headers.get("x-session-id") or asked.user or "default"
         if len(name) > 200 or not name.isprintable():
             raise Refusal(400, "a session's name has at most 200 printable characters", None, "user")
         return await self._complete(asked, name, receive, send)

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +72,7 @@ class Gateway:
         self._temperature, self._seed = temperature, seed
         self._running: Counter[str] = Counter()
         self._tokenizer = tokenizer
-        self._tool_templates: dict[str, ToolTemplate] = {}
+        self._templates: dict[str, ChatTemplate] = {}
         self._thread = ThreadPoolExecutor(1, "gateway")
 
     async def answer(self, asked: Asked, name: str) -> Answer:
@@ -120,7 +122,7 @@ class Gateway:
         else:
             after.said = {"role": "assistant", "content": answer.text}
             after.ended = template.ended(completion.ids)
-        self.sessions.record(session, turn, row_end, after, asked.messages, tools_key(asked.tools))
+        self.sessions.record(session, turn, row_end, after, asked.messages, shown(asked))
         return answer
 
     async def _encoded(self, asked: Asked, session: Session) -> tuple[ChatTemplate, list[int], Held | None, int]:
@@ -135,16 +137,24 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._thread, encode)
 
     def _template(self, asked: Asked) -> ChatTemplate:
-        """Return the chat template with the tools of a request in it."""
-        if not asked.tools:
+        """Return the chat template with the tools and options of a request in it."""
+        name = shown(asked)
+        if not name:
             return self.template
-        name = tools_key(asked.tools)
-        template = self._tool_templates.get(name)
+        template = self._templates.get(name)
         if template is None:
-            if len(self._tool_templates) >= _KEPT:
-                self._tool_templates.clear()
-            template = ToolTemplate(self._tokenizer, None, asked.tools, encoder=self.template.encoder)
-            self._tool_templates[name] = template
+            if len(self._templates) >= _KEPT:
+                self._templates.clear()
+            source = str(getattr(self._tokenizer, "chat_template", ""))
+            for option in asked.template_options:
+                if not re.search(rf"\b{option}\b", source):
+                    raise BadConfig(f"chat_template_kwargs.{option}: the chat template of this model does not know it")
+            template = (
+                ToolTemplate(self._tokenizer, asked.template_options, asked.tools, encoder=self.template.encoder)
+                if asked.tools
+                else ChatTemplate(self._tokenizer, asked.template_options, encoder=self.template.encoder)
+            )
+            self._templates[name] = template
         return template
 
     def _prompt(self, asked: Asked, session: Session, template: ChatTemplate) -> tuple[list[int], Held | None, int]:
@@ -152,7 +162,7 @@ class Gateway:
         if not asked.chat:
             prompt = list(self.template.encoder.plain(asked.prompt)) if isinstance(asked.prompt, str) else asked.prompt
             return prompt, session.find_ids(prompt), 0
-        row_end, count = session.find(asked.messages, tools_key(asked.tools))
+        row_end, count = session.find(asked.messages, shown(asked))
         if row_end is not None:
             added = asked.messages[count:]
             try:
@@ -227,6 +237,12 @@ class Gateway:
         for session in self.sessions.open.values():
             total.update(session.counts())
         return {"sessions": len(self.sessions.open), "finished": self.sessions.finished, **total}
+
+
+def shown(asked: Asked) -> str:
+    """Return what tells the tools and template options of one request from another's; empty without any."""
+    options = json.dumps(asked.template_options, sort_keys=True) if asked.template_options else ""
+    return tools_key(asked.tools) + options
 
 
 def _check_temperature(value: float, name: str) -> None:

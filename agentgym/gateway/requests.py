@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -20,7 +21,21 @@ _UNREAD = {  # what would change the reply and is not done here, with the value 
     "presence_penalty": "presence_penalty is not offered",
     "echo": "echo is not offered; prompt_logprobs gives the prompt's log-probabilities",
     "suffix": "suffix is not offered",
+    **dict.fromkeys(
+        ("min_tokens", "bad_words", "allowed_token_ids", "length_penalty", "use_beam_search", "truncate_prompt_tokens"),
+        "this option of vLLM is not offered",
+    ),
+    **dict.fromkeys(
+        ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"),
+        "replies are not constrained to a form",
+    ),
+    **dict.fromkeys(("chat_template", "documents"), "prompts are made by the model's own chat template"),
+    "continue_final_message": "the last message is answered, never continued",
+    "reasoning_effort": "reasoning_effort is not offered: chat_template_kwargs has the options of the chat template",
 }
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_OWN = ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize", "strftime_now")
+"""What the gateway itself gives to a chat template, or must not be given."""
 
 
 class Refusal(Exception):
@@ -58,6 +73,8 @@ class Asked:
     prompt_logprobs: bool = False
     prompt_temperature: float = 1.0
     user: str | None = None
+    template_options: dict[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
+    """For chat: what goes to the chat template (`enable_thinking`)."""
     ignore_eos: bool = False
     size: int = 0
     """Bytes of the body."""
@@ -107,9 +124,25 @@ def read_request(content: bytes, *, chat: bool, default_tokens: int) -> Asked:
         prompt_logprobs=raw.get("prompt_logprobs") is not None,
         prompt_temperature=read_number(raw, "prompt_logprobs_temperature", 1.0, 0.0, 100.0),
         user=user,
+        template_options=_template_options(raw, chat),
         ignore_eos=_flag(raw, "ignore_eos"),
         size=len(content),
     )
+
+
+def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | int | float | str]:
+    """Return `chat_template_kwargs`: plain values, whose words cannot become control tokens."""
+    given: object = raw.get("chat_template_kwargs") or {}
+    name = "chat_template_kwargs"
+    if not isinstance(given, dict) or (given and not chat):
+        raise Refusal(400, f"{name} must be an object, and goes with chat completions", None, name)
+    options = cast("dict[str, bool | int | float | str]", given)
+    for option, value in options.items():
+        if not _WORD.fullmatch(option) or option in _OWN:
+            raise Refusal(400, f"{name}.{option[:80]} is not an option of a chat template", None, name)
+        if not isinstance(value, bool | int | float) and not (isinstance(value, str) and _WORD.fullmatch(value)):
+            raise Refusal(400, f"{name}.{option} must be true, false, a number or a word", None, name)
+    return options
 
 
 def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:

@@ -10,6 +10,7 @@ from typing import IO
 from agentgym.agents.base import Agent
 from agentgym.core.env import TextEnv
 from agentgym.core.tasks import Task
+from agentgym.core.wrapper import forwarded
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig, EngineDead
 from agentgym.rollout.faults import Repeating
@@ -168,7 +169,7 @@ class RolloutPool:
         """Return an environment's source; the first of its environments says whether it blocks."""
         if name not in self._sources:
             make = self._makers[name]
-            probe = make()
+            probe = forwarded(make())
             workers = Workers(make, self.config.workers) if probe.blocking else None
             source = _Source(make, probe, self._timings, workers, max(self.config.step_seconds, probe.step_seconds), [])
             if not workers:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
-from agentgym.errors import Fault
+from agentgym.errors import BadConfig, Fault
 
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
@@ -189,7 +189,8 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, make), daemon=True)
-        self.process.start()
+        with _allowed_children():
+            self.process.start()
         theirs.close()
         self.hosted_envs = self.next_number = 0
         self.condemned = False
@@ -216,7 +217,7 @@ class _Process:
         finally:
             self.pending.pop(hosted, None)
         if not ok:
-            raise value if isinstance(value, Fault) else Fault(value, reason="crash")
+            raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason="crash")
         return value
 
     def _read(self) -> None:
@@ -252,6 +253,21 @@ class _Process:
             self.connection.close()
         self.process.kill()
         self.process.join()
+
+
+@contextmanager
+def _allowed_children() -> Generator[None]:
+    """Let a daemonic process, as those of `multiprocessing.Pool` are, start a worker.
+
+    They may not, since their own end would leave children behind; a worker ends when its pipe does.
+    """
+    settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemonic = settings.pop("daemon", None)
+    try:
+        yield
+    finally:
+        if daemonic is not None:
+            settings["daemon"] = daemonic
 
 
 class RemoteEnv:
@@ -339,8 +355,8 @@ def _serve(hosted: int, inbox: Any, connection: Connection, lock: Any, make: Cal
                 return
             env = env or make()
             reply = (True, _answer(env, request))
-        except Fault as fault:
-            reply = (False, fault)  # with its reason
+        except (Fault, BadConfig) as error:  # a fault with its reason; BadConfig ends the rollout here as it does there
+            reply = (False, error)
         except Exception:  # the rollout boundary, seen from the other side
             reply = (False, traceback.format_exc(limit=8))
         with lock:

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import importlib
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from agentgym.errors import MissingExtra, how_to_install
@@ -14,6 +16,19 @@ if TYPE_CHECKING:
 
 _WAITING = 1024  # connections
 _GRACE = 5  # seconds that requests under way get when the server ends
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Generator[None]:
+    """Make SIGTERM, as service managers and containers send it, end the block as Ctrl-C does: nothing is lost."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def serve(app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None) -> None:

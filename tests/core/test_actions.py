@@ -153,3 +153,51 @@ def test_examples_of_parameters_that_are_no_scalars():
     said = parse_call('{"name": "put", "arguments": {"items": []}}', {"put": both})
     assert said == "put needs the argument 'maybe'. Write " + '{"name": "put", "arguments": {"items": ["…"], "maybe": "…"}}.'
     assert parse_call("put[x]", {"put": one}) == f"argument 'items' of put must be of type array. Write {example(one)}."
+
+
+def test_args_of_the_docstring_describe_the_parameters():
+    @tool
+    def pay(self, amount: float, to: str, note: str = "", fast: bool = False) -> str:
+        """Pay
+        somebody.
+
+        The bank asks nothing.
+
+        Args:
+            amount (float): How much,
+                in crowns: at most 100.
+            to: Who
+                is paid.
+
+            note: What for.
+
+        Returns:
+            What: the bank says.
+        """
+
+    assert pay.__tool__.description == "Pay somebody."
+    assert pay.__tool__.properties == {
+        "amount": {"type": "number", "description": "How much, in crowns: at most 100."},
+        "to": {"type": "string", "description": "Who is paid."},
+        "note": {"type": "string", "description": "What for."},
+        "fast": {"type": "boolean"},
+    }
+
+    @tool
+    def look(self, where: str):
+        """Args: here or there, whatever comes."""
+
+    assert look.__tool__.description == "Args: here or there, whatever comes."
+    assert look.__tool__.properties == {"where": {"type": "string"}}
+
+
+def test_args_of_another_parameter_are_refused():
+    with pytest.raises(TypeError, match=r"Args of its docstring names 'amonut'; parameters: amount"):
+
+        @tool
+        def pay(self, amount: float):
+            """Pay.
+
+            Args:
+                amonut: How much.
+            """

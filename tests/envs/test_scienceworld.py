@@ -1,6 +1,7 @@
 """ScienceWorld: the published tasks and splits, machines that are shared, and the way back after a deviation."""
 
 import gc
+import multiprocessing
 import shutil
 
 import pytest
@@ -154,3 +155,29 @@ def test_the_oracle_solves_every_task(name):
             env.step(next(env.oracle()))
         assert env.success, task.id
     env.close()
+
+
+def steps_in_a_fork(told):
+    inherited = len(simulator._machines)
+    env = environment()
+    env.reset(seed=0, options={"task": 1})
+    *_, info = env.step("look around")
+    told.put((inherited, info["valid"], info["reason"]))
+    simulator.end_all()
+
+
+@needs_java
+def test_a_forked_process_has_machines_of_its_own():
+    first = environment()
+    first.reset(seed=0, options={"task": 0})
+    first.step("look around")
+    (machine,) = simulator._machines
+    context = multiprocessing.get_context("fork")  # as Gymnasium's AsyncVectorEnv does
+    told = context.SimpleQueue()
+    child = context.Process(target=steps_in_a_fork, args=(told,))
+    child.start()
+    assert told.get() == (0, True, None)
+    child.join()
+    assert machine.alive() and simulator._machines == [machine]
+    assert first.step("look around")[4]["valid"]
+    first.close()

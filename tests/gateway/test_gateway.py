@@ -147,14 +147,15 @@ def test_nothing_a_client_writes_becomes_a_control_token(client: httpx2.Client) 
     assert bridge.count(257) == 2
 
 
-def test_sessions_are_named_by_header_then_user_then_key(gateway: Gateway, client: httpx2.Client) -> None:
+def test_sessions_are_named_by_key_then_header_then_user(gateway: Gateway, client: httpx2.Client) -> None:
     body = {"model": "tiny", "messages": [user("hi")], "max_tokens": 1}
     key = {"Authorization": "Bearer whatever:by-key"}
-    client.post("/v1/chat/completions", json={**body, "user": "by-user"}, headers={**key, "X-Session-Id": "by-header"})
-    client.post("/v1/chat/completions", json={**body, "user": "by-user"}, headers=key)
-    client.post("/v1/chat/completions", json=body, headers=key)
-    client.post("/v1/chat/completions", json=body, headers={"Authorization": "Bearer a-real-secret"})
-    assert list(gateway.sessions.open) == ["by-header", "by-user", "by-key", "default"]
+    plain, header = {"Authorization": "Bearer a-real-secret"}, {"X-Session-Id": "by-header"}
+    client.post("/v1/chat/completions", json={**body, "user": "by-user"}, headers={**key, **header})
+    client.post("/v1/chat/completions", json={**body, "user": "by-user"}, headers=header)
+    client.post("/v1/chat/completions", json={**body, "user": "by-user"}, headers=plain)
+    client.post("/v1/chat/completions", json=body, headers=plain)
+    assert list(gateway.sessions.open) == ["by-key", "by-header", "by-user", "default"]
 
 
 def test_a_key_is_asked_for(gateway: Gateway) -> None:
@@ -315,8 +316,14 @@ def test_an_engine_that_fails_is_a_503(tmp_path: Path) -> None:
     assert answer.status_code == 503 and answer.json()["error"]["type"] == "server_error"
 
 
-def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
-    folder = tiny.folder(tmp_path / "model")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=lambda end: end.name)
+def test_the_command_serves_a_run_until_it_is_told_to_end(tmp_path: Path, end: signal.Signals) -> None:
+    folder = tmp_path / "model"
+    if end == signal.SIGTERM:  # a training run's folder: its newest checkpoint
+        (tiny.folder(folder / "checkpoints" / "step-2") / "trainer.pt").touch()
+        (folder / "config.toml").write_text("")
+    else:
+        tiny.folder(folder)
     command = [sys.executable, "-m", "agentgym", "serve", "gateway", "--model", str(folder), "--port", "0"]
     command += ["--out", str(tmp_path / "out.jsonl"), "--engine.slots", "4"]
     process = subprocess.Popen(
@@ -335,7 +342,7 @@ def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
             except httpx2.ConnectError:
                 time.sleep(0.1)
         assert answer.status_code == 200
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         out, err = process.communicate(timeout=300)
         assert (process.returncode, err) == (0, "") and "1 turns" in out
     finally:

@@ -196,3 +196,38 @@ def test_a_template_without_tools_says_so() -> None:
         body = {"model": "m", "messages": [user("x")], "tools": TOOLS}
         answer = httpx2.post(f"{url}/v1/chat/completions", json=body)
     assert answer.status_code == 400 and "describe the tools in the prompt instead" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("tools", [TOOLS, None], ids=["tools", "no tools"])
+def test_options_of_the_chat_template_reach_it(tools: Any) -> None:
+    quiet = {"chat_template_kwargs": {"enable_thinking": False}, "tools": tools}
+    with talking("qwen3", ["Yes."] * 4) as (gateway, ask):
+        decode = gateway.template.encoder.decode
+        loud = ask([user("hi")], user="loud", tools=tools)
+        first = ask([user("hi")], **quiet)
+        opened = decode(first["prompt_token_ids"])
+        assert opened == decode(loud["prompt_token_ids"]) + "<think>\n\n</think>\n\n"
+        past = [user("hi"), first["choices"][0]["message"], user("on")]
+        again = ask(past, **quiet)
+        held = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+        assert again["prompt_token_ids"][: len(held)] == held and decode(again["prompt_token_ids"]).endswith("</think>\n\n")
+        ask(past, tools=tools)  # without the option it is another past
+        assert [len(row) for row in gateway.sessions.open["s"].rows] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"chat_template_kwargs": {"enable_thinkin": False}}, "does not know it"),
+        ({"chat_template_kwargs": {"messages": "x"}}, "not an option"),
+        ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "or a word"),
+        ({"chat_template_kwargs": {"enable_thinking": {}}}, "or a word"),
+        ({"chat_template_kwargs": "enable_thinking"}, "must be an object"),
+        ({"structured_outputs": {"json": {}}}, "not constrained"),
+        ({"reasoning_effort": "low"}, "chat_template_kwargs"),
+        ({"min_tokens": 3}, "not offered"),
+    ],
+)
+def test_what_would_change_the_reply_is_done_or_refused(options: Any, says: str) -> None:
+    with talking("qwen3", []) as (_, ask):
+        assert says in ask([user("hi")], status=400, **options)["error"]["message"]

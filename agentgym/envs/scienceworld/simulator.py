@@ -3,6 +3,7 @@
 import atexit
 import importlib
 import importlib.util
+import os
 import shutil
 import threading
 import weakref
@@ -183,4 +184,17 @@ def end_all() -> None:
         _machines.clear()
 
 
+def _forget() -> None:
+    """Begin anew in a forked process: the machines are the other's, and so are the connections to them.
+
+    They are kept, for closing them would speak to a machine that the other process is using.
+    """
+    global _lock
+    _others.extend(_machines)
+    _machines.clear()
+    _lock = threading.Lock()
+
+
+_others: list[Simulator] = []
 atexit.register(end_all)
+os.register_at_fork(after_in_child=_forget)

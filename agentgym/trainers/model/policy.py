@@ -7,6 +7,7 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from agentgym import registry
 from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
-from agentgym.errors import BadData, unknown
+from agentgym.errors import BadData, MissingExtra, how_to_install, unknown
 
 ACT, END, PAD = "<|act|>", "<|end|>", "<|pad|>"
+CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+"""The same in ChatML: padding, what opens a message, what ends it."""
 ACTIVE = 2
 """Experts that a token goes through."""
 SMALL = 50_000_000
@@ -80,22 +83,24 @@ def init_policy(
     episodes: int = 1500,
     seed: int = 0,
     beside: Sequence[tuple[str, Mapping[str, object]]] = (),
+    template: str = "own",
 ) -> Path:
     """Write a randomly initialised policy and its tokenizer for an environment to the folder `out`; return the folder.
 
-    `beside`: further environments, with their options, whose text the tokenizer is to know.
+    `beside`: further environments, with their options, whose text the tokenizer is to know. `template`: see
+    `train_tokenizer`.
     """
     size = size or PolicySize()
     envs = [(env, dict(env_options or {})), *((name, dict(options)) for name, options in beside)]
     texts = chain.from_iterable(env_text(name, options, episodes, seed) for name, options in envs)
-    tokenizer = train_tokenizer(texts, size.vocabulary, size.pre_tokenizer)
+    tokenizer = train_tokenizer(texts, size.vocabulary, size.pre_tokenizer, template)
     torch.manual_seed(seed)
     return save_policy(_model(size, tokenizer), tokenizer, Path(out))
 
 
 def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """Return a random model of a size."""
-    tokens = {"eos_token_id": tokenizer.vocab[END], "pad_token_id": tokenizer.vocab[PAD]}
+    tokens: dict[str, int] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
 
@@ -222,19 +227,35 @@ def trained_bpe(texts: Iterable[str], pattern: str, vocabulary: int, special: li
     return tokenizer
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, pre_tokenizer: str = "phrases") -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with a two-token chat template on texts, its tokens at most what `pre_tokenizer`
-    cuts."""
+def train_tokenizer(
+    texts: Iterable[str], vocabulary: int, pre_tokenizer: str = "phrases", template: str = "own"
+) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer on texts, its tokens at most what `pre_tokenizer` cuts.
+
+    `template`: `own`, with two control tokens a turn, or `chatml`, that of Qwen2.5 with its tools, which packages of others
+    know.
+    """
     texts = list(texts)
     if pre_tokenizer not in PRE_TOKENIZERS:
         raise unknown("pre_tokenizer", pre_tokenizer, PRE_TOKENIZERS)
+    if template not in ("own", "chatml"):
+        raise unknown("template", template, ("own", "chatml"))
+    source, pad, opener, end = (TEMPLATE, PAD, ACT, END) if template == "own" else (_chatml(), *CHATML)
     pattern = words() if pre_tokenizer == "words" else phrases(texts)
-    tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [PAD, ACT, END])
+    tokenizer = trained_bpe([*texts, string.printable], pattern, vocabulary, [pad, opener, end])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        eos_token=END,
-        pad_token=PAD,
-        chat_template=TEMPLATE,
-        additional_special_tokens=[ACT],
+        eos_token=end,
+        pad_token=pad,
+        chat_template=source,
+        additional_special_tokens=[opener],
         clean_up_tokenization_spaces=False,
     )
+
+
+def _chatml() -> str:
+    """Return Qwen2.5's chat template as trl brings it, to the letter: trl knows by its text how calls are read."""
+    found = find_spec("trl")
+    if found is None or not found.origin:
+        raise MissingExtra(f"the template chatml comes from trl: {how_to_install('train')}")
+    return (Path(found.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")

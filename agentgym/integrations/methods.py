@@ -1,0 +1,70 @@
+"""Tools as Python methods with signatures and docstrings, for packages that read tools off those."""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, cast
+
+from agentgym.core.actions import Tool
+from agentgym.errors import BadConfig
+
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list[Any],
+    "object": dict[str, Any],
+    "any": str,
+}
+
+
+def methods(
+    tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, Any]], str], *, taken: Collection[str] = ()
+) -> dict[str, Callable[..., str]]:
+    """Return a method for each tool, which calls `called(self, name, arguments)`: annotated, with an `Args:` section.
+
+    They take any keyword: what does not fit the schema is for the environment to answer. BadConfig for a tool whose name is
+    no identifier or among those that are `taken`.
+    """
+    return {name: _method(tool, called, taken) for name, tool in tools.items()}
+
+
+def _method(tool: Tool, called: Callable[[Any, str, dict[str, Any]], str], taken: Collection[str]) -> Callable[..., str]:
+    if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in taken:
+        raise BadConfig(f"the tool {tool.name!r} cannot be a method here, where {', '.join(taken)} mean something else")
+
+    def method(self: Any, **arguments: Any) -> str:
+        return called(self, tool.name, arguments)
+
+    hints = {name: _hint(tool, name) for name in tool.properties}
+    kind = inspect.Parameter
+    required = set(tool.required)
+    parameters = [kind("self", kind.POSITIONAL_OR_KEYWORD)]
+    for name in sorted(hints, key=lambda name: name not in required):
+        default = kind.empty if name in required else None
+        annotation = hints[name] if name in required else hints[name] | None
+        parameters.append(kind(name, kind.KEYWORD_ONLY, default=default, annotation=annotation))
+    method.__name__ = method.__qualname__ = tool.name
+    method.__doc__ = docstring(tool)
+    method.__annotations__ = {p.name: p.annotation for p in parameters[1:]} | {"return": str}
+    method.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
+    return method
+
+
+def docstring(tool: Tool) -> str:
+    """Return a docstring in Google's form."""
+    told = [f"    {name}: {_one_line(about.get('description')) or name}" for name, about in tool.properties.items()]
+    args = ["", "Args:", *told] if told else []
+    return "\n".join([_one_line(tool.description) or tool.name, *args, "", "Returns:", "    What is seen then."])
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())
+
+
+def _hint(tool: Tool, name: str) -> Any:
+    given: object = tool.properties[name].get("enum")
+    values = cast("list[object]", given) if isinstance(given, list) else []
+    if values and all(isinstance(value, str) for value in values):
+        return Literal[tuple(values)]  # type: ignore[valid-type]
+    return _TYPES[tool.kind(name)]

@@ -1,0 +1,94 @@
+"""SkyRL's gym (0.4): our environments as its text environments, for its generator.
+
+from agentgym.integrations.skyrl_gym import dataset, register
+register()                                       # once a process; env_class "agentgym" then
+rows = dataset("rlvr/SQL-v0", "train", 512)      # columns as its PromptDataset reads them
+"""
+
+# skyrl_gym is typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
+# pyright: reportUnknownParameterType=false, reportIncompatibleMethodOverride=false, reportCallIssue=false
+
+from typing import Any
+
+import skyrl_gym
+from skyrl_gym.envs.base_text_env import BaseTextEnv
+
+from agentgym import registry
+from agentgym.agents.fields import field_values
+from agentgym.agents.prompt import load_prompt
+from agentgym.rollout.session import Session
+
+ID = "agentgym"
+
+
+def register() -> None:
+    """Register `AgentgymEnv` as the environment class `agentgym`."""
+    skyrl_gym.register(id=ID, entry_point="agentgym.integrations.skyrl_gym:AgentgymEnv")
+
+
+def dataset(env: str, split: str = "train", tasks: int = 512, **options: Any) -> list[dict[str, Any]]:
+    """Return a row for each of the first so many tasks of a split."""
+    made = registry.make(env, split=split, **options)
+    listed = made.up_to(tasks, split)
+    made.close()
+    told = {"env": env, "options": {**options, "split": split}}
+    prompt = [{"role": "user", "content": ""}]  # `init` puts the first observation here
+    return [{"prompt": prompt, "env_class": ID, "task": {**told, "task_id": task.id}} for task in listed]
+
+
+class AgentgymEnv(BaseTextEnv):
+    """One episode of ours; the model's reply is read as our prompts ask for it (`prompt` of the row, or what follows)."""
+
+    def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        row = (extras or {})["task"]
+        self.session = Session(row["env"], **row["options"])
+        self.row, self.seed = row, int(row.get("seed", 0))
+        self.form = load_prompt(row.get("prompt") or ("react-tools" if self.session.env.tools else "react"))
+        self.said = 0
+
+    def init(self, prompt: Any) -> tuple[list[dict[str, str]], dict[str, Any]]:
+        """Start the episode; the first messages are our prompt's."""
+        seen = self.session.reset(self.row["task_id"], seed=self.seed)
+        self.max_turns = self.session.env.limit
+        values = self._values(seen)
+        system, user = "".join(self.form.system.fill(values)), "".join(self.form.first.fill(values))
+        messages = [{"role": "system", "content": system}] if system else []
+        return [*messages, {"role": "user", "content": user}], {}
+
+    def step(self, action: str) -> Any:
+        """Carry out the action in a reply; a fault raises, and the generator decides."""
+        session = self.session
+        read, _ = self.form.reply.parse(action, session.env.tools)
+        paid, self.said = session.reward, self.said + 1
+        self.turns += 1
+        seen = session.act(read)
+        if session.done and session.success is None:
+            raise RuntimeError(f"{session.reason}: {session.error}")
+        shown = [] if session.done else [{"role": "user", "content": "".join(self.form.later(self._values(seen)))}]
+        told = {"reason": session.reason, "success": session.success, "valid": session.info["valid"]}
+        return {
+            "observations": shown,
+            "reward": session.reward - paid,
+            "done": session.done,
+            "metadata": {**told, "state_key": session.info["state_key"]},
+            "postprocessed_action": action,
+        }
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Return what SkyRL averages."""
+        session = self.session
+        return {"success": float(bool(session.success)), "turns": session.turns, "invalid": session.invalid}
+
+    def close(self) -> None:
+        """Free the environment."""
+        self.session.close()
+
+    def _values(self, seen: str) -> dict[str, Any]:
+        def task() -> str:
+            return self.session.task.instruction or seen
+
+        tools = self.session.env.tools
+        return field_values(lambda text: text, seen, self.session.info, task=task, tools=tools, turns=self.said)

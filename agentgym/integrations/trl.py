@@ -1,0 +1,290 @@
+"""TRL's trainers over our environments: tasks as datasets, environments as tools, our rollouts, advantages a turn.
+
+    from agentgym.integrations.trl import TurnCreditTrainer, dataset, rollout
+    trainer = TurnCreditTrainer(model, args=…, train_dataset=dataset("rlvr/Search-v0", "train", 512),
+                                rollout_func=rollout("rlvr/Search-v0"), credit="gigpo")
+
+docs/integrations.md says what each way keeps and loses.
+"""
+
+# trl, datasets and torch are typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportMissingParameterType=false
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from datasets import Dataset
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from agentgym import registry
+from agentgym.agents.spec import AgentSpec
+from agentgym.core.seeding import derive
+from agentgym.engines import Sampling
+from agentgym.engines.hf.engine import HFEngine
+from agentgym.episodes.episode import Episode, groups
+from agentgym.errors import BadConfig
+from agentgym.integrations.methods import methods
+from agentgym.rollout.play import Job
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
+from agentgym.rollout.session import Session
+from agentgym.rollout.standing import Standing
+from agentgym.trainers.segments import Segment, build
+from agentgym.trainers.stages.credit import Credit, resolve
+
+PROMPT = "prompt"
+REWARD = "episode_reward"
+"""The field in which a rollout's reward goes to reward functions."""
+
+
+def dataset(env: str, split: str = "train", tasks: int = 512, **options: Any) -> Dataset:
+    """Return the first so many tasks of a split, for `rollout` and for `environment` alike.
+
+    The task's id stands in a column of its own, and in the prompt's message, where a chat template does not look: TRL gives
+    a rollout function the prompts alone.
+    """
+    made = registry.make(env, split=split, **options)
+    listed = made.up_to(tasks, split)
+    made.close()
+    rows = [{PROMPT: [{"role": "user", "content": "", "task_id": task.id}], "task_id": task.id} for task in listed]
+    return Dataset.from_list(rows)
+
+
+def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], Any]:
+    """Return TRL's `environment_factory` of an environment: its tools as methods, and its reward.
+
+    A call that the environment does not accept raises, which TRL counts and shows to the model as an error. After the end
+    a call changes nothing. A fault has the reward None, which TRL leaves out. The instances are numbered, so that attempts
+    at a task differ, and one run repeats another.
+    """
+    numbers = itertools.count()
+    with Session(env, **options) as probe:
+        tools = dict(probe.tools)
+
+    def reset(self: Any, task_id: str | None = None, **_: Any) -> str:
+        self.episodes += 1
+        return self.session.reset(task_id, seed=derive("trl", seed, self.number, self.episodes))
+
+    def get_reward(self: Any) -> float | None:
+        ended_well = not self.session.done or self.session.success is not None
+        return self.session.reward if ended_well else None
+
+    def called(self: Any, name: str, arguments: Mapping[str, Any]) -> str:
+        session: Session = self.session
+        self.calls += not session.done
+        bad = session.invalid
+        said = session.call(name, arguments)
+        if session.invalid > bad:
+            raise ValueError(said)
+        return said
+
+    def begin(self: Any) -> None:
+        self.session, self.number, self.episodes, self.calls = Session(env, **options), next(numbers), 0, 0
+
+    members: dict[str, Any] = {"__init__": begin, "reset": reset, "get_reward": get_reward}
+    name = registry.full_id(env).rpartition("/")[2].rpartition("-v")[0]
+    kind = type(name, (), members | methods(tools, called, taken=members))
+
+    def made() -> Any:
+        return kind()
+
+    return made
+
+
+def rollout(env: str, *, agent: str = "chat", seed: int = 0, engine: Any = None, **options: Any) -> "Rollouts":
+    """Return TRL's `rollout_func` of an environment: our agent's exact tokens, over the trainer's own model.
+
+    `agent` and the options that an `AgentSpec` has (prompt, tools, turn_tokens …) say how the model plays, `horizon`,
+    `concurrency`, `workers` and `context` how far and how many at once; other options are the environment's. `engine`: a
+    token engine to sample from instead, whose weights are the caller's business.
+    """
+    return Rollouts(env, agent, seed, engine, options)
+
+
+class Rollouts:
+    """Plays an episode for each prompt of a batch; each becomes one row of prompt, completion and mask."""
+
+    def __init__(self, env: str, agent: str, seed: int, engine: Any, options: Mapping[str, Any]) -> None:
+        left = dict(options)
+        fields = ("prompt", "tools", "history", "window_turns", "observation_tokens", "turn_tokens")
+        self.spec = AgentSpec(agent, **{name: left.pop(name) for name in fields if name in left})
+        self.horizon: int | None = left.pop("horizon", None)
+        self.context: int | None = left.pop("context", None)
+        config = RolloutConfig(left.pop("concurrency", 64), left.pop("workers", 2))
+        self.name = registry.full_id(env)
+        self.pool = RolloutPool({self.name: registry.Maker(env, left)}, config)
+        self.engine, self.seed = engine, seed
+        self.episodes: list[Episode] = []
+        """Those of the last batch, in the order of its prompts."""
+        self._loop = Standing()
+        self._own = engine is None
+
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        """Play, and return what TRL asks for; `env_mask` says what the model sampled."""
+        model: Any = trainer.accelerator.unwrap_model(trainer.model)
+        training, step = model.training, trainer.state.global_step
+        probe = self.pool.probe(self.name)
+        tasks = [probe.find(_task_id(prompt)) for prompt in prompts]
+        seed = derive("trl", self.seed, step, trainer.accelerator.process_index, training)
+        seen: Counter[str] = Counter()
+        jobs: list[Job] = []
+        for task in tasks:
+            jobs.append(Job(task, seen[task.id], seed, task.id, self.name, self.horizon))
+            seen[task.id] += 1
+        model.eval()
+        try:
+            self.episodes = self._loop.run(self.pool.collect(self._agent(trainer, model, step), jobs))
+        finally:
+            model.train(training)
+        stop = trainer.processing_class.eos_token_id
+        rows = [self._row(episode, stop) for episode in self.episodes]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _agent(self, trainer: Any, model: Any, step: int) -> Any:
+        if self.engine is None:
+            self.engine = HFEngine(
+                model, trainer.processing_class, context=self.context, device=str(trainer.accelerator.device)
+            )
+        if self._own:
+            self.engine.load_weights(model.named_parameters(), step)
+        sampling = Sampling(temperature=trainer.args.temperature, max_tokens=self.spec.turn_tokens)
+        return self.spec.make(self.engine, sampling, trainer.processing_class)
+
+    def _row(self, episode: Episode, stop: int) -> dict[str, Any]:
+        """Return one episode as TRL's fields; one with nothing to train on as a masked stop token."""
+        if episode.fault or not any(turn.output_ids for turn in episode.turns):
+            return _fields([stop], [stop], [0.0], [0], None if episode.fault else episode.reward)
+        row = _whole(episode)
+        start = len(episode.turns[0].calls[0].prompt_ids)
+        ids, logprobs = row.ids.tolist(), np.nan_to_num(row.logprobs).tolist()
+        mask = row.mask.astype(int).tolist()
+        return _fields(ids[:start], ids[start:], logprobs[start:], mask[start:], episode.reward)
+
+    def close(self) -> None:
+        """Free environments and worker processes."""
+        self._loop.close(self.pool.close)
+
+
+def episode_reward(completions: Sequence[Any], **fields: Any) -> list[float | None]:
+    """Return the reward of each episode that `rollout` played, None of a fault: a reward function of TRL's."""
+    return fields[REWARD]
+
+
+class TurnCreditTrainer(GRPOTrainer):
+    """TRL's GRPOTrainer that knows what an episode is.
+
+    With `rollout_func=rollout(…)`: `credit`, any of ours by name or MODULE:NAME with `credit_options`, gives each turn its
+    advantage in place of TRL's one per episode; `reward_funcs` default to `episode_reward` and are logged only. With
+    `environment_factory=environment(…)`: tokens after the end of an episode are not trained. All else is TRL's.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        *arguments: Any,
+        credit: str = "",
+        credit_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        rollouts = options.get("rollout_func")
+        if credit and not isinstance(rollouts, Rollouts):
+            raise BadConfig(
+                f"credit {credit!r} needs rollout_func=rollout(…): an environment_factory has one reward an episode"
+            )
+        if credit_options and not credit:
+            raise BadConfig("credit_options go with credit")
+        self.credit: Credit | None = resolve(credit, **(credit_options or {})) if credit else None
+        if self.credit is not None and self.credit.needs:
+            raise BadConfig(f"credit {credit!r} needs {', '.join(self.credit.needs)}, which TRL's trainer does not compute")
+        if reward_funcs is None and isinstance(rollouts, Rollouts):
+            reward_funcs = episode_reward
+        super().__init__(model, reward_funcs, *arguments, **options)
+        if self.credit is not None and self.args.use_liger_kernel:
+            raise BadConfig("use_liger_kernel takes one advantage an episode: leave it off with credit")
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output, model = super()._generate_and_score_completions(inputs), cast("Any", self.model)
+        if isinstance(self.rollout_func, Rollouts):
+            played = self.rollout_func.episodes
+            won = [float(bool(episode.success)) for episode in played if not episode.fault]
+            mode = "train" if model.training else "eval"
+            self._metrics[mode]["episodes/success"].append(float(np.mean(won)) if won else 0.0)
+            self._metrics[mode]["episodes/faults"].append(sum(episode.fault for episode in played) / len(played))
+            if self.credit is not None and model.training:
+                output["advantages"] = self._by_turn(played, output["completion_ids"])
+        return output
+
+    def _by_turn(self, episodes: list[Episode], completions: torch.Tensor) -> torch.Tensor:  # [episodes, tokens]
+        """Return the advantage of each token of the completions; 0 for those nobody is to learn from."""
+        size = int(self.num_generations or 1)
+        if len(episodes) % size:
+            raise BadConfig(
+                f"{len(episodes)} episodes a process are no whole groups of {size}: "
+                "make per_device_train_batch_size × steps_per_generation a multiple of num_generations"
+            )
+        advantages = torch.zeros(completions.shape, dtype=torch.float32)
+        made = groups(episodes)
+        places = {id(turn): place for place, episode in enumerate(episodes) for turn in episode.turns}
+        assert self.credit is not None
+        for group, arrays in zip(made, self.credit(made, step=self.state.global_step), strict=True):
+            for episode, array in zip(group, arrays, strict=True):
+                for row in build([episode], [array]):
+                    start = len(episode.turns[0].calls[0].prompt_ids)
+                    values = torch.from_numpy(row.advantages[start:])
+                    advantages[places[id(episode.turns[0])], : len(values)] = values
+        return advantages.to(completions.device)
+
+    def _tool_call_loop(self, *arguments: Any, **options: Any) -> Any:
+        found = super()._tool_call_loop(*arguments, **options)
+        for mask, messages, played in zip(found[0], found[1], self.environments or (), strict=bool(self.environments)):
+            session = getattr(played, "session", None)
+            if isinstance(session, Session) and session.done:
+                _end(mask, messages, played.calls)
+        return found
+
+
+def _end(mask: list[int], messages: Sequence[Mapping[str, Any]], calls: int) -> None:
+    """Clear the mask of what was sampled after the call that ended the episode; each run of zeros is a turn's results."""
+    results = rounds = 0
+    for before, message in itertools.pairwise(messages):
+        if message["role"] == "tool":
+            rounds += before["role"] != "tool"
+            results += 1
+            if results == calls:
+                break
+    else:
+        return  # the results of that call did not fit, and nothing came after them
+    place = 0
+    for _ in range(rounds):
+        place += mask[place:].index(0)
+        following = mask[place:]
+        place += following.index(1) if 1 in following else len(following)
+    mask[place:] = [0] * len(mask[place:])
+
+
+def _fields(
+    prompt: list[int], completion: list[int], logprobs: list[float], mask: list[int], reward: float | None
+) -> dict[str, Any]:
+    return {"prompt_ids": prompt, "completion_ids": completion, "logprobs": logprobs, "env_mask": mask, REWARD: reward}
+
+
+def _whole(episode: Episode) -> Segment:
+    rows = build([episode])
+    if len(rows) != 1:
+        raise BadConfig(
+            f"an episode came as {len(rows)} rows of tokens, and TRL's rollout_func takes one: use agent='chat' with "
+            "history='keep', or agentgym.integrations.trl_async, which has a sample a turn"
+        )
+    return rows[0]
+
+
+def _task_id(prompt: Any) -> str:
+    found = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
+    if not isinstance(found, str):
+        raise BadConfig("a prompt names no task: make the dataset with agentgym.integrations.trl.dataset")
+    return found

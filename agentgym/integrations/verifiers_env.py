@@ -1,0 +1,212 @@
+"""A taskset of verifiers as an environment of ours: `agentgym.make("verifiers:NAME")`.
+
+Its own `Env.run` plays on, in a thread, with a seat that waits for our actions; what it is asked is what is seen. A plain
+taskset has one turn: the prompt, and the reply. What needs a machine of its own (a runtime, tool servers) is refused.
+"""
+
+# verifiers is typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUnknownParameterType=false
+
+import asyncio
+import itertools
+import queue
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import gymnasium
+import verifiers.v1 as vf
+from verifiers.v1.agent import Segment
+from verifiers.v1.graph import prepare_turn
+from verifiers.v1.state import state_cls
+from verifiers.v1.trace import AgentInfo, Trace, TraceTask
+from verifiers.v1.types import Response
+from verifiers.v1.utils import loaders
+
+from agentgym import registry
+from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Outcome
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig, Fault
+
+SECONDS = 60.0
+"""What the environment's own code may take between two turns."""
+
+
+def registered(name: str) -> str:
+    """Return the id of a taskset, which is registered when it is first asked for."""
+    id = f"verifiers/{name.rsplit('/', 1)[-1]}-v0"
+    if id not in gymnasium.registry:
+        registry.register(id, VerifiersEnv, description=f"{name} of verifiers", taskset=name)
+    return id
+
+
+class VerifiersEnv(TextEnv):
+    """A taskset of verifiers, with the options of its configuration. Success: its weighted rewards reach `success_at`."""
+
+    settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options", "listed", "success_at")
+    taskset: str = ""
+    """Id of the taskset's package."""
+    taskset_options: Mapping[str, Any] = {}
+    listed: int = 1000
+    """Tasks read, of a taskset without end."""
+    success_at: float = 1.0
+    horizon: int = 50
+    blocking = True
+    snapshot_kind = "replay"
+    splits: ClassVar[Mapping[str, float]] = {"all": 1.0}  # pyright: ignore[reportIncompatibleVariableOverride]
+    split = "all"
+
+    def setup(self) -> None:
+        """Read the tasks."""
+        if not self.taskset:
+            raise BadConfig("say which taskset: taskset='NAME'")
+        kind = loaders.environment_class(self.taskset)
+        config = loaders.env_config_type(self.taskset).model_validate(
+            {"taskset": {"id": self.taskset, **self.taskset_options}}
+        )
+        self.game: Any = kind(config)
+        self.theirs: list[Any] = list(itertools.islice(self.game.taskset, self.listed))
+        needy = next((task for task in self.theirs if task.NEEDS_CONTAINER), None)
+        if needy is not None or type(self.game.taskset).toolsets(config.taskset):
+            raise BadConfig(f"the taskset {self.taskset} needs a runtime of its own (a container, or tool servers)")
+
+    def size(self, split: str | None = None) -> int | None:
+        """Return how many tasks were read."""
+        return len(self.theirs)
+
+    def numbered(self, number: int, split: str | None = None, difficulty: int | None = None) -> Task:
+        """Return the task at that place."""
+        place = number % len(self.theirs)
+        data = self.theirs[place].data
+        return Task(data.name or "", {"place": place}, f"all/0/{place}", "all")
+
+    def begin(self, task: Task) -> str:
+        """Start the environment's own run; what it says first is seen."""
+        self.run = _Run(self.game, self.theirs[task.data["place"]])
+        self.said: list[str] = []
+        return self._seen().text
+
+    def act(self, action: str) -> Outcome:
+        """Give a reply to whoever waits for one."""
+        self.said.append(action)
+        self.run.replies.put(action)
+        return self._seen()
+
+    def _seen(self) -> Outcome:
+        kind, value = self.run.next()
+        if kind == "asked":
+            return Outcome(value)
+        trace: Any = value
+        rewards = {name: reward.score * reward.weight for name, reward in trace.rewards.items() if reward is not None}
+        total = sum(rewards.values())
+        told = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
+        return self.win(told) if total >= self.success_at else self.lose(told)
+
+    def save(self) -> Any:
+        """Return what was said."""
+        return list(self.said)
+
+    def load(self, payload: Any) -> None:
+        """Say it again."""
+        self.forget()
+        self.begin(self.task)
+        for action in payload:
+            self.act(action)
+
+    def close(self) -> None:
+        """End a run that waits."""
+        if "run" in self.__dict__:
+            self.run.end()
+
+
+class _Run:
+    """Their `Env.run` in a thread of its own, and the two queues between it and us."""
+
+    def __init__(self, game: Any, task: Any) -> None:
+        self.game, self.task = game, task
+        self.asked: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.replies: queue.Queue[str | None] = queue.Queue()
+        config = next(iter(game._agent_specs.values()))
+        self.trace: Any = Trace(
+            task=TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
+            state=state_cls(type(task))(),
+            agent=AgentInfo(config=config),
+        )
+        self.messages: list[Any] = []
+        threading.Thread(target=self._play, name="verifiers", daemon=True).start()
+
+    def _play(self) -> None:
+        try:
+            asyncio.run(self.game.run(self.task, _Seats(self)))
+            self.asked.put(("over", self.trace))
+        except BaseException as error:  # told to the environment, which makes it a fault
+            self.asked.put(("failed", error))
+
+    def next(self) -> tuple[str, Any]:
+        """Return what is asked next, or the trace at the end; a Fault where its code fails or takes too long."""
+        try:
+            kind, value = self.asked.get(timeout=SECONDS)
+        except queue.Empty:
+            raise Fault(f"the environment of verifiers took longer than {SECONDS:g} s", reason="timeout") from None
+        if kind == "failed":
+            raise Fault(f"the environment of verifiers failed: {value!r:.300}") from value
+        return kind, value
+
+    def end(self) -> None:
+        """Let its thread end."""
+        self.replies.put(None)
+
+
+class _Seats:
+    """The agents of a run: whatever its seats are called, it is us who sit there."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> "_Seat":
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Seat(self._run)
+
+
+class _Seat:
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self.trace = run.trace
+
+    @asynccontextmanager
+    async def interaction(self, task: Any, **_: Any) -> AsyncGenerator["_Seat"]:
+        """Open the exchange; the task's own rewards are computed when it closes."""
+        yield self
+        await task.score(self.trace, None)
+
+    async def run(self, task: Any, **_: Any) -> Any:
+        """Play a task of one turn: its prompt, and a reply."""
+        async with self.interaction(task):
+            await self.turn()
+        return self.trace
+
+    async def turn(self, message: Any = None) -> Segment:
+        """Ask, and return the reply."""
+        run, data = self._run, self._run.task.data
+        opening = not run.messages
+        if opening and data.system_prompt:
+            run.messages.append(vf.SystemMessage(content=data.system_prompt))
+        if opening and data.prompt is not None:
+            run.messages += [vf.UserMessage(content=data.prompt)] if isinstance(data.prompt, str) else list(data.prompt)
+        if message is not None:
+            run.messages += [vf.UserMessage(content=message)] if isinstance(message, str) else list(message)
+        unseen = itertools.takewhile(lambda said: said.role != "assistant", reversed(run.messages))
+        run.asked.put(("asked", "\n\n".join(reversed([str(said.content) for said in unseen]))))
+        reply = await asyncio.to_thread(run.replies.get)
+        if reply is None:
+            return Segment(messages=[], terminated=True)
+        said = vf.AssistantMessage(content=reply)
+        response = Response(id="", created=int(time.time()), model="agentgym", message=said, finish_reason="stop")
+        prepare_turn(run.trace, list(run.messages)).commit(response)
+        run.messages.append(said)
+        return Segment(messages=[said])

@@ -1,0 +1,198 @@
+"""verl (0.9): an agent loop that plays our episodes, and any of our credits as its advantages.
+
+    actor_rollout_ref.rollout.agent.default_agent_loop=agentgym
+    algorithm.adv_estimator=agentgym                      # the advantages are computed where a group's episodes meet
+    +actor_rollout_ref.rollout.custom.agentgym.env=rlvr/Search-v0 …credit=gigpo
+    VERL_USE_EXTERNAL_MODULES=agentgym.integrations.verl  # in every process
+
+Rows of the data: those of `dataset`. All sessions of a prompt run in one worker; each waits until the others have ended.
+"""
+
+# verl is typed in part only
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false, reportUntypedBaseClass=false
+# pyright: reportUnknownParameterType=false, reportUntypedFunctionDecorator=false, reportIncompatibleMethodOverride=false
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+from verl.experimental.agent_loop.agent_loop import register as register_loop
+from verl.trainer.ppo.core_algos import register_adv_est
+
+from agentgym import registry
+from agentgym.agents.spec import AgentSpec
+from agentgym.engines import Completion, Sampling
+from agentgym.episodes.episode import Episode, groups
+from agentgym.errors import BadConfig, Fault
+from agentgym.rollout.play import Job
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
+from agentgym.trainers.segments import build
+from agentgym.trainers.stages.credit import Credit, resolve
+
+NAME = "agentgym"
+
+
+def dataset(env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: Any) -> list[dict[str, Any]]:
+    """Return rows to write as verl's Parquet: a prompt that the loop replaces, and which task it stands for.
+
+    `train=False` for the file of `data.val_files`: a loop is not told that it validates, and would wait for a group.
+    """
+    made = registry.make(env, split=split, **options)
+    listed = made.up_to(tasks, split)
+    made.close()
+    row = {"prompt": [{"role": "user", "content": ""}], "data_source": env, "agent_name": NAME, "reward_model": {}}
+    told = {"env": env, "options": {**options, "split": split}, "train": train}
+    return [{**row, "extra_info": {**told, "task_id": task.id}} for task in listed]
+
+
+@register_adv_est(NAME)
+def advantages(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what the loop put in the place of rewards: an advantage for each token."""
+    found = token_level_rewards * response_mask
+    return found, found
+
+
+class Output(AgentLoopOutput):
+    """An episode whose tokens carry their own advantages."""
+
+    by_token: list[float] = []  # noqa: RUF012  # pydantic copies it
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return verl's fields, the advantages as `rm_scores`."""
+        output = super().as_dict()
+        output.pop("by_token", None)
+        if self.by_token:
+            output["rm_scores"] = torch.tensor(self.by_token, dtype=torch.float32)
+        return output
+
+
+class Meeting:
+    """Where the episodes of a group wait for one another, and get their advantages."""
+
+    open: dict[str, "Meeting"] = {}  # noqa: RUF012  # of this process, by the prompt's uid
+
+    def __init__(self, size: int, credit: Credit) -> None:
+        self.size, self.credit = size, credit
+        self.episodes: list[Episode] = []
+        self.left = size
+        self.ready = asyncio.Event()
+        self.found: dict[int, Any] = {}
+
+    @classmethod
+    async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> Any:
+        """Return the advantages of an episode once its group is whole; None of a fault, or where it is alone.
+
+        Every session comes exactly once, those that failed with None, so that nobody waits for them.
+        """
+        meeting = cls.open.setdefault(uid, cls(size, credit))
+        if episode is not None and not episode.fault:
+            meeting.episodes.append(episode)
+        meeting.left -= 1
+        if not meeting.left:
+            cls.open.pop(uid, None)
+            meeting.decide()
+        await meeting.ready.wait()
+        return meeting.found.get(id(episode))
+
+    def decide(self) -> None:
+        """Compute the advantages of all."""
+        try:
+            if len(self.episodes) > 1:
+                made = groups(self.episodes)
+                for group, arrays in zip(made, self.credit(made), strict=True):
+                    self.found |= {id(e): array for e, array in zip(group, arrays, strict=True)}
+        finally:
+            self.ready.set()
+
+
+class ServerEngine:
+    """verl's servers as a token engine; requests of an episode go to the server that has its prefix."""
+
+    def __init__(self, manager: Any, params: Mapping[str, Any], context: int) -> None:
+        self.manager, self.params, self.context = manager, dict(params), context
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+    ) -> Completion:
+        """Return one completion with the log-probabilities that the server sampled at."""
+        params = {**self.params, "max_tokens": sampling.max_tokens, "logprobs": True}
+        out = await self.manager.generate(request_id=session, prompt_ids=list(prompt_ids), sampling_params=params)
+        ids = list(out.token_ids)
+        if out.stop_reason == "aborted" or not ids:
+            raise Fault("verl's server aborted the request", reason="engine")
+        ended = ids[-1] in sampling.stop_ids
+        return Completion(ids, list(out.log_probs or ()), "stop" if ended else "length")
+
+    def abort(self, session: str) -> None:
+        """verl ends its requests itself."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@register_loop(NAME)
+class AgentgymLoop(AgentLoopBase):
+    """Plays one session of a prompt: options under `actor_rollout_ref.rollout.custom.agentgym`."""
+
+    pools: dict[str, RolloutPool] = {}  # noqa: RUF012  # of this process
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        """Play, wait for the group, and return the tokens with their advantages."""
+        told, size = dict(row["extra_info"]), int(self.rollout_config.n)
+        options = dict((self.rollout_config.get("custom") or {}).get(NAME) or {})
+        credit = resolve(str(options.pop("credit", "grpo")), **dict(options.pop("credit_options", None) or {}))
+        if credit.scope != "group" or credit.needs:
+            raise BadConfig(f"credit {credit.name!r}: expected one that sees a group at a time and needs nothing computed")
+        training = bool(told.get("train"))
+        episode: Episode | None = None
+        try:
+            episode = await self._played(sampling_params, row, told, options)
+        finally:
+            found = await Meeting.attend(str(row["uid"]), size, credit, episode) if training else None
+        return self._output(episode, found, training)
+
+    async def _played(
+        self, params: Mapping[str, Any], row: Mapping[str, Any], told: Mapping[str, Any], options: dict[str, Any]
+    ) -> Episode:
+        name = registry.full_id(str(told["env"]))
+        made = registry.Maker(name, dict(told.get("options") or {}))
+        pool = self.pools.setdefault(repr(made), RolloutPool({name: made}, RolloutConfig()))
+        context = int(self.rollout_config.prompt_length + self.rollout_config.response_length)
+        horizon = options.pop("horizon", None)
+        spec = AgentSpec(**{"turn_tokens": int(self.rollout_config.response_length), **options})
+        sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.turn_tokens)
+        agent = spec.make(ServerEngine(self.server_manager, params, context), sampling, self.tokenizer)
+        task, uid = pool.probe(name).find(str(told["task_id"])), str(row.get("uid", ""))
+        job = Job(task, int(row.get("session_id", 0)), 0, uid or task.id, name, horizon)
+        (episode,) = await pool.collect(agent, [job])
+        if episode.fault:
+            raise Fault(f"{episode.reason}: {episode.error}")
+        return episode
+
+    def _output(self, episode: Episode | None, found: Any, training: bool) -> AgentLoopOutput:
+        assert episode is not None
+        rows = build([episode], None if found is None else [found])
+        if len(rows) != 1:
+            raise BadConfig(f"an episode came as {len(rows)} rows, and verl's loop takes one: use agent=chat, history=keep")
+        row, most = rows[0], int(self.rollout_config.response_length)
+        start = len(episode.turns[0].calls[0].prompt_ids)
+        span = slice(start, start + most)
+        by_token = row.advantages[span] * row.mask[span] if found is not None else np.zeros(len(row.ids[span]))
+        extra = {"reward": episode.reward, "success": float(bool(episode.success)), "turns": len(episode.turns)}
+        return Output(
+            prompt_ids=row.ids[:start].tolist(),
+            response_ids=row.ids[span].tolist(),
+            response_mask=row.mask[span].astype(int).tolist(),
+            response_logprobs=np.nan_to_num(row.logprobs[span]).tolist(),
+            reward_score=episode.reward,
+            num_turns=2 * len(episode.turns) + 1,
+            metrics=AgentLoopMetrics(),
+            extra_fields={"reward_extra_info": extra},
+            by_token=by_token.tolist() if training else [],
+        )

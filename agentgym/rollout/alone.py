@@ -1,0 +1,64 @@
+"""One episode on the caller's event loop: the door for trainers and harnesses that have a loop of their own."""
+
+from contextlib import closing
+from typing import Any
+
+from agentgym import registry
+from agentgym.agents.base import Agent
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
+from agentgym.core.wrapper import forwarded
+from agentgym.episodes.episode import Episode
+from agentgym.rollout.lent import lent
+from agentgym.rollout.play import Job
+from agentgym.rollout.play import attempt as play_attempt
+from agentgym.rollout.pool import RolloutConfig, RolloutPool
+
+
+async def play(
+    env: TextEnv | str,
+    agent: Agent,
+    *,
+    task: Task | str | int | None = None,
+    seed: int = 0,
+    attempt: int = 0,
+    group_id: str | None = None,
+    horizon: int | None = None,
+    step_seconds: float = 60.0,
+) -> Episode:
+    """Play one episode on the running event loop and return it: the one that `collect` plays of the same arguments.
+
+    `task`: a Task, its id, its number in the split of the environment, or None: one drawn by `seed`. Attempts that are to
+    be compared share `group_id` (default: the task's id), `seed` and `task`. An instance is played where the caller is, so
+    that a step which waits holds up the loop, and is not closed; of an id one is made, in a worker process where it
+    blocks, and closed after. Whatever fails is in the episode (`reason`, `error`); only BadConfig and EngineDead, which
+    no other episode would escape, are raised.
+    """
+    if isinstance(env, str):
+        return await _of_id(env, agent, task, seed, attempt, group_id, horizon, step_seconds)
+    env = forwarded(env)
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    job = _job(env, name, task, seed, attempt, group_id, horizon)
+    with closing(lent(env)) as hosted:
+        return await play_attempt(hosted, agent, job, max(step_seconds, env.step_seconds), None)
+
+
+async def _of_id(id: str, agent: Agent, *how: Any) -> Episode:
+    *what, step_seconds = how
+    name, config = registry.full_id(id), RolloutConfig(concurrency=1, workers=1, step_seconds=step_seconds)
+    with closing(RolloutPool({name: registry.Maker(id, {})}, config)) as pool:
+        return (await pool.collect(agent, [_job(pool.probe(name), name, *what)]))[0]
+
+
+def _job(
+    env: TextEnv,
+    name: str,
+    task: Task | str | int | None,
+    seed: int,
+    attempt: int,
+    group_id: str | None,
+    horizon: int | None,
+) -> Job:
+    found = env.named_task(task, generator("reset", seed))
+    return Job(found, attempt, seed, found.id if group_id is None else group_id, name, horizon)

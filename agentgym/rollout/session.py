@@ -1,0 +1,130 @@
+"""An episode that somebody else's agent plays: text in, text out, in calls that never raise for what a model wrote."""
+
+import json
+import traceback
+from collections.abc import Coroutine, Mapping
+from typing import Any, Self, TypeVar
+
+from agentgym import registry
+from agentgym.agents.native import ACT, offered
+from agentgym.core.actions import Call, Tool, parse_call
+from agentgym.core.env import TextEnv
+from agentgym.core.seeding import generator
+from agentgym.core.tasks import Task
+from agentgym.core.wrapper import forwarded
+from agentgym.errors import BadConfig, EpisodeOver, Fault
+from agentgym.rollout.lent import lent
+
+T = TypeVar("T")
+OVER = "The episode is over ({reason}). Nothing was done."
+
+
+class Session:
+    """One environment, and the episode that is played in it by calls: for harnesses that drive the agent themselves.
+
+    `reset` starts an episode; `act(text)` and `call(tool, arguments)` answer with the observation. After the end they
+    change nothing and say so. `tools` is what may be called: where the environment takes plain commands,
+    `act(command)`. Everything runs where the caller is. Nothing here knows tokens; `agentgym.play` does.
+    """
+
+    def __init__(self, env: TextEnv | str, *, step_seconds: float = 60.0, **options: Any) -> None:
+        """Take an environment, which stays the caller's, or an id with options of the environment."""
+        if not isinstance(env, str) and options:
+            raise BadConfig(f"options ({', '.join(options)}) go with a registered id, not with an environment")
+        self._own = isinstance(env, str)
+        self.env: TextEnv = registry.make(env, **options) if isinstance(env, str) else forwarded(env)
+        self.hosted = lent(self.env)
+        self._seconds = max(step_seconds, self.env.step_seconds)
+        self.task = Task()
+        self.tools: Mapping[str, Tool] = offered(self.env.tools)
+        self.observation = ""
+        self.info: Mapping[str, Any] = {}
+        """What the last step told."""
+        self.rewards: list[float] = []
+        """What each turn was paid."""
+        self.turns = self.invalid = self.late = 0
+        """Actions so far; of these, those that the environment did not accept; actions after the end, which did nothing."""
+        self.done = True
+        self.success: bool | None = None
+        """None while undecided, and after a fault."""
+        self.reason: str | None = None
+        """Why the episode ended; `timeout`, `crash` and `engine` are faults, which nobody should be trained on."""
+        self.error: str | None = None
+
+    @property
+    def reward(self) -> float:
+        """The reward of the episode so far."""
+        return sum(self.rewards, 0.0)
+
+    def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
+        """Start an episode of a task (a Task, its id, its number, or one that the seed draws); return what is seen."""
+        self.task = self.env.named_task(task, generator("reset", seed))
+        options: dict[str, Any] = {"task": self.task} | ({} if horizon is None else {"horizon": horizon})
+        self.turns = self.invalid = self.late = 0
+        self.rewards, self.done = [], False
+        self.success = self.reason = self.error = None
+        try:
+            self.observation, self.info = _now(self.hosted.reset(seed, options, self._seconds))
+        except BadConfig:
+            raise
+        except Exception as error:
+            self._broken(error)
+        self.tools = offered(self.hosted.tools)
+        return self.observation
+
+    def act(self, action: str) -> str:
+        """Carry out an action as the environment reads it, and return what is seen then."""
+        if self.reason is None and self.done:
+            raise EpisodeOver("no episode was started: call reset() first")
+        if self.done:
+            self.late += 1
+            return OVER.format(reason=self.reason)
+        self.turns += 1
+        try:
+            step = _now(self.hosted.step(action, self._seconds))
+        except BadConfig:
+            raise
+        except Exception as error:  # as in a rollout: it ends this episode alone
+            self._broken(error)
+            return self.observation
+        self.observation, reward, terminated, truncated, self.info = step
+        self.rewards.append(reward)
+        self.invalid += not self.info["valid"]
+        self.tools = offered(self.hosted.tools)
+        self.done = terminated or truncated
+        if self.done:
+            self.success, self.reason, self.error = self.info["success"], self.info["reason"], self.info["error"]
+        return self.observation
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
+        """Call a tool and return what is seen then; a bad call is an invalid action, which the environment answers."""
+        text = json.dumps({"name": name, "arguments": dict(arguments or {})}, ensure_ascii=False, default=str)
+        call = parse_call(text, self.tools) if ACT.name in self.tools and not self.env.tools else None
+        return self.act(str(call.arguments["command"]) if isinstance(call, Call) else text)
+
+    def close(self) -> None:
+        """Free what was made here; an environment that was given stays open."""
+        self.hosted.close()
+        if self._own:
+            self.env.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _broken(self, error: Exception) -> None:
+        """End the episode as a fault."""
+        self.done, self.success, self.observation = True, None, "The environment failed; the episode is over."
+        self.reason = error.reason if isinstance(error, Fault) else "crash"
+        self.error = str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8))
+
+
+def _now(work: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns that waits for nothing: those of an environment in this process."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("an environment of this process waited")

@@ -1,0 +1,90 @@
+"""A table of episodes as a dataset that others can judge: its card, and its way to the Hugging Face hub."""
+
+import hashlib
+import importlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym import registry
+from agentgym.core.provenance import commit
+from agentgym.episodes.episode import Episode
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
+
+HELD_OUT = ("test", "valid")
+"""Splits that nobody should train on; published names of others are told as they are."""
+
+SIZES = ((1000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**18, "n>1M"))
+"""Below so many rows, the hub's name of a size."""
+
+
+def card(rows: Sequence[Mapping[str, Any]], episodes: Sequence[Episode], form: str, source: str) -> str:
+    """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains."""
+    agentgym: Any = importlib.import_module("agentgym")
+    size = next(name for most, name in SIZES if len(rows) < most)
+    envs = sorted({episode.env for episode in episodes})
+    splits = Counter((episode.env, episode.split or "(none)") for episode in episodes)
+    ids = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
+    held = sum(count for (_, split), count in splits.items() if split.startswith(HELD_OUT))
+    versions = sorted({turn.policy_version for episode in episodes for turn in episode.turns})
+    won = sum(bool(episode.success) for episode in episodes)
+    told = {id: registry.DESCRIPTIONS[id] for id in envs if id in registry.DESCRIPTIONS}
+    lines = [
+        "---",
+        f"size_categories:\n- {size}",
+        "tags:\n- agentgym\n- reinforcement-learning\n- agents",
+        "---",
+        "",
+        "# Episodes of language agents",
+        "",
+        "## What",
+        "",
+        f"{len(rows)} rows of the form `{form}` from {len(episodes)} episodes, {won} of them successes. "
+        f"Columns: {', '.join(f'`{name}`' for name in rows[0])}.",
+        "",
+        "| environment | split | episodes |",
+        "|---|---|---|",
+        *[f"| {env} | {split} | {count} |" for (env, split), count in sorted(splits.items())],
+        "",
+        *[f"- `{id}`: {about}" for id, about in told.items()],
+        "",
+        "## How it was made",
+        "",
+        f"By `{source}` of agentgym {agentgym.__version__}{f', commit {made}' if (made := commit()) else ''}. "
+        + (f"Policy versions {versions[0]} to {versions[-1]}. " if versions else "")
+        + "Rewards were computed by programs; episodes that ended in an infrastructure error are left out. "
+        "Texts of the agent were written by a model and nobody has read them all.",
+        "",
+        "## Contamination",
+        "",
+        (
+            f"**{held} episodes are of held-out splits.** Whoever trains on this dataset must not evaluate on their tasks."
+            if held
+            else "No episode is of a split called test or valid."
+        ),
+        f"{len(ids)} different tasks; BLAKE2 of their sorted ids, one a line: "
+        f"`{hashlib.blake2b(chr(10).join(ids).encode(), digest_size=16).hexdigest()}`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def push(repository: str, table: Path, text: str, *, private: bool) -> str:
+    """Upload a table and its card to a dataset of the hub, made where there is none; return its address.
+
+    BadConfig where the hub refuses (no token, no such user) or cannot be reached.
+    """
+    try:
+        hub: Any = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise MissingExtra(f"the hub needs huggingface_hub: {how_to_install('train')}") from error
+    try:
+        client = hub.HfApi()
+        client.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
+        files = {"README.md": text.encode(), f"data/{table.name}": str(table)}
+        made = [hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=content) for name, content in files.items()]
+        client.create_commit(repository, made, repo_type="dataset", commit_message="Episodes, with their card")
+    except Exception as error:  # the hub's own errors, the network's
+        raise BadConfig(f"{repository} could not be written: {str(error)[:300]}. The table is at {table}") from error
+    return f"https://huggingface.co/datasets/{repository}"

@@ -1,0 +1,3 @@
+"""A taskset package of verifiers, as a user of it writes one."""
+
+from agentgym.integrations.verifiers import *  # noqa: F403

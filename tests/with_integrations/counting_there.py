@@ -1,0 +1,40 @@
+"""A taskset of verifiers with an environment of its own, which answers every reply."""
+
+import verifiers.v1 as vf
+
+
+class CountTask(vf.Task[vf.TaskData]):
+    pass
+
+
+class CountTaskset(vf.Taskset[CountTask, vf.TasksetConfig]):
+    INFINITE = True
+
+    def load(self):
+        number = 0
+        while True:
+            yield CountTask(vf.TaskData(name=str(number)), self.config.task)
+            number += 1
+
+
+class CountConfig(vf.EnvConfig):
+    player: vf.AgentConfig = vf.AgentConfig()
+
+
+class CountEnv(vf.Env[CountConfig]):
+    """Say what follows, three times."""
+
+    async def run(self, task, agents):
+        right, number = 0, int(task.data.name)
+        async with agents.player.interaction(task) as interaction:
+            segment = await interaction.turn(f"What follows {number}?")
+            for step in range(3):
+                if segment.terminated or segment.last_reply == "break":
+                    raise RuntimeError("broken")
+                right += segment.last_reply == str(number + step + 1)
+                if step < 2:
+                    segment = await interaction.turn(f"And {number + step + 1}?")
+        interaction.trace.record_reward("right", right / 3)
+
+
+__all__ = ["CountEnv", "CountTaskset"]
