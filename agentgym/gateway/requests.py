@@ -136,13 +136,12 @@ def _template_options(raw: dict[str, object], chat: bool) -> dict[str, bool | in
     name = "chat_template_kwargs"
     if not isinstance(given, dict) or (given and not chat):
         raise Refusal(400, f"{name} must be an object, and goes with chat completions", None, name)
-    options = cast("dict[str, bool | int | float | str]", given)
-    for option, value in options.items():
+    for option, value in cast("dict[str, object]", given).items():
         if not _WORD.fullmatch(option) or option in _OWN:
             raise Refusal(400, f"{name}.{option[:80]} is not an option of a chat template", None, name)
         if not isinstance(value, bool | int | float) and not (isinstance(value, str) and _WORD.fullmatch(value)):
             raise Refusal(400, f"{name}.{option} must be true, false, a number or a word", None, name)
-    return options
+    return cast("dict[str, bool | int | float | str]", given)
 
 
 def _sampling(raw: dict[str, object], default_tokens: int) -> Sampling:

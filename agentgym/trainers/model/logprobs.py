@@ -74,7 +74,9 @@ def policy_logprobs(
         scores = scores._replace(states=hidden) if states else scores
     if batch.shares is None:
         return scores
-    return Scores(*(None if values is None else values[batch.shares] for values in scores))
+    at = batch.shares
+    beside = (None if values is None else values[at] for values in (scores.states, scores.top))
+    return Scores(scores.logprobs[at], scores.entropy[at], *beside)
 
 
 def trained_states(model: PreTrainedModel, batch: Batch, method: str) -> Tensor:

@@ -100,7 +100,7 @@ def init_policy(
 
 def _model(size: PolicySize, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """Return a random model of a size."""
-    tokens: dict[str, int] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    tokens: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     kind: Any = Qwen3MoeForCausalLM if size.experts else Qwen3ForCausalLM
     return kind(policy_shape(replace(size, vocabulary=len(tokenizer)), **tokens))
 

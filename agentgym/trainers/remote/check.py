@@ -48,5 +48,7 @@ def check(config: "TrainConfig") -> None:
 
 def check_needs(names: tuple[str, ...], config: "TrainConfig") -> None:
     """Raise BadConfig for what credit or loss needs of a trainer and servers do not tell."""
+    if "values" in names:
+        raise BadConfig(f"a critic with learner {config.learner!r}: servers give no hidden states to learn values from")
     if "entropy" in names:
         raise BadConfig(f"needs 'entropy' with learner {config.learner!r}: servers tell log-probabilities only")
