@@ -36,9 +36,7 @@ from agentgym.trainers.stages.credit import Credit, resolve
 NAME = "agentgym"
 
 
-def dataset(
-    env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: Any
-) -> list[dict[str, Any]]:
+def dataset(env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: Any) -> list[dict[str, Any]]:
     """Return rows to write as verl's Parquet: a prompt that the loop replaces, and which task it stands for.
 
     `train=False` for the file of `data.val_files`: a loop is not told that it validates, and would wait for a group.
