@@ -1,6 +1,7 @@
 """The real classes of verl: our loop over a server that is made up, and its estimator on what the loop returns."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from agentgym.integrations.verl import NAME, AgentgymLoop, Meeting, dataset
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 
 ENV = "rlvr/GuessNumber-v0"
+sys.path.insert(0, str(Path(__file__).parents[1] / "integrations"))  # credits.py
 
 
 class Servers:
@@ -57,7 +59,7 @@ def test_sessions_of_a_prompt_meet_and_each_turn_has_its_advantage(tmp_path: Pat
     params = {"temperature": 0.7, "top_p": 1.0, "top_k": -1}
 
     async def sessions(**more: Any) -> list[Any]:
-        loops = [loop_over(servers, tokenizer, "tests.integrations.credits:by_place") for _ in range(3)]
+        loops = [loop_over(servers, tokenizer, "credits:by_place") for _ in range(3)]
         runs = [loop.run(params, session_id=n, uid="u", **{**row, **more}) for n, loop in enumerate(loops)]
         return await asyncio.gather(*runs, return_exceptions=True)
 
