@@ -136,7 +136,7 @@ class ServerEngine:
         """Nothing is held."""
 
 
-@register_loop(NAME)
+@register_loop(NAME)  # pyright: ignore[reportUntypedClassDecorator]  # verl is not typed
 class AgentgymLoop(AgentLoopBase):
     """Plays one session of a prompt: options under `actor_rollout_ref.rollout.custom.agentgym`."""
 
@@ -165,7 +165,8 @@ class AgentgymLoop(AgentLoopBase):
         pool = self.pools.setdefault(repr(made), RolloutPool({name: made}, RolloutConfig()))
         context = int(self.rollout_config.prompt_length + self.rollout_config.response_length)
         horizon = options.pop("horizon", None)
-        spec = AgentSpec(**{"turn_tokens": int(self.rollout_config.response_length), **options})
+        chosen: dict[str, Any] = {"turn_tokens": int(self.rollout_config.response_length), **options}
+        spec = AgentSpec(**chosen)
         sampling = Sampling(temperature=float(params.get("temperature", 1.0)), max_tokens=spec.turn_tokens)
         agent = spec.make(ServerEngine(self.server_manager, params, context), sampling, self.tokenizer)
         task, uid = pool.probe(name).find(str(told["task_id"])), str(row.get("uid", ""))

@@ -60,4 +60,4 @@ class Tree:
 
     def above(self, spans: Sequence[Tensor], dimension: int = 0) -> list[Tensor]:
         """Return for each span what belongs to its rows up to its end, from what belongs to each span."""
-        return [torch.cat([spans[i] for i in path], dimension) if len(path) > 1 else spans[path[0]] for path in self.paths]
+        return [spans[path[0]] if len(path) == 1 else torch.cat([spans[i] for i in path], dimension) for path in self.paths]
