@@ -82,7 +82,7 @@ class Arm:
 
 
 def compare(
-    size: str, attention: str, tokens: int, share: float, options: argparse.Namespace, *, trained: bool
+    size: str, attention: Any, tokens: int, share: float, options: argparse.Namespace, *, trained: bool
 ) -> dict[str, Any]:
     """Return tokens and seconds of both arms."""
     config = TrainConfig(credit="grpo", minibatches=1, attention=attention, batch_tokens=options.batch_tokens)

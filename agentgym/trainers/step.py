@@ -392,7 +392,7 @@ def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -
 def _apply(learner: TrainedModel, config: TrainConfig) -> float:
     updated = learner.scorer if learner.masters is None else learner.masters
     if learner.masters is not None and config.gradient_reduction == "update" and learner.accelerator.num_processes > 1:
-        learner.masters.reduce()
+        learner.masters.reduce(learner.accelerator.num_processes)
     norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), config.grad_clip))
     if not np.isfinite(norm):
         raise CannotGoOn(f"the gradient's norm is {norm}; try a lower --lr or --grad-clip")

@@ -126,7 +126,7 @@ for kind, model in MODELS.items():
     choose(model, kind.partition(",")[0], shared=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @trees(st.sampled_from(sorted(MODELS)), st.booleans())
 def test_gradients_of_any_tree_are_those_of_its_rows_apart(seed, rows, tokens, kind, temperatures):
     equal(MODELS[kind], kind.partition(",")[0], forest(seed, rows, temperatures=temperatures), tokens)

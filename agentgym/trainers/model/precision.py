@@ -93,13 +93,13 @@ class Masters:
                 _take(master, own)
 
     @torch.no_grad()
-    def reduce(self) -> None:
+    def reduce(self, processes: int) -> None:
         """Take the mean of each gradient over all processes, where no wrapper has reduced them."""
         for master in self.parameters():
             if master.grad is None:  # no token of this process came by, as of an expert that was not chosen
                 master.grad = torch.zeros_like(master)
             dist.all_reduce(master.grad)
-            master.grad.div_(dist.get_world_size())
+            master.grad.div_(processes)
 
     @torch.no_grad()
     def publish(self) -> None:

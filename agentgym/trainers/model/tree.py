@@ -60,4 +60,5 @@ class Tree:
 
     def above(self, spans: Sequence[Tensor], dimension: int = 0) -> list[Tensor]:
         """Return for each span what belongs to its rows up to its end, from what belongs to each span."""
-        return [spans[path[0]] if len(path) == 1 else torch.cat([spans[i] for i in path], dimension) for path in self.paths]
+        pairs = zip(spans, self.parents, self.paths, strict=True)
+        return [own if parent < 0 else torch.cat([spans[i] for i in path], dimension) for own, parent, path in pairs]
