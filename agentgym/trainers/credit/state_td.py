@@ -67,10 +67,11 @@ def branch_td(
 ) -> list[list[Floats]]:
     """`state_td` whose values know the continuations of the need `branches`, where it measured some.
 
-    A measured turn counts as `branch_visits` more visits of its state with the measured mean as their return: give the
-    need's `k`, and the need this credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is
-    blind: a state that the group met once has no value but its own return. The rest as in `state_td`, penalties from the
-    finished advantage.
+    Source: our own; the values of VinePPO (arXiv 2410.01679) at some turns, a table at the others. A measured turn counts as
+    `branch_visits` more visits of its state with the measured mean as their return: give the need's `k`, and the need this
+    credit's `gamma` (`--needs.gamma 0.95`). `--needs.at alone` measures where `state_td` is blind: a state that the group
+    met once has no value but its own return.
+    Statistics, ddof, groups of one and those without spread as in `state_td`. Penalties from the finished advantage.
     """
     found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
     return finished(groups, found, run, scale, penalty, punish)
