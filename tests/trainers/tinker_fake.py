@@ -69,8 +69,6 @@ class Fake:
         self.asked = []
         self.number = 0
 
-    # -- the wire
-
     async def __call__(self, scope, receive, send):
         body, more = b"", True
         while more:
@@ -124,8 +122,6 @@ class Fake:
         except Exception as error:  # a 500 would be asked for again and again
             raise Failed(getattr(error, "status", 400), f"{type(error).__name__}: {error}") from error
 
-    # -- models
-
     def create_model(self, given):
         config = given["lora_config"]
         name = self.fresh("model")
@@ -174,8 +170,6 @@ class Fake:
             return as_json({"metrics": {"grad_norm": norm}, "type": "optim_step"})
 
         return self.promise("optim_step", stepped())
-
-    # -- checkpoints and samplers
 
     def save_weights(self, given):
         path = self.folder / given["model_id"] / f"{given['path']}.pt"
@@ -347,6 +341,10 @@ def as_json(value):
     return json.dumps(value).encode(), b"application/json"
 
 
+FUTURES = (
+    *("create_model", "optim_step", "save_weights", "weights_info", "load_weights"),
+    *("save_weights_for_sampler", "create_sampling_session", "asample"),
+)
 ANSWERS = {
     "healthz": lambda fake, given: as_json({"status": "ok"}),
     "client/config": lambda fake, given: as_json({}),
@@ -365,14 +363,8 @@ ANSWERS = {
             "type": "get_info",
         }
     ),
-    **{
-        name: getattr(Fake, name)
-        for name in (
-            "create_model", "optim_step", "save_weights", "weights_info", "load_weights", "save_weights_for_sampler",
-            "create_sampling_session", "asample",
-        )
-    },
-}  # fmt: skip
+    **{name: getattr(Fake, name) for name in FUTURES},
+}
 
 
 class Served:
