@@ -83,7 +83,7 @@ def training(rows: Sequence[dict[str, Any]], setting: str, arms: Sequence[str]) 
 
 
 def percent(value: float, sign: str = "") -> str:
-    """Return a share in percent points."""
+    """Return a share in percentage points."""
     return f"{100 * value:{sign}.1f}"
 
 
@@ -222,10 +222,12 @@ def draw(path: Path, efficiency: dict[str, list[dict[str, Any]]], rows: Sequence
             if row["run"] and "difference" in row and len(row["difference"][0]) > 1:
                 _, mean, half = row["difference"]
                 right.errorbar([100 * mean], [place], xerr=[100 * half], fmt="o", color="C1")
-                labels.append(f"{name}: {row['arm']}, penalty {row['penalty']:g}, n = {len(row['difference'][0])}")
+                labels.append(
+                    f"{name}: {row['arm']}, penalty {row['penalty']:g}, lr {row['lr']:g}, n = {len(row['difference'][0])}"
+                )
                 place += 1
     right.set_yticks(range(place), labels, fontsize=7)
     right.axvline(0, color="grey", linewidth=1)
     right.invert_yaxis()
-    right.set_xlabel("success - GRPO, percent points")
+    right.set_xlabel("success - GRPO, percentage points")
     FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})
