@@ -46,7 +46,7 @@ def weight_sync(model: PreTrainedModel, engine: Any, *, copied: bool = False) ->
 
 
 class InProcess:
-    """The hf engine in this process: with the trainer's own tensors it only forgets its caches, a copy of them it changes."""
+    """The hf engine in this process: over the trainer's own tensors it only forgets its caches; a copy it changes."""
 
     def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
