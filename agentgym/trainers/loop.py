@@ -137,7 +137,7 @@ class Loop(Sitting):
         with uninterrupted():
             together = any(run.gathered([bool(chosen)]))  # who has no group still takes part
             metrics = needed | (self._update(chosen, step) if together else {})
-            metrics |= ages(chosen, tally.position) if config.async_level else {}
+            metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
             run.sampler.saw(seen)

@@ -87,9 +87,9 @@ def _joined(values: list[Any]) -> float:
     return mean([value for value in values if value == value])
 
 
-def ages(groups: Sequence[Group], version: int) -> dict[str, Any]:
-    """Return how many versions before `version` the trained tokens were sampled, on average and at most."""
-    calls = [call for group in groups for episode in group for turn in episode.turns for call in turn.calls]
+def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
+    """Return how many versions before `version` the tokens of a step were sampled, on average and at most."""
+    calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
     behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
     total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))
     return {"versions_behind": total, "versions_behind_most": max((age for age, _ in behind), default=0)}

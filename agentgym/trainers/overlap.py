@@ -1,7 +1,7 @@
 """Overlap: the episodes of later steps are played while the learner is at an earlier one, never too far ahead of it."""
 
 # accelerate is typed in parts only
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 
 import asyncio
 import math

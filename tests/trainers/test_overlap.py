@@ -258,7 +258,9 @@ def test_what_was_asked_for_earlier_gets_the_free_places_first():
             await asyncio.gather(later, collected(3))
 
     asyncio.run(both())
-    assert ended[-4:] == [7] * 4 and sorted(ended) == [3] * 6 + [7] * 6
+    first = ended.index(3)
+    assert ended[first : first + 5] == [3] * 5  # its last job may end beside the other's
+    assert ended[-1] == 7 and sorted(ended) == [3] * 6 + [7] * 6
 
 
 @learner("still")
