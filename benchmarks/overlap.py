@@ -105,7 +105,7 @@ def speed(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
     return {"arms": {str(level): runs for level, runs in arms.items()}, "ratios": ratios}
 
 
-def staleness(folder: Path, steps: int, sft_episodes: int, seed: int) -> list[dict[str, Any]]:
+def staleness(folder: Path, steps: int, sft_episodes: int, test_tasks: int, seed: int) -> list[dict[str, Any]]:
     """Train Household from one warm start at several levels and return how old tokens were and what became of it."""
     from agentgym.trainers import TrainConfig, train
 
@@ -118,7 +118,7 @@ def staleness(folder: Path, steps: int, sft_episodes: int, seed: int) -> list[di
     for level in LEVELS:
         out = folder / f"k{level}"
         options: dict[str, Any] = {"model": warm.out, "sft_episodes": 0, "tasks_per_step": 8, "group_size": 8}
-        options |= {"test_tasks": 200, "steps": steps, "async_level": level, "checkpoint_every": 10_000}
+        options |= {"test_tasks": test_tasks, "steps": steps, "async_level": level, "checkpoint_every": 10_000}
         summary = train(TrainConfig(out=str(out), **options, **learn, **shared))
         rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         found: dict[str, Any] = {"level": level}
@@ -138,6 +138,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="of each of these runs")
     parser.add_argument("--stale-steps", type=int, default=0, help="of each run of Household; 0 leaves them out")
     parser.add_argument("--sft-episodes", type=int, default=1600, help="of the warm start of Household")
+    parser.add_argument("--test-tasks", type=int, default=200, help="of the runs of Household")
     parser.add_argument("--seed", type=int, default=0, help="of the runs of Household")
     parser.add_argument("--out", type=Path, default=None, help="where to write the result as JSON")
     arguments = parser.parse_args()
@@ -147,8 +148,8 @@ def main() -> None:
         if arguments.rounds:
             results["speed"] = speed(Path(folder), arguments.rounds, arguments.steps)
         if arguments.stale_steps:
-            steps, episodes = arguments.stale_steps, arguments.sft_episodes
-            results["staleness"] = staleness(Path(folder), steps, episodes, arguments.seed)
+            steps, episodes, tasks = arguments.stale_steps, arguments.sft_episodes, arguments.test_tasks
+            results["staleness"] = staleness(Path(folder), steps, episodes, tasks, arguments.seed)
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -301,21 +301,19 @@ def test_a_loss_that_leaves_out_old_tokens_goes_with_overlap_over_the_trainers_o
     assert math.isclose(TrainConfig(async_level=0).tis_cap, 2.0) and not TrainConfig(precision="fp32").differs
 
 
-class Quick(small_envs.Blocking):
-    """Answers at once."""
-
-
 def test_an_answer_that_came_while_this_process_was_busy_is_no_timeout():
-    """As long as a checkpoint is written, nobody looks at the answers that come."""
+    """As long as a checkpoint is written, nobody looks at the answers that come (`wait_for` from Python 3.12 on)."""
 
     async def asked():
-        workers = Workers(Quick, 1)
+        workers = Workers(small_envs.Blocking, 1)
         try:
             hosted = workers.hosted()
             await hosted.reset(0, {}, 60)
             asked = asyncio.ensure_future(hosted.step("1", 0.4))
             await asyncio.sleep(0)
-            time.sleep(2)
+            while not hosted.process.connection.poll():
+                time.sleep(0.05)
+            time.sleep(0.5)
             return await asked
         finally:
             workers.close()
