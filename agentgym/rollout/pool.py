@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+import itertools
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import IO
 
 from agentgym.agents.base import Agent
@@ -80,7 +82,51 @@ class _Round:
     lockstep: Lockstep | None
     file: IO[str] | None
     progress: Callable[[Episode], None] | None
+    rank: int
     done: list[tuple[int, Episode]] = field(default_factory=list[tuple[int, Episode]])
+
+
+class _Slots:
+    """Places for episodes in flight; of those who wait for one, the lowest rank goes first, then who came first."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def held(self, rank: int) -> AsyncGenerator[None]:
+        """Hold a place."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn(rank)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def _turn(self, rank: int) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (rank, next(self._numbers), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # the place came at the same moment
+                self._give()
+            raise
+
+    def _give(self) -> None:
+        while self._waiting:
+            turn = heappop(self._waiting)[2]
+            if not turn.done():  # else who waited was cancelled
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def wanted(self, rank: int) -> bool:
+        """Return whether somebody of a lower rank waits for a place."""
+        return bool(self._waiting) and self._waiting[0][0] < rank
 
 
 class RolloutPool:
@@ -95,6 +141,7 @@ class RolloutPool:
         if self.config.concurrency < 1:
             raise BadConfig(f"concurrency is {self.config.concurrency}; expected at least 1")
         self._timings: dict[str, float] = {}
+        self._slots = _Slots(self.config.concurrency)
         self._makers = dict(envs)
         self._sources: dict[str, _Source] = {}
 
@@ -111,14 +158,16 @@ class RolloutPool:
         lockstep: bool = False,
         file: IO[str] | None = None,
         progress: Callable[[Episode], None] | None = None,
+        rank: int = -1,
     ) -> list[Episode]:
         """Play the jobs, so many at a time, and return their episodes in order.
 
-        `agents`: one for all, or one for each environment by name. Each finished episode is written to `file` at once. A
-        fault is retried once; BadConfig and EngineDead, which no episode would escape, end the collection.
+        `agents`: one for all, or one for each environment by name. Each finished episode is written to `file` at once.
+        Where several collections go on beside one another, those of a lower `rank` get the free places first. A fault
+        is retried once; BadConfig and EngineDead, which no episode would escape, end the collection.
         """
         policies = agents if isinstance(agents, Mapping) else dict.fromkeys(self._makers, agents)
-        shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress)
+        shared = _Round(policies, iter(enumerate(jobs)), Lockstep() if lockstep else None, file, progress, rank)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self.config.concurrency, len(jobs))):
@@ -182,17 +231,27 @@ class RolloutPool:
         if shared.lockstep:
             shared.lockstep.join()
         try:
-            for index, job in shared.queue:
-                episode = await self._played(shared, job)
-                if shared.file:
-                    _write(shared.file, episode)
-                shared.done.append((index, episode))
-                if shared.progress:
-                    shared.progress(episode)
-                await asyncio.sleep(0)  # policies of the environment never wait: without this, Ctrl-C comes at the end
+            more = True
+            while more:
+                async with self._slots.held(shared.rank):
+                    more = await self._serve_on(shared)
         finally:
             if shared.lockstep:
                 shared.lockstep.leave()
+
+    async def _serve_on(self, shared: _Round) -> bool:
+        """Play one job after another, in one place; return whether some are left as another collection goes first."""
+        for index, job in shared.queue:
+            episode = await self._played(shared, job)
+            if shared.file:
+                _write(shared.file, episode)
+            shared.done.append((index, episode))
+            if shared.progress:
+                shared.progress(episode)
+            await asyncio.sleep(0)  # policies of the environment never wait: without this, Ctrl-C comes at the end
+            if self._slots.wanted(shared.rank):
+                return True
+        return False
 
     async def _played(self, shared: _Round, job: Job) -> Episode:
         """Play a job, once more where it ends in a fault."""

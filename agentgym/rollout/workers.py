@@ -210,12 +210,18 @@ class _Process:
             self.connection.send((hosted, *request))
             ok, value = await asyncio.wait_for(future, seconds)
         except TimeoutError:
+            if not future.cancelled():  # it had come, and this process was too busy to look: with an update, a checkpoint
+                return self._value(*future.result())
             self.condemned = True  # its thread cannot be stopped: the process ends with its last episode
             raise Fault(f"the environment's {request[0]} took longer than {seconds:g} s", reason="timeout") from None
         except OSError as error:
             raise Fault(f"the worker process is gone: {error}") from error
         finally:
             self.pending.pop(hosted, None)
+        return self._value(ok, value)
+
+    @staticmethod
+    def _value(ok: bool, value: Any) -> Any:
         if not ok:
             raise value if isinstance(value, Fault | BadConfig) else Fault(value, reason="crash")
         return value

@@ -41,6 +41,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "group_size": (1, 1_000_000),
     "concurrency": (1, 1_000_000),
     "temperature": (0, 100),
+    "async_level": (0, 1000),
     "workers": (1, 1024),
     "step_seconds": (0.001, 604_800),
     "window_turns": (0, 1_000_000),
@@ -196,7 +197,8 @@ def _check_loss(config: "TrainConfig") -> None:
         raise BadConfig(
             f"constant is {config.constant} and does nothing with loss_aggregation {config.loss_aggregation!r}: leave it out"
         )
-    if config.loss == "icepop" and config.engine_kind.in_process and config.precision == "fp32":
+    shared = config.engine_kind.in_process and not config.async_level
+    if config.loss == "icepop" and shared and config.precision == "fp32":
         raise BadConfig(
             f"loss 'icepop' leaves out tokens on which engine and trainer differ, and the engine {config.engine} in fp32 is "
             "the trainer's own model: choose loss 'clip', or an engine that computes for itself"
@@ -255,9 +257,22 @@ def _check_engine(config: "TrainConfig") -> None:
         raise BadConfig(
             f"engine.{name} is no option of a run: see --context-tokens, --weight-transport, --lora-rank and --model"
         )
+    if config.async_level:
+        _check_overlap(config)
     if not kind.in_process and config.model == "init":
         raise BadConfig(
             f"engine {config.engine!r} needs a model folder: make one with `agentgym init-policy {config.mix[0].id}`"
+        )
+
+
+def _check_overlap(config: "TrainConfig") -> None:
+    level = f"async_level is {config.async_level}"
+    if not config.steps:
+        raise BadConfig(f"{level} and does nothing with steps = 0: it plays later steps beside an update; leave it out")
+    if config.agent not in AGENTS:
+        raise BadConfig(
+            f"{level} with agent {config.agent!r}: an agent of others plays an attempt as a whole, out of reach of the pool "
+            "that puts earlier steps first; leave it at 0"
         )
 
 

@@ -104,9 +104,15 @@ class TrainConfig(
     def differs(self) -> bool:
         """Whether the engine does not compute as the trainer does, so that each token's loss is weighted for the mismatch.
 
-        In bf16 the trainer's own model as the engine rounds otherwise too.
+        In bf16 the trainer's own model as the engine rounds otherwise too; and episodes that are played beside an update
+        are sampled from weights of before it.
         """
-        return not self.engine_kind.in_process or self.precision == "bf16"
+        return not self.engine_kind.in_process or self.precision == "bf16" or self.async_level > 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether an engine in this process samples from a copy of the trainer's weights."""
+        return self.engine_kind.in_process and self.async_level > 0
 
     @property
     def updates(self) -> int:

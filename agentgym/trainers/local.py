@@ -3,6 +3,7 @@
 # torch and accelerate are typed in parts only
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from agentgym.trainers.weights import sync
 class LocalLearner:
     """The policy in this process, or a copy in each of several that accelerate joins."""
 
+    overlaps = True
+
     def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, Any]) -> None:
         self.accelerator, self.config = accelerator, config
         self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
@@ -38,9 +41,10 @@ class LocalLearner:
         if config.lora_rank and not state.get("resumed"):  # a checkpoint has its adapters
             lora.add_adapters(self.model, config)
         self.model.to(accelerator.device)
-        self.engine = parts.engine(config, folder, self.model, self.tokenizer)
+        sampled = copy.deepcopy(self.model) if config.apart else self.model  # an update changes its own in place
+        self.engine = parts.engine(config, folder, sampled, self.tokenizer)
         try:
-            self.weights = None if config.served else sync.weight_sync(self.model, self.engine)
+            self.weights = None if config.served else sync.weight_sync(self.model, self.engine, copied=config.apart)
             scorer = Scorer(
                 self.model,
                 config.temperature,

@@ -8,7 +8,7 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +22,9 @@ from agentgym.trainers import fits, preflight, sft
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.interrupt import uninterrupted
 from agentgym.trainers.measure import Measures
-from agentgym.trainers.metrics import first_fault, step_row
+from agentgym.trainers.metrics import ages, first_fault, step_row
 from agentgym.trainers.model import precision
+from agentgym.trainers.overlap import Ahead, updating
 from agentgym.trainers.preflight import config_of
 from agentgym.trainers.record import Record
 from agentgym.trainers.run import Run
@@ -59,6 +60,7 @@ class Loop(Sitting):
         counted: dict[str, Any] = {} if state is None else state["tally"]
         self.tally = Tally(**counted)
         self.run = Run.assemble(config, record.folder, accelerator, state)
+        self.ahead = Ahead(self.run, self._counting, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
         try:
@@ -131,16 +133,17 @@ class Loop(Sitting):
         in_envs = run.rollouts.seconds
         chosen, episodes, seen = self.await_(self._groups(step))
         needed = self.await_(needs.compute(chosen, run.needs, run, step))
-        rolled = time.perf_counter()
+        rolled, in_envs = time.perf_counter(), run.rollouts.seconds - in_envs
         self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(chosen), "total": config.tasks_per_step})
         with uninterrupted():
             together = any(run.gathered([bool(chosen)]))  # who has no group still takes part
-            metrics = needed | (run.learner.update(chosen, run.credit, run.loss, step) if together else {})
+            metrics = needed | (self._update(chosen, step) if together else {})
+            metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
             run.sampler.saw(seen)
             dropped = len(groups(episodes)) - len(chosen)
-            times = (run.rollouts.seconds - in_envs, rolled - started, time.perf_counter() - rolled)
+            times = (in_envs, rolled - started, time.perf_counter() - rolled)
             row = step_row(step, chosen, episodes, dropped, times, metrics, run)
             tally.count(row)
             tally.note_faults(run.gathered([(any(not e.fault for e in episodes), first_fault(episodes))]))
@@ -158,6 +161,12 @@ class Loop(Sitting):
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
 
+    def _update(self, groups: list[Group], step: int) -> dict[str, float]:
+        """Update the policy; with `async_level`, later steps are played meanwhile."""
+        if self.config.async_level:
+            return self.await_(updating(self.run, groups, step))
+        return self.run.learner.update(groups, self.run.credit, self.run.loss, step)
+
     async def _groups(self, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
         """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
         config, run = self.config, self.run
@@ -166,12 +175,16 @@ class Loop(Sitting):
         episodes: list[Episode] = []
         seen: list[Seen] = []
         drawn: set[str] = set()
-        for _ in range(rounds):
+        for number in range(rounds):
             wanted = config.tasks_per_step - sum(run.gathered([len({group[0].group_id for group in chosen})]))
             if wanted <= 0:
                 break
-            draws = await run.draw(step, math.ceil(wanted * factor), drawn)
-            fresh = await run.rollouts.collect(run.share(draws), step, self._counting(f"step {step + 1}, episode", draws))
+            if number == 0:
+                draws, fresh = await self.ahead.take(step)
+                drawn = {run.rollouts.group_id(draw, f"{step + 1}/") for draw in draws}
+            else:
+                draws = await run.draw(step, math.ceil(wanted * factor), drawn)
+                fresh = await run.rollouts.collect(run.share(draws), step, self._counting(step, draws))
             await rewards.pay(fresh, run.rewards, step=step, run=run)
             trainable = [group for group in groups(fresh) if len(group) > 1]
             chosen += await needs.finished(run.selection(trainable, step=step, run=run))
@@ -202,9 +215,9 @@ class Loop(Sitting):
                 self.await_(run.learner.publish(tally.position))
             tally.seconds += time.perf_counter() - started
 
-    def _counting(self, what: str, draws: list[Draw]) -> Callable[[Episode], None]:
+    def _counting(self, step: int, draws: Sequence[Draw]) -> Callable[[Episode], None]:
         """Return what shows how many episodes of this process's share have ended."""
-        numbers = itertools.count(1)
+        numbers, what = itertools.count(1), f"step {step + 1}, episode"
         total = sum(draw.attempts or self.config.group_size for draw in self.run.share(draws))
         return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
@@ -216,7 +229,7 @@ class Loop(Sitting):
 
     def _settle(self) -> None:
         """Note the state of the stages as it is between two steps: Ctrl-C may come after the sampler drew for the next."""
-        self.settled = copy.deepcopy(self.run.state_dict())
+        self.settled, self.settled_ahead = copy.deepcopy(self.run.state_dict()), self.ahead.state_dict()
 
     @property
     def position(self) -> int:
@@ -234,5 +247,6 @@ class Loop(Sitting):
             "end": self.end,
             "results": self.measures.results,
             "stages": self.gathered([self.settled]),
+            "ahead": self.settled_ahead,
             "learner": self.run.learner.state_dict(),
         }

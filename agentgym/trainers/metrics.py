@@ -76,7 +76,8 @@ def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
     counted = ("groups_dropped", "episodes", "faults", "tokens_per_second")
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if name in row] for name in names}
-    return {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
+    joined: dict[str, Any] = {name: sum(v) if name in counted else _joined(v) for name, v in values.items()}
+    return joined | {name: max(v) for name, v in values.items() if name == "versions_behind_most"}
 
 
 def _joined(values: list[Any]) -> float:
@@ -84,6 +85,14 @@ def _joined(values: list[Any]) -> float:
         total, count = sum(value.total for value in values), sum(value.number for value in values)
         return total / count if count else float("nan")
     return mean([value for value in values if value == value])
+
+
+def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
+    """Return how many versions before `version` the tokens of a step were sampled, on average and at most."""
+    calls = [call for episode in episodes if not episode.fault for turn in episode.turns for call in turn.calls]
+    behind = [(version - call.policy_version, len(call.output_ids)) for call in calls if call.output_ids]
+    total = Mean(sum(age * tokens for age, tokens in behind), sum(tokens for _, tokens in behind))
+    return {"versions_behind": total, "versions_behind_most": max((age for age, _ in behind), default=0)}
 
 
 def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:

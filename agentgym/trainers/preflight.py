@@ -68,7 +68,26 @@ def _check_stages(config: TrainConfig) -> list[Stage]:
         resolve_loss(config)
     if config.learner not in LEARNERS.table or config.learner_options:
         resolve_learner(config)
+    if config.async_level:
+        _check_overlap(config)
     return rewards
+
+
+def _check_overlap(config: TrainConfig) -> None:
+    """Raise BadConfig where later steps cannot be played beside an update."""
+    level = f"async_level is {config.async_level}"
+    own = config.learner == type(config).learner  # which does, and imports torch
+    if not own and not getattr(resolve_learner(config).target, "overlaps", False):
+        raise BadConfig(
+            f"{level}, and learner {config.learner!r} does not say that its engine samples from weights of its own while it "
+            "updates: leave it at 0, or give its class `overlaps = True` where that is so"
+        )
+    sampler = SAMPLERS.resolve(config.sampler, config.sampler_options)
+    if "expert" in sampler.attributes["requires"]:
+        raise BadConfig(
+            f"{level} with sampler {sampler.name!r}: its episodes begin inside a demonstration, and a checkpoint cannot "
+            "hold such a point for what is in flight; use another sampler, or leave async_level at 0"
+        )
 
 
 def _needs(config: TrainConfig) -> list[Stage]:

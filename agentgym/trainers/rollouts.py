@@ -72,7 +72,7 @@ class Rollouts:
             return [Draw(task, env=name) for task in first_tasks(env, number)]
 
     async def collect(self, draws: Sequence[Draw], step: int, progress: Progress | None = None) -> list[Episode]:
-        """Play a group of episodes of every draw, for a step counted from 0."""
+        """Play a group of episodes of every draw, for a step counted from 0; of several at a time earlier ones go first."""
         seed = derive("train", self.config.seed, step)
         return await self._played(self.agents(self.config.temperature), draws, seed, f"{step + 1}/", progress, step)
 
@@ -92,10 +92,12 @@ class Rollouts:
         step: int | None = None,
     ) -> list[Episode]:
         """Play every draw; of a training step, by its schedule of horizons."""
-        agent = next(iter(agents.values()))
+        agent, rank = next(iter(agents.values())), -1 if step is None else step
         if isinstance(agent, GatewayAgent):
             return await self._elsewhere(agent, draws, seed, prefix)
-        return await self.play(agents, [job for draw in draws for job in self.jobs(draw, seed, prefix, step)], progress)
+        return await self.play(
+            agents, [job for draw in draws for job in self.jobs(draw, seed, prefix, step)], progress, rank
+        )
 
     async def _elsewhere(self, agent: GatewayAgent, draws: Sequence[Draw], seed: int, prefix: str) -> list[Episode]:
         """Play with an agent of others, whose environment is wherever it plays."""
@@ -120,9 +122,11 @@ class Rollouts:
             )
         return episodes
 
-    async def play(self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None) -> list[Episode]:
+    async def play(
+        self, agents: Mapping[str, Any], jobs: Sequence[Job], progress: Progress | None = None, rank: int = -1
+    ) -> list[Episode]:
         """Play jobs and say of each episode where it was played."""
-        episodes = await self.pool.collect(agents, jobs, progress=progress)
+        episodes = await self.pool.collect(agents, jobs, progress=progress, rank=rank)
         for job, episode in zip(jobs, episodes, strict=True):
             episode.env = self._ids[job.env]
             if len(self.envs) > 1:

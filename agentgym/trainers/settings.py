@@ -80,6 +80,9 @@ class EngineConfig:
     weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
     ipc where the trainer is on a GPU, else shared_memory."""
+    async_level: int = 0
+    """Steps whose episodes may be played beside the update of an earlier one: no token that is trained is more policy
+    versions old. 0 plays and updates in turn."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Environments of a second or two, in a module that worker processes import in no time: without torch."""
 
+import time
+
 import agentgym
 from agentgym import Task
 from agentgym.envs.guess_number import GuessNumber
@@ -28,6 +30,14 @@ class Blocking(Small):
     blocking = True
 
 
+class Uneven(Blocking):
+    """Steps that wait, log-normally: most of them little, some long."""
+
+    def act(self, action):
+        time.sleep(0.02 * float(self.np_random.lognormal()))
+        return super().act(action)
+
+
 class Generated(GuessNumber):
     """Generated tasks, larger by one with each difficulty."""
 
@@ -48,5 +58,6 @@ class Silent(Small):
 
 agentgym.register("small/File-v0", Small, horizon=4)
 agentgym.register("small/Blocking-v0", Blocking, horizon=4)
+agentgym.register("small/Uneven-v0", Uneven, horizon=4)
 agentgym.register("small/Generated-v0", Generated, horizon=4)
 agentgym.register("small/Silent-v0", Silent, horizon=4)

@@ -88,6 +88,16 @@ def test_a_process_that_comes_late_joins_the_run_and_each_goes_through_the_file_
     assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]
 
 
+def test_two_processes_play_ahead_what_each_would_play(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_TEST_LEVEL", "1")
+    run_two("two_trainers.py", tmp_path / "run")
+    played = read_episodes(tmp_path / "run" / "episodes.jsonl")
+    # both steps draw four at once; then step 1 two more and one more, and after its update step 2 the same
+    expected = TaskSource(FirstPays(), seed=0).at([0, 2, 8, 10, 4, 6, 11, 13], "train")
+    assert [episode.task_id for episode in played[::2]] == [draw.task.id for draw in expected]
+    assert [row["versions_behind_most"] for row in curve(tmp_path / "run")] == [0, 1]
+
+
 def test_each_process_goes_on_with_the_state_of_its_own_stages(tmp_path):
     for name in ("whole", "run", "run+"):
         run_two("two_states.py", tmp_path / name)

@@ -15,7 +15,7 @@ from agentgym.engines.vllm.transfer import check_devices, check_transport
 from agentgym.errors import BadConfig, BadData
 from agentgym.trainers import TrainConfig
 from agentgym.trainers.weights.checkpoint import Checkpoint
-from agentgym.trainers.weights.sync import SharedTensors, weight_sync
+from agentgym.trainers.weights.sync import InProcess, weight_sync
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 import tiny
@@ -112,7 +112,7 @@ def test_messages_of_a_folder(tmp_path):
 def test_a_model_in_this_process_is_only_told():
     model = tiny.model()
     sync = weight_sync(model, HFEngine(model, None, slots=1))
-    assert isinstance(sync, SharedTensors)
+    assert isinstance(sync, InProcess)
     with pytest.raises(BadConfig, match="weights cannot be sent to HFEngine"):
         weight_sync(tiny.model(), HFEngine(model, None, slots=1))
 

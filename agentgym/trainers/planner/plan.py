@@ -220,9 +220,12 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
         rollout = _rollout(spelled, options, workload.play.first, row, prefill)
         room = f"{slots} slots, rows up to {row:,} tokens"
+        if config.apart:
+            add("engine's copy", update.weights, "what is sampled from while an update changes the trainer's")
         add("engine's own weights", rollout.packed, "fused copies; the rest is the trainer's own")
         add("key-value cache", rollout.cache, room)
-        parts.append(Part("sampling", (rollout.working, 0, 0), "prefill, and the vocabulary for every slot"))
+        beside = rollout.working if config.apart else 0
+        parts.append(Part("sampling", (rollout.working, beside, beside), "prefill, and the vocabulary for every slot"))
     elif config.engine_kind.sent_weights:
         parts += _vllm(config, workload, memory, update)
     return parts

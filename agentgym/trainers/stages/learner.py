@@ -66,7 +66,10 @@ class Learner(Protocol):
 
 
 def learner(name: str) -> Callable[[Target], Target]:
-    """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, **options)`."""
+    """Declare a class as a learner and name it: made as `CLASS(accelerator, config, folder, **options)`.
+
+    `overlaps = True` in the class says that `update` may run in a thread while its engine samples (`async_level`).
+    """
     return LEARNERS.declare(name)
 
 

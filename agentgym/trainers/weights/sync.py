@@ -32,24 +32,27 @@ class WeightSync(Protocol):
         ...
 
 
-def weight_sync(model: PreTrainedModel, engine: Any) -> WeightSync:
-    """Return the way from a model to an engine: by the tensors they share, or by the engine's transport."""
+def weight_sync(model: PreTrainedModel, engine: Any, *, copied: bool = False) -> WeightSync:
+    """Return the way from a model to an engine: by the tensors they share, or by the engine's transport.
+
+    `copied`: an engine in this process has a copy of the model, into which new weights are copied.
+    """
     kind: EngineKind | None = getattr(engine, "kind", None)  # an engine of one's own has none
-    if kind and kind.in_process and engine.model is model:
-        return SharedTensors(model, engine)
+    if kind and kind.in_process and (copied or engine.model is model):
+        return InProcess(model, engine)
     if kind and kind.sent_weights:
         return (AdapterFolder if getattr(model, "peft_config", None) else Transfer)(model, engine)
     raise BadConfig(f"weights cannot be sent to {type(engine).__name__}; expected vllm, or hf over the model itself")
 
 
-class SharedTensors:
-    """The hf engine in this process computes with the trainer's own tensors: it only forgets its caches."""
+class InProcess:
+    """The hf engine in this process: over the trainer's own tensors it only forgets its caches; a copy it changes."""
 
     def __init__(self, model: PreTrainedModel, engine: HFEngine) -> None:
         self._model, self._engine = model, engine
 
     async def push(self, version: int) -> None:
-        """Drop every cache and set the version."""
+        """Between two turns of all episodes, take the weights over, drop every cache and set the version."""
         await self._engine.load_weights(self._model.named_parameters(), version)
 
     def close(self) -> None:

@@ -1,0 +1,158 @@
+"""Rollouts beside the update (`async_level`): how much faster where steps are slow and uneven, and what old tokens cost.
+
+    python benchmarks/overlap.py [--rounds 3] [--steps 8] [--stale-steps 0] [--out overlap.json]
+
+`speed`: an environment in worker processes whose steps take log-normal times and whose episodes take 3 to 10 turns; whole
+training runs of the default small policy with the hf engine, k = 0 and k = 1 in turn (A B B A), the same tasks and as many
+episodes in flight in both. Episodes a second are those of the steps after the first two, from the end of one to the next.
+`staleness` (with `--stale-steps`): Household `tiny`, one SFT warm start, then so many steps with k = 0, 1, 2, 4.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import agentgym
+from agentgym import TextEnv
+from agentgym.core.env import Outcome
+from agentgym.core.tasks import Task
+
+MEDIAN, SIGMA = 0.25, 1.0  # seconds of a step: a mean of 0.41, one in a hundred above 2.5
+LEVELS = (0, 1, 2, 4)
+POLICY = {"prompt": "bare", "turn_tokens": 16, "threads": 1, "eval_every": 0}
+WARM = {"sft_batch": 16, "sft_lr": 8e-3, "sft_noise": 0.14, "sft_invalid": 0.05, "sft_forget": 0.03}
+
+
+class Uneven(TextEnv):
+    """Steps that wait as a browser's, a test suite's or a terminal's do; what an episode is paid is drawn by its seed."""
+
+    blocking = True
+    horizon = 10
+    shaping = {"luck": 0.5}  # noqa: RUF012
+
+    def begin(self, task: Task) -> str:
+        self.left = int(self.np_random.integers(3, 10, endpoint=True))
+        return "Say which of the drawers you open next, and why."
+
+    def act(self, action: str) -> str | Outcome:
+        time.sleep(MEDIAN * float(self.np_random.lognormal(0.0, SIGMA)))
+        self.left -= 1
+        text = f"Drawer {int(self.np_random.integers(100))} is empty, and so is the one beside it."
+        luck = {} if self.left else {"luck": float(self.np_random.random())}
+        return Outcome(text, success=None if self.left else False, measures=luck)
+
+    def state(self) -> int:
+        return self.left
+
+    @staticmethod
+    def generate(rng: np.random.Generator, difficulty: int) -> Task:
+        return Task(data={"key": int(rng.integers(2**31))})
+
+
+if __name__ == Path(__file__).stem:  # as the run and its worker processes import it
+    agentgym.register("bench/Uneven-v0", Uneven, horizon=10)
+
+
+def timed(folder: Path, model: str, level: int, steps: int) -> dict[str, Any]:
+    """Train some steps and return episodes a second and the shares of the time that went into waiting and updating."""
+    from agentgym.trainers import TrainConfig, train
+
+    ends: list[tuple[float, dict[str, Any]]] = []
+
+    def show(kind: str, numbers: dict[str, Any]) -> None:
+        if kind == "step":
+            ends.append((time.perf_counter(), numbers))
+
+    config = TrainConfig(
+        env=f"{Path(__file__).stem}:bench/Uneven-v0", model=model, out=str(folder), steps=steps, tasks_per_step=4,
+        group_size=4, concurrency=16, test_tasks=0, select="keep", credit="grpo", minibatches=1, async_level=level,
+        lr=1e-4, checkpoint_every=10_000, keep_episodes=10_000, **POLICY,
+    )  # fmt: skip
+    train(config, show)
+    counted = [numbers for _, numbers in ends[2:]]
+    seconds = ends[-1][0] - ends[1][0]
+    return {
+        "episodes_per_second": 16 * len(counted) / seconds,
+        "share_train": statistics.mean(numbers["share_train"] for numbers in counted),
+        "versions_behind": statistics.mean(numbers.get("versions_behind", 0.0) for numbers in counted),
+        "mismatch_ess": statistics.mean(numbers.get("mismatch_ess", 1.0) for numbers in counted),
+        "faults": sum(numbers["faults"] for _, numbers in ends),
+    }
+
+
+def speed(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
+    """Run both arms in turn and return what each did, and the ratio of each pair."""
+    from agentgym.trainers.model.policy import init_policy
+
+    model = str(init_policy("rlvr/Household-v0", folder / "policy", env_options={"preset": "tiny"}))
+    arms: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    for number in range(rounds):
+        for level in (0, 1) if number % 2 == 0 else (1, 0):
+            load = os.getloadavg()[0]
+            arms[level].append({**timed(folder / f"{number}-{level}", model, level, steps), "load": load})
+            print(f"round {number + 1}, k = {level}: {arms[level][-1]}", flush=True)
+    pairs = zip(*([run["episodes_per_second"] for run in arms[level]] for level in (0, 1)), strict=True)
+    ratios = [faster / slower for slower, faster in pairs]
+    print(f"k = 1 over k = 0: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+    return {"arms": {str(level): runs for level, runs in arms.items()}, "ratios": ratios}
+
+
+def staleness(folder: Path, steps: int, sft_episodes: int, test_tasks: int, seed: int) -> list[dict[str, Any]]:
+    """Train Household from one warm start at several levels and return how old tokens were and what became of it."""
+    from agentgym.trainers import TrainConfig, train
+
+    shared: dict[str, Any] = {"env": "rlvr/Household-v0", "env_options": {"preset": "tiny", "search": "listed"}, **POLICY}
+    shared |= {"temperature": 1.3, "valid_split": "valid_seen", "test_split": "valid_unseen", "seed": seed}
+    warm = TrainConfig(out=str(folder / "warm"), steps=0, sft_episodes=sft_episodes, test_tasks=0, **WARM, **shared)
+    train(warm)
+    learn = {"lr": 2e-3, "lr_warmup": 3, "negative_advantage_weight": 0.5, "credit_options": {"penalty": 0.01}}
+    table: list[dict[str, Any]] = []
+    for level in LEVELS:
+        out = folder / f"k{level}"
+        options: dict[str, Any] = {"model": warm.out, "sft_episodes": 0, "tasks_per_step": 8, "group_size": 8}
+        options |= {"test_tasks": test_tasks, "steps": steps, "async_level": level, "checkpoint_every": 10_000}
+        summary = train(TrainConfig(out=str(out), **options, **learn, **shared))
+        rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        found: dict[str, Any] = {"level": level}
+        for name, otherwise in (("versions_behind", 0.0), ("mismatch_ess", 1.0), ("correction", 1.0)):
+            values = [row[name] for row in rows if row.get(name) is not None]
+            found[name] = statistics.mean(values) if values else otherwise
+        found |= {name: summary[name] for name in ("success_before", "success_after", "fault_share")}
+        last = [row["success_train"] for row in rows[-5:]]
+        table.append({**found, "success_train_last_5": statistics.mean(last), "train_seconds": summary["train_seconds"]})
+        print(table[-1], flush=True)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="pairs of runs; 0 leaves the speed out")
+    parser.add_argument("--steps", type=int, default=8, help="of each of these runs")
+    parser.add_argument("--stale-steps", type=int, default=0, help="of each run of Household; 0 leaves them out")
+    parser.add_argument("--sft-episodes", type=int, default=1600, help="of the warm start of Household")
+    parser.add_argument("--test-tasks", type=int, default=200, help="of the runs of Household")
+    parser.add_argument("--seed", type=int, default=0, help="of the runs of Household")
+    parser.add_argument("--out", type=Path, default=None, help="where to write the result as JSON")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).parent))  # worker processes and the run import the environment from here
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.rounds:
+            results["speed"] = speed(Path(folder), arguments.rounds, arguments.steps)
+        if arguments.stale_steps:
+            steps, episodes, tasks = arguments.stale_steps, arguments.sft_episodes, arguments.test_tasks
+            results["staleness"] = staleness(Path(folder), steps, episodes, tasks, arguments.seed)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
