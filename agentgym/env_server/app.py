@@ -1,0 +1,221 @@
+"""The HTTP and WebSocket side of environments that are served: an ASGI application, run by uvicorn."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import json
+import logging
+from typing import Any, cast
+
+from agentgym import __version__
+from agentgym.env_server.requests import action_of, parsed, schema
+from agentgym.env_server.sessions import Session, Sessions
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
+
+_log = logging.getLogger(__name__)
+_MOST_STEPS = 1024  # of one batch
+_ROUTES = {
+    "/metadata": "GET",
+    "/schema": "GET",
+    "/state": "GET",
+    "/reset": "POST",
+    "/step": "POST",
+    "/steps": "POST",
+    "/snapshot": "POST",
+    "/restore": "POST",
+    "/close": "POST",
+}
+
+
+class App:
+    """Sessions over HTTP, and over WebSocket at /ws, where a connection is a session: OpenEnv's wire.
+
+    With `token`, all but /health need it, as `Authorization: Bearer TOKEN` or as the password of the URL
+    (`ws://agentgym:TOKEN@HOST`). Without one, requests of web pages are refused: any page could reach loopback.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        name: str,
+        token: str | None = None,
+        body_bytes: int = 4 << 20,
+        body_seconds: float = 30.0,
+    ) -> None:
+        self.sessions, self.name = sessions, name
+        self._token, self._body_seconds = token, body_seconds
+        self.body_bytes = body_bytes
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request or hold one connection, as ASGI wants it; nothing that one client does raises here."""
+        if scope["type"] == "websocket":
+            return await self._connection(scope, receive, send)
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
+        try:
+            await send_json(send, 200, await self._route(scope, receive))
+        except Gone:
+            return
+        except Refusal as refusal:
+            await send_json(send, refusal.status, {"detail": refusal.detail, "code": refusal.code})
+        except Exception:
+            _log.exception("a request failed")
+            await send_json(send, 500, {"detail": "the server failed; its log says how", "code": "EXECUTION_ERROR"})
+
+    # HTTP
+
+    async def _route(self, scope: dict[str, Any], receive: Receive) -> dict[str, object]:
+        path, method = scope["path"].rstrip("/"), scope["method"]
+        if path == "/health":
+            return {"status": "healthy"}
+        headers = _headers(scope)
+        self.authorize(headers)
+        if path not in _ROUTES:
+            raise Refusal(404, f"there is no {scope['path'][:200]} here; POST /reset starts a session", "UNKNOWN_TYPE")
+        if method != _ROUTES[path]:
+            raise Refusal(405, f"{path} takes {_ROUTES[path]}", "UNKNOWN_TYPE")
+        if path == "/metadata":
+            about = (type(self.sessions.probe).__doc__ or "").partition("\n")[0]
+            return {"name": self.name, "description": about, "version": __version__}
+        if path == "/schema":
+            return schema(self.sessions.probe.tools)
+        if path == "/state":
+            return self.sessions.state(self.sessions.find(headers.get("x-session-id")))
+        data = parsed(await self._body(headers, receive))
+        if path == "/steps":
+            return await self._steps(data)
+        named = data.get("session") or headers.get("x-session-id")
+        if path == "/reset" and named is None:
+            return await self._begun(data)
+        return await self._told(path[1:], self.sessions.find(named), data)
+
+    async def _begun(self, data: dict[str, Any]) -> dict[str, object]:
+        """Begin a session with its first episode; where that fails there is no session."""
+        session = self.sessions.begin()
+        try:
+            return await self.sessions.reset(session, data)
+        except BaseException:
+            self.sessions.end(session)
+            raise
+
+    async def _told(self, kind: str, session: Session, data: dict[str, Any]) -> dict[str, object]:
+        if kind == "reset":
+            return await self.sessions.reset(session, data)
+        if kind == "step":
+            return await self.sessions.step(session, action_of(data.get("action"), self.sessions.probe.tools))
+        if kind == "snapshot":
+            return await self.sessions.snapshot(session)
+        if kind == "restore":
+            return await self.sessions.restore(session, data)
+        if session.busy:
+            raise Refusal(409, "the session is busy with another request", "SESSION_BUSY")
+        self.sessions.end(session)
+        return {"closed": True}
+
+    async def _steps(self, data: dict[str, Any]) -> dict[str, object]:
+        """Take one step in each of many sessions; what one refuses stands in its place."""
+        listed = data.get("steps")
+        steps: list[Any] = cast("list[Any]", listed) if isinstance(listed, list) else []
+        if not 1 <= len(steps) <= _MOST_STEPS or not all(isinstance(step, dict) for step in steps):
+            why = f'expected "steps", a list of 1 to {_MOST_STEPS} objects with "session" and "action"'
+            raise Refusal(422, why, "VALIDATION_ERROR")
+        return {"results": await asyncio.gather(*(self._one(step) for step in steps))}
+
+    async def _one(self, step: dict[str, Any]) -> dict[str, object]:
+        await asyncio.sleep(0)  # so that a long list holds nobody else up
+        try:
+            return await self._told("step", self.sessions.find(step.get("session")), step)
+        except Refusal as refusal:
+            return {"detail": refusal.detail, "code": refusal.code, "status": refusal.status}
+
+    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
+        if not headers.get("content-type", "").startswith("application/json"):
+            raise Refusal(415, "the content type must be application/json", "INVALID_JSON")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self.body_bytes:
+            raise Refusal(413, f"a body may have at most {self.body_bytes} bytes", "VALIDATION_ERROR")
+        return await read_body(receive, self.body_bytes, self._body_seconds, Refusal)
+
+    def authorize(self, headers: dict[str, str]) -> None:
+        """Raise a Refusal for a request without the token, or, where there is no token, of a web page."""
+        if self._token is None:
+            if "origin" in headers:
+                raise Refusal(403, "web pages may use this server only with a token: start it with --token", "UNAUTHORIZED")
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "basic":
+            try:
+                given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+            except (binascii.Error, ValueError):
+                given = ""
+        if not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
+
+    # WebSocket
+
+    async def _connection(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        try:
+            self.authorize(_headers(scope))
+            if scope["path"].rstrip("/") != "/ws":
+                raise Refusal(404, "", "UNKNOWN_TYPE")
+        except Refusal:
+            await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
+            return
+        await send({"type": "websocket.accept"})
+        session: Session | None = None
+        try:
+            session = self.sessions.begin(connected=True)
+            await self._talk(session, receive, send)
+        except Refusal as refusal:
+            await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
+        except Gone:
+            return
+        except Exception:
+            _log.exception("a connection failed")
+        finally:
+            if session is not None:
+                self.sessions.end(session)
+        await send({"type": "websocket.close", "code": 1000})
+
+    async def _talk(self, session: Session, receive: Receive, send: Send) -> None:
+        """Answer a connection's messages until it says `close`; Gone where it hangs up."""
+        idle = self.sessions.limits.idle_seconds
+        while True:
+            try:
+                async with asyncio.timeout(idle):
+                    message = await receive()
+            except TimeoutError:
+                raise Refusal(408, f"the session was idle for {idle:g} seconds and has ended", "SESSION_ERROR") from None
+            if message["type"] == "websocket.disconnect":
+                raise Gone
+            try:
+                said = parsed(message.get("text") or message.get("bytes") or b"")
+                kind, data = said.get("type"), said.get("data") or {}
+                if kind == "close":
+                    return
+                await _tell(send, *await self._said(session, kind, data))
+            except Refusal as refusal:
+                await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
+            await asyncio.sleep(0)
+
+    async def _said(self, session: Session, kind: object, data: object) -> tuple[str, dict[str, object]]:
+        if not isinstance(data, dict):
+            raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
+        given = cast("dict[str, Any]", data)
+        if kind == "state":
+            return "state", self.sessions.state(session)
+        if kind not in ("reset", "step", "snapshot", "restore"):
+            raise Refusal(400, f"unknown message type: {str(kind)[:40]}", "UNKNOWN_TYPE")
+        given = {"action": given} if kind == "step" else given
+        return "snapshot" if kind == "snapshot" else "observation", await self._told(str(kind), session, given)
+
+
+async def _tell(send: Send, kind: str, data: dict[str, object]) -> None:
+    await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
+
+
+def _headers(scope: dict[str, Any]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
