@@ -1,15 +1,12 @@
 """The HTTP and WebSocket side of environments that are served: an ASGI application, run by uvicorn."""
 
 import asyncio
-import base64
-import binascii
-import hmac
 import json
 import logging
 from typing import Any, cast
 
 from agentgym import __version__
-from agentgym.env_server.requests import action_of, parsed, schema
+from agentgym.env_server.requests import action_of, authorize, headers_of, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
 
@@ -51,13 +48,14 @@ class App:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request or hold one connection, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] == "websocket":
-            return await self._connection(scope, receive, send)
+            await self._connection(scope, receive, send)
+            return
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])  # how ASGI says that there is no such thing here
         try:
             await send_json(send, 200, await self._route(scope, receive))
         except Gone:
-            return
+            pass
         except Refusal as refusal:
             await send_json(send, refusal.status, {"detail": refusal.detail, "code": refusal.code})
         except Exception:
@@ -70,8 +68,8 @@ class App:
         path, method = scope["path"].rstrip("/"), scope["method"]
         if path == "/health":
             return {"status": "healthy"}
-        headers = _headers(scope)
-        self.authorize(headers)
+        headers = headers_of(scope)
+        authorize(self._token, headers)
         if path not in _ROUTES:
             raise Refusal(404, f"there is no {scope['path'][:200]} here; POST /reset starts a session", "UNKNOWN_TYPE")
         if method != _ROUTES[path]:
@@ -138,27 +136,12 @@ class App:
             raise Refusal(413, f"a body may have at most {self.body_bytes} bytes", "VALIDATION_ERROR")
         return await read_body(receive, self.body_bytes, self._body_seconds, Refusal)
 
-    def authorize(self, headers: dict[str, str]) -> None:
-        """Raise a Refusal for a request without the token, or, where there is no token, of a web page."""
-        if self._token is None:
-            if "origin" in headers:
-                raise Refusal(403, "web pages may use this server only with a token: start it with --token", "UNAUTHORIZED")
-            return
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "basic":
-            try:
-                given = base64.b64decode(given, validate=True).decode().partition(":")[2]
-            except (binascii.Error, ValueError):
-                given = ""
-        if not hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
-
     # WebSocket
 
     async def _connection(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         try:
-            self.authorize(_headers(scope))
+            authorize(self._token, headers_of(scope))
             if scope["path"].rstrip("/") != "/ws":
                 raise Refusal(404, "", "UNKNOWN_TYPE")
         except Refusal:
@@ -215,7 +198,3 @@ class App:
 
 async def _tell(send: Send, kind: str, data: dict[str, object]) -> None:
     await send({"type": "websocket.send", "text": json.dumps({"type": kind, "data": data})})
-
-
-def _headers(scope: dict[str, Any]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}

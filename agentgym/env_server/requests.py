@@ -1,5 +1,8 @@
 """What clients send: JSON within bounds, and an action in one of the forms that clients of others use."""
 
+import base64
+import binascii
+import hmac
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -10,6 +13,27 @@ from agentgym.serving.asgi import Refusal
 
 _TEXT = ("text", "message", "action")
 """Fields of an action that hold the whole action: ours, that of OpenEnv's echo environment, and a plain one."""
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return a request's headers, their names in lower case."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def authorize(token: str | None, headers: Mapping[str, str]) -> None:
+    """Raise a Refusal for a request without the token, or, where there is no token, of a web page."""
+    if token is None:
+        if "origin" in headers:
+            raise Refusal(403, "web pages may use this server only with a token: start it with one", "UNAUTHORIZED")
+        return
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            given = ""
+    if not hmac.compare_digest(given.strip().encode(), token.encode()):
+        raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
 
 
 def parsed(content: bytes | str) -> dict[str, Any]:

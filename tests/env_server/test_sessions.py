@@ -132,7 +132,10 @@ def test_a_connection_is_a_session(client):
     assert not client.sessions.open
 
 
-@pytest.mark.parametrize("body", [{"seed": -1}, {"seed": "x"}, {"seed": True}, {"seed": 2**70}, {"task": "no/such"}, {"task": []}, {"horizon": 0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [{"seed": -1}, {"seed": "x"}, {"seed": True}, {"seed": 2**70}, {"task": "no/such"}, {"task": []}, {"horizon": 0}],
+)
 def test_a_reset_that_means_nothing_is_a_422_and_leaves_no_session(client, body):
     before = set(client.sessions.open)
     answer = client.post("/reset", json=body)
