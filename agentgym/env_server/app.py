@@ -1,6 +1,7 @@
 """The HTTP and WebSocket side of environments that are served: an ASGI application, run by uvicorn."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from typing import Any, cast
@@ -12,6 +13,7 @@ from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_
 
 _log = logging.getLogger(__name__)
 _MOST_STEPS = 1024  # of one batch
+_PARTING = 5.0  # seconds that a refused connection is kept for its client to read why
 _ROUTES = {
     "/metadata": "GET",
     "/schema": "GET",
@@ -154,6 +156,9 @@ class App:
             await self._talk(session, receive, send)
         except Refusal as refusal:
             await _tell(send, "error", {"message": refusal.detail, "code": refusal.code})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PARTING):
+                    await receive()  # OpenEnv's client writes before it reads: closed at once, it would not see why
         except Gone:
             return
         except Exception:
