@@ -12,10 +12,14 @@ from openenv.core.env_server.types import Action, Observation, State
 
 
 class EchoAction(Action):
+    """What to say."""
+
     text: str
 
 
 class EchoObservation(Observation):
+    """What was said."""
+
     text: str = ""
 
 
@@ -43,4 +47,4 @@ class Echo(Environment):
 
 if __name__ == "__main__":
     app = create_fastapi_app(Echo, EchoAction, EchoObservation, max_concurrent_envs=int(sys.argv[2]))
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error")
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")
