@@ -187,7 +187,7 @@ class App:
                 raise Gone
             try:
                 said = parsed(message.get("text") or message.get("bytes") or b"")
-                kind, data = said.get("type"), said.get("data") or {}
+                kind, data = said.get("type"), cast("object", said.get("data") or {})
                 if kind == "close":
                     return
                 await _tell(send, *await self._said(session, kind, data))

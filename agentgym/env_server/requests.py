@@ -43,7 +43,7 @@ def parsed(content: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"invalid JSON: {str(error)[:100]}", "INVALID_JSON") from None
     if not isinstance(raw, dict):
-        raise Refusal(400, f"the JSON is {str(raw)[:40]}; expected an object", "INVALID_JSON")
+        raise Refusal(400, f"the JSON is {str(cast('object', raw))[:40]}; expected an object", "INVALID_JSON")
     return cast("dict[str, Any]", raw)
 
 
@@ -62,7 +62,9 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
     if len(fields) == 1 and next(iter(fields)) in _TEXT and isinstance(text := next(iter(fields.values())), str):
         return _bounded(text)
     call = ', or {"name": TOOL, "arguments": {…}}' if tools else ""
-    raise Refusal(422, f'the action is {str(action)[:60]}; expected {{"text": "…"}}{call}', "VALIDATION_ERROR")
+    raise Refusal(
+        422, f'the action is {str(cast("object", action))[:60]}; expected {{"text": "…"}}{call}', "VALIDATION_ERROR"
+    )
 
 
 def _bounded(text: str) -> str:
