@@ -4,7 +4,7 @@ python benchmarks/serve_env.py OPENENV_PYTHON [--rounds 3] [--seconds 3] [--clie
 
 OPENENV_PYTHON has openenv-core 0.3 (`./dev test-openenv` makes .venv-openenv/bin/python). Both servers echo, so that what is
 measured is the serving. Each is asked by the same program: one connection, and several at once, in OpenEnv's own messages
-over raw WebSockets; ours also with a step of 64 sessions in one request, which OpenEnv does not have.
+over raw WebSockets; ours also with a step of 256 sessions in one request, which OpenEnv does not have.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from agentgym.core.tasks import Task
 from agentgym.registry import register
 
 HERE = Path(__file__).resolve()
-BATCH = 64
+BATCH = 256
 
 
 class Echo(TextEnv):

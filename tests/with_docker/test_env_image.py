@@ -60,9 +60,11 @@ def image(wheels: Path) -> Any:
         "PIP_OPTIONS": "--no-index --find-links wheels --break-system-packages",
     }
     client = docker.DockerClient(base_url=PYTHON["daemon"], timeout=600)
-    made, _ = client.images.build(
-        fileobj=packed, custom_context=True, buildargs=arguments, network_mode="none", tag="env-image"
-    )
+    options: dict[str, Any] = {"buildargs": arguments, "network_mode": "none", "tag": "env-image"}
+    try:
+        made, _ = client.images.build(fileobj=packed, custom_context=True, **options)
+    except docker.errors.BuildError as error:
+        raise AssertionError("".join(line.get("stream", "") for line in error.build_log)[-3000:]) from None
     yield client, made
     client.images.remove(made.id, force=True)
 
