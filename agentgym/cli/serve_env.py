@@ -90,6 +90,7 @@ def ended() -> asyncio.Event:
 
 
 async def _serve(config: Config, sessions: Any, token: str | None) -> None:
+    from agentgym import __version__
     from agentgym.env_server.app import App
     from agentgym.serving.server import serve
 
@@ -101,7 +102,7 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
         said = f"{name} at {address} ({config.sessions} sessions, {guarded}; Ctrl-C ends)"
         console.print(printable(said), markup=False, soft_wrap=True)
 
-    app = App(sessions, name=name, token=token, body_bytes=config.body_mib << 20)
+    app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
     settings: dict[str, Any] = {
         "ws": "websockets-sansio",
         "ws_max_size": config.body_mib << 20,

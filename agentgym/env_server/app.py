@@ -6,7 +6,6 @@ import json
 import logging
 from typing import Any, cast
 
-from agentgym import __version__
 from agentgym.env_server.requests import action_of, authorize, headers_of, parsed, schema
 from agentgym.env_server.sessions import Session, Sessions
 from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
@@ -43,7 +42,7 @@ class App:
         body_bytes: int = 4 << 20,
         body_seconds: float = 30.0,
     ) -> None:
-        self.sessions, self.name = sessions, name
+        self.sessions, self.name, self._version = sessions, name, version
         self._token, self._body_seconds = token, body_seconds
         self.body_bytes = body_bytes
 
@@ -78,7 +77,7 @@ class App:
             raise Refusal(405, f"{path} takes {_ROUTES[path]}", "UNKNOWN_TYPE")
         if path == "/metadata":
             about = (type(self.sessions.probe).__doc__ or "").partition("\n")[0]
-            return {"name": self.name, "description": about, "version": __version__}
+            return {"name": self.name, "description": about, "version": self._version}
         if path == "/schema":
             return schema(self.sessions.probe.tools)
         if path == "/state":
