@@ -38,6 +38,7 @@ class App:
         sessions: Sessions,
         *,
         name: str,
+        version: str = "",
         token: str | None = None,
         body_bytes: int = 4 << 20,
         body_seconds: float = 30.0,
