@@ -31,7 +31,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_help_names_every_command() -> None:
     done = dev(ROOT, "help")
     assert done.returncode == 0
-    own = ("test-vllm", "test-clients", "test-tinker", "test-docker", "test-reasoning-gym")
+    own = ("test-vllm", "test-clients", "test-tinker", "test-openenv", "test-docker", "test-reasoning-gym")
     for command in ("train", "test", "check", "system", "parity", *own, "full", "help"):
         assert f"\n  {command} " in done.stdout
 

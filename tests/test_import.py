@@ -34,9 +34,9 @@ LAYERS = (  # a folder (or a file at the top) may import from its own layer and 
     ("errors", "options", "renamed"),
     ("core",),
     ("tasks", "episodes", "registry", "serving"),
-    ("rewards", "sandbox", "browser", "retrieval", "engines", "envs", "agents", "contract"),
+    ("rewards", "sandbox", "browser", "mcp_tools", "retrieval", "engines", "envs", "agents", "contract"),
     ("rollout", "gateway"),
-    ("trainers", "evaluate", "report", "integrations"),
+    ("trainers", "evaluate", "report", "env_server", "integrations"),
     ("cli", "__main__"),
 )
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}

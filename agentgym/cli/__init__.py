@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier or by rewards"),
-    "serve": ("agentgym.cli.serve", "serve a model to other agents, or a retriever to environments"),
+    "serve": ("agentgym.cli.serve", "serve an environment, a model to other agents, or a retriever"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),

@@ -1,13 +1,16 @@
-"""Serve a model to other agents, recording what they say so that it can be trained on; or a retriever to environments.
+"""Serve an environment to programs elsewhere, a model to agents of others, or a retriever to environments.
+
+agentgym serve env ID            sessions over HTTP and WebSocket, for OpenEnv's clients too: agentgym serve env --help
+agentgym serve mcp ID            an environment as an MCP server, over stdio or HTTP: agentgym serve mcp --help
+agentgym serve gateway           an OpenAI-compatible endpoint that records what agents of others say; its flags are below
+agentgym serve retriever         an index, in Search-R1's form: agentgym serve retriever --help
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
 agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl
-agentgym serve retriever --corpus corpus.jsonl                         its flags: agentgym serve retriever --help
 """
 
 import asyncio
 import importlib.util
-import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,11 +20,12 @@ from typing import Any
 import tyro
 from rich.console import Console
 
-from agentgym.cli import serve_retriever
+from agentgym.cli import serve_env, serve_mcp, serve_retriever
 from agentgym.cli.flags import read_flags
 from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig, MissingExtra, how_to_install, unknown
 from agentgym.options import Options
+from agentgym.serving.server import loopback
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Config:
     """What to serve, and where."""
 
     what: tyro.conf.Positional[str]
-    """`gateway`: an OpenAI-compatible endpoint that records sessions."""
+    """`gateway`: an OpenAI-compatible endpoint that records sessions. Of `env`, `mcp` and `retriever`, see above."""
     model: str = ""
     """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"
@@ -56,27 +60,31 @@ class Config:
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
 
-def read(arguments: Sequence[str]) -> Config | serve_retriever.Config:
+_OTHERS = {"env": serve_env, "mcp": serve_mcp, "retriever": serve_retriever}
+
+
+def read(arguments: Sequence[str]) -> Any:
     """Return the flags of what is to be served."""
-    if arguments[:1] == ["retriever"]:
-        described = serve_retriever.__doc__
-        return read_flags(serve_retriever.Config, arguments[1:], command="serve retriever", description=described)
+    if (name := "".join(arguments[:1])) in _OTHERS:
+        module = _OTHERS[name]
+        return read_flags(module.Config, arguments[1:], command=f"serve {name}", description=module.__doc__)
     return read_flags(Config, arguments, command="serve", description=__doc__)
 
 
-def run(config: Config | serve_retriever.Config) -> int:
+def run(config: Any) -> int:
     """Serve until Ctrl-C."""
-    if isinstance(config, serve_retriever.Config):
-        return serve_retriever.run(config)
+    for module in _OTHERS.values():
+        if isinstance(config, module.Config):
+            return module.run(config)
     if config.what != "gateway":
-        raise unknown("server", config.what, ["gateway", "retriever"])
+        raise unknown("server", config.what, [*_OTHERS, "gateway"])
     kind, _ = kind_of(config.engine)
     if not kind.tokens:
         raise BadConfig("the gateway records exact tokens, and plain chat has none: use --engine hf, vllm or openai")
     if not config.model:
         raise BadConfig("say which model: --model FOLDER, or the hub name of one")
     key = config.key or os.environ.get("AGENTGYM_KEY") or None
-    if key is None and not _loopback(config.host):
+    if key is None and not loopback(config.host):
         raise BadConfig(f"--host {config.host} lets other machines in: set a key with AGENTGYM_KEY, or listen on 127.0.0.1")
     if not 0 <= config.port < 65536 or config.body_mib < 1:
         raise BadConfig(f"--port is {config.port}, --body-mib {config.body_mib}; expected 0 to 65535, and at least 1")
@@ -127,12 +135,3 @@ async def _serve(config: Config, engine: Any, key: str | None) -> None:
         counts = gateway.counts()
         gateway.sessions.close()
         console.print(f"\n{', '.join(f'{n} {k}' for k, n in counts.items())}", markup=False, soft_wrap=True)
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

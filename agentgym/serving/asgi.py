@@ -14,6 +14,14 @@ class Gone(Exception):
     """The client has closed its connection."""
 
 
+class Refusal(Exception):
+    """An answer other than 200: its status, what is wrong, a code for programs, and what failed where something did."""
+
+    def __init__(self, status: int, detail: str, code: str = "EXECUTION_ERROR", reason: str | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.code, self.reason = status, detail, code, reason
+
+
 async def read_body(receive: Receive, most: int, seconds: float, refusal: Callable[[int, str], Exception]) -> bytes:
     """Return the body of a request; Gone, or a `refusal` (status, reason) of one of over `most` bytes or `seconds`."""
     content = bytearray()

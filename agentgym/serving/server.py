@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import importlib
+import ipaddress
 import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import MissingExtra, how_to_install
 
@@ -31,8 +32,12 @@ def terminated_as_interrupted() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def serve(app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
+async def serve(
+    app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None, **settings: Any
+) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` is told the address once it is bound.
+
+    `settings` are uvicorn's, where they are to differ from what is set here.
 
     Raises OSError where the address cannot be had, MissingExtra without uvicorn.
     """
@@ -45,17 +50,17 @@ async def serve(app: object, host: str, port: int, ready: Callable[[str], None],
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.listen(_WAITING)  # so that whoever is told the address may connect at once
-        config = uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE,
-            backlog=_WAITING,
-        )
+        ours: dict[str, Any] = {
+            "http": "h11",
+            "ws": "none",
+            "lifespan": "off",
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            "timeout_graceful_shutdown": _GRACE,
+            "backlog": _WAITING,
+        }
+        config = uvicorn.Config(app, **{**ours, **settings})
         server = uvicorn.Server(config)
         if stop is not None:
             server.capture_signals = contextlib.nullcontext  # Ctrl-C is the caller's, who ends this server too
@@ -72,3 +77,13 @@ async def serve(app: object, host: str, port: int, ready: Callable[[str], None],
 async def _stop(server: "Server", stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 SHELL = ("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "sed", "tar", "gzip", "util-linux")
-MORE = ("python3-minimal", "libpython3-stdlib", "procps", "login", "git")
+MORE = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "procps", "login", "git")  # libstdc++6: what wheels lean on
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug|i18n|perl)/|/usr/lib/.*/(gconv|perl)/")
 
 

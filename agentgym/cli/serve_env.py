@@ -1,0 +1,117 @@
+"""Serve an environment: sessions over HTTP, and over WebSocket at /ws, where OpenEnv's clients play it too.
+
+agentgym serve env frozenlake --env.slip 0.2           sessions at http://127.0.0.1:8000 (docs/serve.md has the wire)
+agentgym serve env household --sessions 256 --idle-seconds 120
+AGENTGYM_TOKEN=… agentgym serve env code --host 0.0.0.0          for other machines, who must send the token
+"""
+
+import asyncio
+import importlib.util
+import logging
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from agentgym.core.screen import printable
+from agentgym.errors import BadConfig, MissingExtra, how_to_install
+from agentgym.options import Options
+from agentgym.registry import Maker, full_id
+from agentgym.serving.server import loopback
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to serve, and where."""
+
+    id: tyro.conf.Positional[str]
+    """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
+    host: str = "127.0.0.1"
+    """Address to listen on. Any but a loopback address needs a token."""
+    port: int = 8000
+    """Port to listen on; 0 takes a free one."""
+    token: str = ""
+    """What clients must send; default: the environment variable AGENTGYM_TOKEN, else nothing."""
+    sessions: int = 64
+    """Most sessions at once; one more is answered 503."""
+    idle_seconds: float = 600.0
+    """A session that nobody used for so long ends."""
+    step_seconds: float = 60.0
+    """Most seconds for a step or reset."""
+    snapshots: int = 16
+    """Snapshots that a session keeps; one more drops its oldest."""
+    workers: int = 2
+    """Processes for an environment whose steps may wait for something outside, as a browser's."""
+    body_mib: int = 4
+    """Largest request body or message in MiB."""
+    env_options: Options = field(default_factory=dict[str, Any])
+    """Options of the environment: --env.KEY VALUE."""
+
+
+def run(config: Config) -> int:
+    """Serve until Ctrl-C or SIGTERM, which end all sessions."""
+    from agentgym.env_server.sessions import Limits, Sessions
+
+    token = token_of(config.token, config.host)
+    check_port(config.port)
+    if config.body_mib < 1:
+        raise BadConfig(f"--body-mib is {config.body_mib}; expected at least 1")
+    if absent := [name for name in ("uvicorn", "websockets") if importlib.util.find_spec(name) is None]:
+        raise MissingExtra(f"serving an environment needs {' and '.join(absent)}: {how_to_install('serve-env')}")
+    limits = Limits(config.sessions, config.idle_seconds, config.step_seconds, config.snapshots, config.workers)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    asyncio.run(_serve(config, Sessions(Maker(config.id, config.env_options), limits), token))
+    return 0
+
+
+def token_of(given: str, host: str) -> str | None:
+    """Return the token that clients must send; BadConfig where other machines could come in without one."""
+    token = given or os.environ.get("AGENTGYM_TOKEN") or None
+    if token is None and not loopback(host):
+        raise BadConfig(f"--host {host} lets other machines in: set a token with AGENTGYM_TOKEN, or listen on 127.0.0.1")
+    return token
+
+
+def check_port(port: int) -> None:
+    """Raise BadConfig for a port that is none."""
+    if not 0 <= port < 65536:
+        raise BadConfig(f"--port is {port}; expected 0 to 65535")
+
+
+def ended() -> asyncio.Event:
+    """Return an event that Ctrl-C and SIGTERM set, in place of what they would do."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _serve(config: Config, sessions: Any, token: str | None) -> None:
+    from agentgym import __version__
+    from agentgym.env_server.app import App
+    from agentgym.serving.server import serve
+
+    console = Console(highlight=False)
+    name = full_id(config.id)
+
+    def ready(address: str) -> None:
+        guarded = "with a token" if token else "no token"
+        said = f"{name} at {address} ({config.sessions} sessions, {guarded}; Ctrl-C ends)"
+        console.print(printable(said), markup=False, soft_wrap=True)
+
+    app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
+    settings: dict[str, Any] = {
+        "ws": "websockets-sansio",
+        "ws_max_size": config.body_mib << 20,
+        "ws_per_message_deflate": False,
+        "limit_concurrency": 4 * config.sessions + 256,  # connections, with and without a session
+    }
+    try:
+        await serve(app, config.host, config.port, ready, ended(), **settings)
+    finally:
+        left = len(sessions.open)
+        sessions.close()
+        console.print(f"\nended, and {left} open sessions with it", markup=False, soft_wrap=True)

@@ -1,0 +1,157 @@
+"""An environment as an MCP server: its tools, or one tool `act`, and `reset`; the official package speaks the protocol."""
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.env_server.requests import action_of, authorize, headers_of
+from agentgym.env_server.sessions import Session, Sessions
+from agentgym.errors import MissingExtra, how_to_install
+from agentgym.serving.asgi import Receive, Refusal, Send, send_json
+
+_NAME = 16
+"""Characters that the name of a session in an address must have: others must not guess it."""
+_TEXT = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
+_TASK = {"seed": {"type": "integer", "minimum": 0}, "task": {"type": "string", "description": "id of a task"}}
+
+
+class McpServer:
+    """What a client of the protocol is offered; `fixed` holds the `seed` or `task` that clients may not choose.
+
+    Over stdio a process is one session. Over HTTP the address names it, `/mcp?session=NAME`, or, for clients of the
+    protocol before 2026-07-28, the header `Mcp-Session-Id`. Results show the observation and whether the episode is over;
+    `rewards` adds the reward. Every finished episode is a line of the file `out`.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        name: str,
+        *,
+        rewards: bool = False,
+        fixed: Mapping[str, object] | None = None,
+        out: str | Path | None = None,
+    ) -> None:
+        self.sessions, self.name, self.rewards = sessions, name, rewards
+        self._fixed, self._out = dict(fixed or {}), out
+        self._named: dict[str, Session] = {}
+        self._totals: dict[str, float] = {}
+        tools = sessions.probe.tools
+        self.reset_name = "reset" if "reset" not in tools else "reset_episode"
+
+    def server(self) -> Any:
+        """Return the official package's server; MissingExtra without that package."""
+        try:
+            lowlevel: Any = importlib.import_module("mcp.server.lowlevel")
+            types: Any = importlib.import_module("mcp_types")
+        except ImportError as error:
+            raise MissingExtra(f"an MCP server needs the package mcp: {how_to_install('mcp')}") from error
+
+        async def list_tools(context: Any, _: Any) -> Any:
+            return types.ListToolsResult(tools=[types.Tool(**tool) for tool in self.tools()])
+
+        async def call_tool(context: Any, params: Any) -> Any:
+            text, facts, failed = await self.call(_session_name(context), params.name, params.arguments or {})
+            content = [types.TextContent(text=text.encode("utf-8", "replace").decode())]
+            return types.CallToolResult(content=content, structured_content=facts, is_error=failed)
+
+        how = f"Call {self.reset_name} first: it returns the task. Then use the other tools until the episode is over."
+        return lowlevel.Server(self.name, instructions=how, on_list_tools=list_tools, on_call_tool=call_tool)
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Return what may be called, in the protocol's words."""
+        choices = {name: schema for name, schema in _TASK.items() if not self._fixed}
+        starts = {
+            "name": self.reset_name,
+            "description": "Start an episode, and return its task and first observation.",
+            "input_schema": {"type": "object", "properties": choices},
+        }
+        offered = self.sessions.probe.tools.values()
+        if not offered:
+            act = {"name": "act", "description": "Carry out one action, and return what is observed.", "input_schema": _TEXT}
+            return [starts, act]
+        return [
+            starts,
+            *({"name": t.name, "description": t.description, "input_schema": dict(t.parameters)} for t in offered),
+        ]
+
+    async def call(self, name: str, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, object] | None, bool]:
+        """Return what a call brings: a text, facts for programs, and whether it failed."""
+        try:
+            if len(name) < _NAME:
+                raise Refusal(400, f"name a session of at least {_NAME} random characters in the address: /mcp?session=NAME")
+            if tool == self.reset_name:
+                return self._shown(await self._begun(name, arguments), name)
+            session = self._named.get(name)
+            if session is None or session.id not in self.sessions.open:
+                raise Refusal(409, f"no episode is running: call {self.reset_name} first")
+            action: object = {"name": tool, "arguments": arguments}
+            if not self.sessions.probe.tools:
+                if tool != "act":
+                    raise Refusal(404, f"there is no tool {tool[:40]!r}; the tools are {self.reset_name} and act")
+                action = arguments.get("action")
+            return self._shown(await self.sessions.step(session, action_of(action, self.sessions.probe.tools)), name)
+        except Refusal as refusal:
+            return refusal.detail, None, True
+
+    async def _begun(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if refused := arguments.keys() - ({} if self._fixed else _TASK).keys():
+            raise Refusal(422, f"{self.reset_name} takes no {sorted(map(str, refused))[0][:40]!r} here")
+        session = self._named.get(name)
+        if session is None or session.id not in self.sessions.open:
+            self._named = {key: one for key, one in self._named.items() if one.id in self.sessions.open}
+            session = self._named[name] = self.sessions.begin()
+        elif session.running:
+            self._write(session, {"reason": "reset", "success": None})
+        self._totals[session.id] = 0.0
+        return await self.sessions.reset(session, {**arguments, **self._fixed})
+
+    def _shown(self, answer: dict[str, Any], name: str) -> tuple[str, dict[str, object], bool]:
+        observation, session = answer["observation"], self._named[name]
+        info, reward = observation["info"], answer["reward"]
+        self._totals[session.id] = self._totals.get(session.id, 0.0) + (reward or 0.0)
+        facts: dict[str, object] = {"done": answer["done"]}
+        text = str(observation["text"])
+        if answer["done"]:
+            text += "\n\nThe episode is over."
+            self._write(session, info)
+        if self.rewards:
+            facts |= {"reward": reward, "success": info["success"], "reason": info["reason"]}
+        return text, facts, info["valid"] is False
+
+    def _write(self, session: Session, info: dict[str, Any]) -> None:
+        if self._out is None:
+            return
+        row = {"session": session.id[:8], "episode": session.episode, "task_id": info.get("task_id"), "turns": session.turn}
+        row |= {"reward": self._totals.pop(session.id, 0.0), "success": info["success"], "reason": info["reason"]}
+        with Path(self._out).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def app(self, host: str, token: str | None, body_bytes: int) -> Any:
+        """Return an ASGI application that speaks streamable HTTP at /mcp."""
+        limits = self.sessions.limits
+        inside = self.server().streamable_http_app(
+            host=host,
+            max_request_body_size=body_bytes,
+            session_idle_timeout=limits.idle_seconds,
+            max_sessions=4 * limits.sessions,
+        )
+
+        async def guarded(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                try:
+                    authorize(token, headers_of(scope))
+                except Refusal as refusal:
+                    return await send_json(send, refusal.status, {"detail": refusal.detail})
+            return await inside(scope, receive, send)
+
+        return guarded
+
+
+def _session_name(context: Any) -> str:
+    """Return who asks: over stdio the one client, over HTTP what the address or the header names."""
+    if context.request is None:
+        return "the client of stdio"
+    return context.request.query_params.get("session") or context.request.headers.get("mcp-session-id") or ""

@@ -1,0 +1,94 @@
+"""What clients send: JSON within bounds, and an action in one of the forms that clients of others use."""
+
+import base64
+import binascii
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agentgym.core.actions import Tool
+from agentgym.core.env import MAX_ACTION
+from agentgym.serving.asgi import Refusal
+
+_TEXT = ("text", "message", "action")
+"""Fields of an action that hold the whole action: ours, that of OpenEnv's echo environment, and a plain one."""
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return a request's headers, their names in lower case."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def authorize(token: str | None, headers: Mapping[str, str]) -> None:
+    """Raise a Refusal for a request without the token, or, where there is no token, of a web page."""
+    if token is None:
+        if "origin" in headers:
+            raise Refusal(403, "web pages may use this server only with a token: start it with one", "UNAUTHORIZED")
+        return
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            given = ""
+    if not hmac.compare_digest(given.strip().encode(), token.encode()):
+        raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
+
+
+def parsed(content: bytes | str) -> dict[str, Any]:
+    """Return a JSON object."""
+    try:
+        raw = json.loads(content or "{}")
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"invalid JSON: {str(error)[:100]}", "INVALID_JSON") from None
+    if not isinstance(raw, dict):
+        raise Refusal(400, f"the JSON is {str(cast('object', raw))[:40]}; expected an object", "INVALID_JSON")
+    return cast("dict[str, Any]", raw)
+
+
+def action_of(action: object, tools: Mapping[str, Tool]) -> str:
+    """Return the text of an action: a string, an object with `text`, or a call of a tool.
+
+    A call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
+    """
+    fields: dict[str, Any] = {"text": action} if isinstance(action, str) else {}
+    if isinstance(action, dict):
+        fields = {str(name): value for name, value in cast("dict[Any, Any]", action).items() if name != "metadata"}
+    name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")
+    if isinstance(name, str) and fields.keys() <= {"name", "arguments"}:
+        arguments: object = fields.get("arguments") or {}
+        return _bounded(json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False))
+    if len(fields) == 1 and next(iter(fields)) in _TEXT and isinstance(text := next(iter(fields.values())), str):
+        return _bounded(text)
+    call = ', or {"name": TOOL, "arguments": {…}}' if tools else ""
+    raise Refusal(
+        422, f'the action is {str(cast("object", action))[:60]}; expected {{"text": "…"}}{call}', "VALIDATION_ERROR"
+    )
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_ACTION:
+        raise Refusal(413, f"the action has {len(text)} characters; at most {MAX_ACTION} are read", "VALIDATION_ERROR")
+    return text
+
+
+def schema(tools: Mapping[str, Tool]) -> dict[str, object]:
+    """Return the JSON schemas of actions, observations and states."""
+    text = {"type": "object", "properties": {"text": {"type": "string", "maxLength": MAX_ACTION}}, "required": ["text"]}
+    calls = [
+        {
+            "type": "object",
+            "description": tool.description,
+            "properties": {"name": {"const": tool.name}, "arguments": dict(tool.parameters)},
+            "required": ["name"],
+        }
+        for tool in tools.values()
+    ]
+    kinds = {"text": "string", "terminated": "boolean", "truncated": "boolean", "info": "object", "tools": "array"}
+    state = {"episode_id": ["string", "null"], "step_count": "integer", "horizon": "integer", "running": "boolean"}
+    return {
+        "action": {"anyOf": [text, *calls]} if calls else text,
+        "observation": {"type": "object", "properties": {name: {"type": kind} for name, kind in kinds.items()}},
+        "state": {"type": "object", "properties": {name: {"type": kind} for name, kind in state.items()}},
+    }

@@ -1,0 +1,285 @@
+"""Sessions of an environment that is served: how many there may be, how long they live, and what leaves them."""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
+from agentgym.rollout.workers import HostedEnv, LocalEnv, StepResult, Workers
+from agentgym.serving.asgi import Refusal
+
+_log = logging.getLogger(__name__)
+_PUBLIC = ("task_id", "valid", "error", "admissible", "rewards", "success", "reason")
+_DECIDED = (None, "success", "failure", "horizon")
+"""Reasons that are the episode's own; any other is an infrastructure error, whose text stays in the server's log."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one server grants."""
+
+    sessions: int = 64
+    """Most sessions at once."""
+    idle_seconds: float = 600.0
+    """A session that nobody used for so long ends."""
+    step_seconds: float = 60.0
+    """Most seconds for a step or reset."""
+    snapshots: int = 16
+    """Snapshots that a session keeps; one more drops its oldest."""
+    workers: int = 2
+    """Processes for an environment whose steps block."""
+
+    def __post_init__(self) -> None:
+        numbers = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, number in numbers.items():
+            if not number > 0:
+                raise BadConfig(f"--{name.replace('_', '-')} is {number}; expected a number above 0")
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One client's environment. `id` cannot be guessed: who knows it may use the session."""
+
+    connected: bool
+    """Whether a connection holds it, which then watches over its idle time."""
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    env: HostedEnv | None = None
+    used: float = field(default_factory=time.monotonic)
+    busy: bool = False
+    running: bool = False
+    turn: int = 0
+    episode: str = ""
+    snapshots: dict[str, tuple[Snapshot, int]] = field(default_factory=dict[str, tuple[Snapshot, int]])
+
+
+class Sessions:
+    """The sessions of one environment; blocking environments live in worker processes.
+
+    Only what `answer` lists leaves a session: the observation, the reward, how the episode stands, and the public part of
+    the info. `state_key` is hashed again with a secret of this server, so that nobody can try states until one fits.
+    """
+
+    def __init__(self, make: Callable[[], TextEnv], limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.probe = make()
+        self.open: dict[str, Session] = {}
+        self._make = make
+        self._seconds = max(self.limits.step_seconds, self.probe.step_seconds)
+        self._secret = secrets.token_bytes(32)
+        self._workers: Workers | None = None
+        self._free: list[HostedEnv] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # Sessions
+
+    def begin(self, connected: bool = False) -> Session:
+        """Return a new session; a Refusal where there are too many, or the server ends."""
+        if self._closed:
+            raise Refusal(503, "the server is ending", "CAPACITY_REACHED")
+        if len(self.open) >= self.limits.sessions:
+            why = f"all {self.limits.sessions} sessions are in use; close one, or try again later"
+            raise Refusal(503, why, "CAPACITY_REACHED")
+        session = Session(connected)
+        self.open[session.id] = session
+        self._watch()
+        return session
+
+    def find(self, id: object) -> Session:
+        """Return an open session."""
+        session = self.open.get(id) if isinstance(id, str) else None
+        if session is None:
+            raise Refusal(404, "there is no such session: it was closed, or was idle for too long", "SESSION_ERROR")
+        return session
+
+    def end(self, session: Session) -> None:
+        """End a session; its environment is used again by a later one, unless something in it still runs."""
+        self.open.pop(session.id, None)
+        session.snapshots.clear()
+        env, session.env = session.env, None
+        if env is None:
+            return
+        if session.busy or self._closed or not env.usable or len(self._free) >= self.limits.sessions:
+            env.close()
+        else:
+            self._free.append(env)
+
+    def close(self) -> None:
+        """End all sessions and processes."""
+        self._closed = True
+        if self._timer:
+            self._timer.cancel()
+        for session in list(self.open.values()):
+            self.end(session)
+        for env in self._free:
+            env.close()
+        self._free.clear()
+        self.probe.close()
+        if self._workers:
+            self._workers.close()
+
+    def _watch(self) -> None:
+        """End the sessions without a connection that were idle for too long, and look again later while there are some."""
+        now, idle = time.monotonic(), self.limits.idle_seconds
+        for session in list(self.open.values()):
+            if not session.connected and not session.busy and now - session.used > idle:
+                self.end(session)
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(min(idle / 4, 30), self._watch) if self.open else None
+
+    # What a session is asked
+
+    async def reset(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
+        """Start an episode; `data` may have `seed`, `task` (an id or a number of the split), `horizon`, `episode_id`."""
+        seed, options = self._wanted(data)
+        session.running = False
+        env = session.env = session.env or self._fresh()
+        text, info = await self._asked(session, "reset", env.reset(seed, options, self._seconds))
+        session.running, session.turn = True, 0
+        session.episode = str(data.get("episode_id") or secrets.token_hex(8))[:255]
+        return self._first(session, env, text, info)
+
+    async def step(self, session: Session, action: str) -> dict[str, object]:
+        """Carry out one action."""
+        env = session.env
+        if env is None or not session.running:
+            raise Refusal(409, "the episode is over, or none was started: reset first", "EPISODE_OVER")
+        try:
+            result = await self._asked(session, "step", env.step(action, self._seconds))
+        except Refusal as refusal:
+            if refusal.reason is None:
+                raise
+            session.running = False
+            return self._answer(("", 0.0, False, True, {"valid": True, "reason": refusal.reason}))
+        session.turn += 1
+        session.running = not (result[2] or result[3])
+        if result[4]["reason"] not in _DECIDED:
+            self._drop(session, str(result[4]["error"]))
+        return self._answer(result)
+
+    def state(self, session: Session) -> dict[str, object]:
+        """Return where the episode stands, in OpenEnv's words."""
+        limit = session.env.limit if session.env else 0
+        return {
+            "episode_id": session.episode or None,
+            "step_count": session.turn,
+            "horizon": limit,
+            "running": session.running,
+        }
+
+    async def snapshot(self, session: Session) -> dict[str, object]:
+        """Keep where the episode stands, and return a handle that `restore` takes, in this or another session."""
+        env = session.env
+        if env is None or not session.running:
+            raise Refusal(409, "no episode is running: reset first", "EPISODE_OVER")
+        state = await self._asked(session, "snapshot", env.snapshot(self._seconds))
+        handle = secrets.token_urlsafe(24)
+        session.snapshots[handle] = state, session.turn
+        if len(session.snapshots) > self.limits.snapshots:
+            del session.snapshots[next(iter(session.snapshots))]
+        return {"snapshot": handle}
+
+    async def restore(self, session: Session, data: dict[str, Any]) -> dict[str, object]:
+        """Go on from a snapshot; `seed` draws later chance afresh."""
+        handle, seed = data.get("snapshot"), _seed(data)
+        held = (
+            next((one.snapshots[handle] for one in self.open.values() if handle in one.snapshots), None)
+            if isinstance(handle, str)
+            else None
+        )
+        if held is None:
+            raise Refusal(404, "there is no such snapshot: it was dropped, or its session has ended", "SESSION_ERROR")
+        session.running = False
+        env = session.env = session.env or self._fresh()
+        text, info = await self._asked(session, "restore", env.restore(held[0], seed, self._seconds))
+        session.running, session.turn = True, held[1]
+        session.episode = secrets.token_hex(8)
+        return self._first(session, env, text, info)
+
+    # Within
+
+    def _wanted(self, data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        seed = _seed(data)
+        options = {name: data[name] for name in ("task", "horizon") if data.get(name) is not None}
+        horizon, task = options.get("horizon", 1), options.get("task", 0)
+        if isinstance(horizon, bool) or not isinstance(horizon, int) or not 1 <= horizon <= 100_000:
+            raise Refusal(422, f"horizon is {horizon!r:.40}; expected a whole number from 1 to 100000", "VALIDATION_ERROR")
+        if isinstance(task, bool) or not isinstance(task, (str, int)):
+            raise Refusal(422, f"task is {task!r:.40}; expected a task's id, or its number", "VALIDATION_ERROR")
+        if "task" in options:
+            try:  # here, so that a name that nobody knows is told apart from an environment that failed
+                options["task"] = self.probe.named_task(task, self.probe.np_random)
+            except (BadConfig, BadData, UnknownName, ValueError, OverflowError) as error:
+                raise Refusal(422, str(error)[:500], "VALIDATION_ERROR") from None
+        return secrets.randbelow(2**31) if seed is None else seed, options
+
+    def _fresh(self) -> HostedEnv:
+        while self._free:
+            env = self._free.pop()
+            if env.usable:
+                return env
+            env.close()
+        if not self.probe.blocking:
+            return LocalEnv(self._make())
+        self._workers = self._workers or Workers(self._make, self.limits.workers)
+        return self._workers.hosted()
+
+    async def _asked(self, session: Session, what: str, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return what the environment answers; a Refusal with a `reason` where it failed, and it is not used again."""
+        if session.busy:
+            work.close()
+            raise Refusal(409, "the session is busy with another request", "SESSION_BUSY")
+        session.busy = True
+        try:
+            return await work
+        except EpisodeOver as error:
+            raise Refusal(409, str(error), "EPISODE_OVER") from None
+        except Exception as error:  # the boundary between an environment and its clients
+            _log.error("%s of session %s… failed", what, session.id[:4], exc_info=error)
+            reason = error.reason if isinstance(error, Fault) else "crash"
+            self._drop(session, "")
+            raise Refusal(
+                500, f"the environment failed in {what} ({reason}); the server's log says how", reason=reason
+            ) from None
+        finally:
+            session.busy, session.used = False, time.monotonic()
+
+    def _drop(self, session: Session, why: str) -> None:
+        if why:
+            _log.error("an episode of session %s… broke off: %s", session.id[:4], why)
+        if session.env:
+            session.env.close()
+        session.env, session.running = None, False
+
+    def _first(self, session: Session, env: HostedEnv, text: str, info: dict[str, Any]) -> dict[str, object]:
+        answer = self._answer((text, None, False, False, info))
+        answer["observation"] |= {"tools": [tool.schema() for tool in env.tools.values()]}  # type: ignore[operator]
+        if not session.connected:
+            answer["session"] = session.id
+        return answer
+
+    def _answer(self, result: StepResult | tuple[str, None, bool, bool, dict[str, Any]]) -> dict[str, Any]:
+        text, reward, terminated, truncated, info = result
+        public = {name: info.get(name) for name in _PUBLIC}
+        if info.get("reason") not in _DECIDED:
+            public["error"] = f"the environment failed ({info['reason']})"
+        key = info.get("state_key")
+        public["state_key"] = key and hashlib.blake2b(key.encode(), key=self._secret, digest_size=8).hexdigest()
+        if terminated or truncated:
+            public["metrics"] = info.get("metrics", {})
+        observation = {"text": text, "terminated": terminated, "truncated": truncated, "info": public}
+        return {"observation": observation, "reward": reward, "done": terminated or truncated}
+
+
+def _seed(data: dict[str, Any]) -> int | None:
+    seed = data.get("seed")
+    if seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63):
+        return seed
+    raise Refusal(422, f"seed is {str(seed)[:40]}; expected a whole number from 0 to 2**63 - 1", "VALIDATION_ERROR")

@@ -1,0 +1,114 @@
+"""A connection to an MCP server, in a thread of its own; the official package speaks the protocol."""
+
+import asyncio
+import importlib
+import re
+import shlex
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from agentgym.core.actions import Tool
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
+
+PREFIX = "mcp:"
+START_SECONDS = 60.0
+_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+_LONGEST = 20_000  # characters of a description or schema
+_MOST_TOOLS = 128
+
+
+class Connection:
+    """A server that a command starts (`mcp:python server.py`) or an address names (`mcp:http://HOST/mcp`).
+
+    What it says is text of others: tools with odd names or endless descriptions are refused, and results are cut by whoever
+    shows them. The command runs without a shell, outside any sandbox, with no more of our environment than PATH, HOME and
+    the like.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.tools: dict[str, Tool] = {}
+        self._client: Any = None
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._up: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        try:
+            self._up.result(START_SECONDS)
+        except TimeoutError:
+            self.close()
+            raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason="timeout") from None
+
+    def call(self, name: str, arguments: dict[str, Any], seconds: float) -> tuple[str, bool]:
+        """Return the text of a tool's result and whether the tool says that it failed; TimeoutError, or a Fault."""
+        asked = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
+        try:
+            return asked.result(seconds + 10)
+        except TimeoutError:
+            asked.cancel()
+            raise
+        except Exception as error:
+            raise Fault(f"{self.where} failed in {name}: {str(error)[:300]}", reason="crash") from error
+
+    def close(self) -> None:
+        """End the connection, and the server if we started it."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(15)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        try:
+            async with target(self.where) as client:
+                self.tools = _checked((await client.list_tools()).tools, self.where)
+                self._client = client
+                self._up.set_result(None)
+                await self._stop.wait()
+        except BaseException as error:  # a group of errors, where the package's tasks failed
+            if not self._up.done():
+                known = isinstance(error, (BadConfig, MissingExtra))
+                self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
+
+    async def _call(self, name: str, arguments: dict[str, Any], seconds: float) -> tuple[str, bool]:
+        async with asyncio.timeout(seconds):
+            result = await self._client.call_tool(name, arguments)
+        parts = [getattr(part, "text", None) or f"[{getattr(part, 'type', 'content')} left out]" for part in result.content]
+        return "\n".join(parts).encode("utf-8", "replace").decode(), bool(result.is_error)
+
+
+def target(where: str) -> Any:
+    """Return the official client of a server."""
+    try:
+        client: Any = importlib.import_module("mcp")
+        stdio: Any = importlib.import_module("mcp.client.stdio")
+    except ImportError as error:
+        raise MissingExtra(f"tools of MCP servers need the package mcp: {how_to_install('mcp')}") from error
+    rest = where.removeprefix(PREFIX)
+    if not where.startswith(PREFIX) or not rest.strip():
+        raise BadConfig(f"tool_server is {where!r:.80}; expected 'mcp:COMMAND' or 'mcp:http://HOST/mcp'")
+    if rest.startswith(("http://", "https://")):
+        return client.Client(rest)
+    command, *arguments = shlex.split(rest)
+    return client.Client(stdio.stdio_client(stdio.StdioServerParameters(command=command, args=arguments)))
+
+
+def _checked(listed: list[Any], where: str) -> dict[str, Tool]:
+    """Return the tools that a server offers; BadConfig for what cannot be one."""
+    tools: dict[str, Tool] = {}
+    for one in listed:
+        name, schema = str(one.name), dict(one.input_schema)
+        if not _NAME.fullmatch(name) or len(str(schema)) > _LONGEST or len(one.description or "") > _LONGEST:
+            raise BadConfig(
+                f"{where} offers a tool {name[:60]!r} that cannot be offered: its name, schema or description is odd"
+            )
+        tools[name] = Tool(name, " ".join((one.description or "").split()), {"properties": {}, "required": [], **schema})
+    if not tools or len(tools) > _MOST_TOOLS:
+        raise BadConfig(f"{where} offers {len(tools)} tools; expected 1 to {_MOST_TOOLS}")
+    return tools

@@ -1,0 +1,157 @@
+"""The environment that every environment with tools of an MCP server is: what it defines, and what comes with it."""
+
+import hashlib
+import importlib.util
+import json
+import weakref
+from typing import Any, ClassVar, NamedTuple
+
+from agentgym.core.actions import Call, parse_call, tool
+from agentgym.core.env import MAX_ACTION, Outcome, TextEnv
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig, Fault, MissingExtra, how_to_install
+from agentgym.mcp_tools.connection import PREFIX, Connection
+
+
+class Done(NamedTuple):
+    """A call that was carried out."""
+
+    name: str
+    arguments: str
+    digest: str
+    """A hash of what it returned."""
+
+
+class McpEnv(TextEnv, replaces=("_respond",)):
+    """An environment whose tools are those of an MCP server, and `answer`, which ends the episode.
+
+    An environment defines `judge(answer)` and where its tasks come from. Every episode has a server process, or a session
+    of a server at an address, of its own. A call that takes longer than `call_seconds`, or that the tool refuses, is an
+    invalid action; a server that dies is a fault. Snapshots are the log of calls: they are made again, and what they
+    return is compared.
+    """
+
+    blocking = True
+    snapshot_kind = "replay"
+    settings: ClassVar[tuple[str, ...]] = ("tool_server", "call_seconds", "max_chars")
+    tool_server: str = ""
+    """`mcp:COMMAND`, or `mcp:http://HOST/mcp`."""
+    call_seconds: float = 20.0
+    """Most seconds for a call."""
+    max_chars: int = 16_000
+    """Most characters of a result; the middle of a longer one is left out."""
+
+    def judge(self, answer: str) -> bool:
+        """Say whether an answer is right."""
+        raise NotImplementedError(f"{type(self).__name__} must define judge(answer)")
+
+    def opening(self, task: Task) -> str:
+        """Return the first observation."""
+        return task.instruction
+
+    @tool
+    def answer(self, text: str) -> Outcome:
+        """Give the final answer, which ends the episode."""
+        return self.win("Right.") if self.judge(text) else self.lose("Wrong.")
+
+    def requires(self) -> None:
+        """Raise MissingExtra without the package that speaks the protocol."""
+        super().requires()
+        if importlib.util.find_spec("mcp") is None:
+            raise MissingExtra(f"tools of MCP servers need the package mcp: {how_to_install('mcp')}")
+
+    def check_options(self) -> None:
+        super().check_options()
+        if not self.tool_server.startswith(PREFIX) or not self.call_seconds > 0 or self.max_chars < 100:
+            raise BadConfig(
+                f"tool_server is {self.tool_server!r:.80}, call_seconds {self.call_seconds}, max_chars {self.max_chars}; "
+                "expected 'mcp:COMMAND' or 'mcp:http://HOST/mcp', seconds above 0, and at least 100 characters"
+            )
+
+    def setup(self) -> None:
+        """Ask the server what it offers; an override calls this one."""
+        self._held: list[tuple[Connection, tuple[Done, ...]]] = []  # the running episode's server, and what was called there
+        weakref.finalize(self, _drop, self._held)
+        first = Connection(self.tool_server)
+        self._remote = dict(first.tools)
+        self._held.append((first, ()))
+        if taken := self._remote.keys() & self.tools.keys():
+            _drop(self._held)
+            raise BadConfig(f"{self.tool_server} offers {sorted(taken)}, which the environment has itself")
+        self.tools |= self._remote
+
+    def begin(self, task: Task) -> str:
+        self.log: tuple[Done, ...] = ()
+        self._alive()
+        return self.opening(task)
+
+    def state(self) -> object:
+        return self.log
+
+    def close(self) -> None:
+        """End the server."""
+        _drop(self._held)
+
+    def _respond(self, action: str) -> Outcome:
+        call = parse_call(action, self.tools) if isinstance(action, str) and len(action) <= MAX_ACTION else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(call, Call) and call.name in self._remote and _is_text(action):
+            return self._called(call.name, json.dumps(call.arguments, sort_keys=True))
+        return super()._respond(action)
+
+    def _called(self, name: str, arguments: str) -> Outcome:
+        connection = self._alive()
+        _, log = self._held.pop()
+        try:
+            text, failed = connection.call(name, json.loads(arguments), self.call_seconds)
+        except TimeoutError:  # what it did in the meantime nobody knows: the server goes, and the log brings it back
+            connection.close()
+            return self.invalid(f"{name} took longer than {self.call_seconds:g} seconds and was broken off.")
+        except Fault:
+            connection.close()
+            raise
+        done = Done(name, arguments, hashlib.blake2b(text.encode(), digest_size=8).hexdigest())
+        self.log = (*self.log, done)
+        self._held.append((connection, (*log, done)))
+        shown = self._cut(text)
+        return self.invalid(shown) if failed else Outcome(shown)
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= self.max_chars:
+            return text
+        half = self.max_chars // 2
+        return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+
+    def _alive(self) -> Connection:
+        """Return a server in which exactly the calls of this episode were made, brought there again where it is not."""
+        if self._held and self._held[0][1] == self.log:
+            return self._held[0][0]
+        _drop(self._held)
+        connection = Connection(self.tool_server)
+        try:
+            for done in self.log:
+                text, _ = connection.call(done.name, json.loads(done.arguments), self.call_seconds)
+                if hashlib.blake2b(text.encode(), digest_size=8).hexdigest() != done.digest:
+                    raise Fault(
+                        f"the episode could not be brought back: {done.name} returned something else", reason="crash"
+                    )
+        except TimeoutError:
+            connection.close()
+            raise Fault("the episode could not be brought back: a call took too long", reason="timeout") from None
+        except Fault:
+            connection.close()
+            raise
+        self._held.append((connection, self.log))
+        return connection
+
+
+def _is_text(action: str) -> bool:
+    try:
+        action.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _drop(held: list[tuple[Connection, Any]]) -> None:
+    while held:
+        held.pop()[0].close()

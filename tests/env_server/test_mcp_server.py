@@ -1,0 +1,145 @@
+"""Environments as MCP servers, under the official client: over stdio and over streamable HTTP."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+import httpx2
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from agentgym.env_server import Limits, Sessions
+from agentgym.env_server.mcp_server import McpServer
+from agentgym.registry import Maker
+
+NAME = "a-name-that-nobody-guesses"
+
+
+def oracle(id, seed, **options):
+    """Return the first observation of a task, and the actions and observations of the oracle."""
+    env = Maker(id, options)()
+    first = env.reset(seed=seed)[0]
+    actions = list(env.oracle())
+    return env, first, actions, [env.step(action)[0] for action in actions]
+
+
+async def played(target, env, actions, mode="auto"):
+    """Play with the official client; return what is offered, and the result of every call."""
+    async with Client(target, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+        results = [await client.call_tool("reset", {})]
+        for action in actions:
+            if env.tools:
+                call = json.loads(action) if action.startswith("{") else None
+                name, _, body = action.partition("[")
+                required = env.tools[name].required if call is None else []
+                call = call or {"name": name, "arguments": {required[0]: body[:-1]} if required else {}}
+                results.append(await client.call_tool(call["name"], call["arguments"]))
+            else:
+                results.append(await client.call_tool("act", {"action": action}))
+        return tools, results
+
+
+def texts(results):
+    return [result.content[0].text for result in results]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_an_episode_over_stdio(tmp_path, mode):
+    env, first, actions, seen = oracle("frozenlake", 5)
+    out = tmp_path / "episodes.jsonl"
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "agentgym", "serve", "mcp", "frozenlake", "--seed", "5", "--out", str(out)],
+        cwd=str(tmp_path),
+    )
+    tools, results = asyncio.run(played(stdio_client(command), env, actions, mode))
+    assert [tool.name for tool in tools] == ["reset", "act"]
+    assert texts(results)[:-1] == [first, *seen[:-1]]
+    assert texts(results)[-1] == seen[-1] + "\n\nThe episode is over."
+    assert all("reward" not in result.structured_content and not result.is_error for result in results)
+    (row,) = map(json.loads, out.read_text().splitlines())
+    assert (row["reward"], row["success"], row["reason"], row["turns"]) == (1.0, True, "success", len(actions))
+
+
+@pytest.fixture
+def http():
+    """`agentgym serve mcp ... --http` as a process: a function from arguments to its address."""
+    started = []
+
+    def start(*arguments, environ=None):
+        command = [sys.executable, "-m", "agentgym", "serve", "mcp", *arguments, "--http", "--port", "0"]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ))
+        return re.search(r"http://[^/]+/mcp", started[-1].stdout.readline())[0]
+
+    yield start
+    for process in started:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_an_episode_of_tools_over_http(http, mode):
+    env, first, actions, seen = oracle("search", 5)
+    url = http("search", "--seed", "5", "--rewards")
+    tools, results = asyncio.run(played(f"{url}?session={NAME}", env, actions, mode))
+    assert {tool.name: tool.input_schema for tool in tools if tool.name != "reset"} == {
+        name: tool.parameters for name, tool in env.tools.items()
+    }
+    assert texts(results)[:-1] == [first, *seen[:-1]] and texts(results)[-1].startswith(seen[-1])
+    assert results[-1].structured_content == {"done": True, "reward": 1.0, "success": True, "reason": "success"}
+
+
+def test_sessions_are_apart_and_have_names_that_cannot_be_guessed(http):
+    url = http("frozenlake")
+
+    async def main():
+        one, two = f"{url}?session={NAME}-1", f"{url}?session={NAME}-2"
+        async with Client(one) as first, Client(two) as second, Client(f"{url}?session=short") as third:
+            a = (await first.call_tool("reset", {"seed": 1})).content[0].text
+            assert (await second.call_tool("act", {"action": "left"})).is_error  # nothing was begun there
+            b = (await second.call_tool("reset", {"seed": 2})).content[0].text
+            assert a != b
+            assert "16 random characters" in (await third.call_tool("reset", {})).content[0].text
+
+    asyncio.run(main())
+
+
+def test_what_calls_may_not_do():
+    server = McpServer(Sessions(Maker("frozenlake", {}), Limits(sessions=1)), "x", fixed={"seed": 3})
+
+    async def main():
+        assert "call reset first" in (await server.call(NAME, "act", {"action": "left"}))[0]
+        text, facts, failed = await server.call(NAME, "reset", {"seed": 4})
+        assert failed and "takes no 'seed'" in text
+        assert not (await server.call(NAME, "reset", {}))[2]
+        for tool, arguments in (("act", {}), ("act", {"action": 3}), ("no", {}), ("act", {"action": "x" * 200_000})):
+            text, facts, failed = await server.call(NAME, tool, arguments)
+            assert failed and facts is None and len(text) < 300
+        text, facts, failed = await server.call(NAME, "act", {"action": "fly"})
+        assert failed and facts == {"done": False}  # an invalid action, which costs a turn
+        text, facts, failed = await server.call("another-name-of-a-client", "reset", {})
+        assert failed and "all 1 sessions are in use" in text
+        server.sessions.close()
+
+    asyncio.run(main())
+
+
+def test_other_machines_need_a_token_and_web_pages_do_not_come_in(http):
+    import os
+
+    url = http("frozenlake", environ={**os.environ, "AGENTGYM_TOKEN": "right"})
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accept = {"Accept": "application/json, text/event-stream"}
+    assert httpx2.post(url, json=call, headers=accept).status_code == 401
+    assert httpx2.post(url, json=call, headers={**accept, "Authorization": "Bearer right"}).status_code != 401
+    open_url = http("frozenlake")
+    assert httpx2.post(open_url, json=call, headers={**accept, "Origin": "http://evil.example"}).status_code == 403
+    assert httpx2.post(open_url, json=call, headers={**accept, "Host": "evil.example"}).status_code == 421
+    huge = httpx2.post(open_url, content=b"x" * 10_000_000, headers={**accept, "Content-Type": "application/json"})
+    assert huge.status_code == 413

@@ -1,0 +1,176 @@
+"""Served environments, over real HTTP and WebSocket: they play as in this process, and say nothing that is hidden."""
+
+import json
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra `serve-env` is not installed")
+pytest.importorskip("websockets", reason="the extra `serve-env` is not installed")
+import httpx2
+from serving import SECRET, Blocking, Counter, running
+from websockets.sync.client import connect
+
+from agentgym.env_server import Limits
+from agentgym.registry import Maker
+
+
+@pytest.fixture(scope="module", params=[Counter, Blocking])
+def client(request):
+    with running(request.param) as (url, sessions), httpx2.Client(base_url=url, timeout=120) as made:
+        made.sessions = sessions
+        yield made
+
+
+def test_an_episode_is_what_it_is_in_this_process(client):
+    env = Counter()
+    text, info = env.reset(seed=7)
+    began = client.post("/reset", json={"seed": 7, "episode_id": "e"}).json()
+    session = {"session": began.pop("session")}
+    assert began["observation"]["text"] == text and began["observation"]["info"]["task_id"] == info["task_id"]
+    assert (began["reward"], began["done"], began["observation"]["tools"]) == (None, False, [])
+    for action in ("no", "go", "go", "go"):
+        text, reward, terminated, truncated, info = env.step(action)
+        told = client.post("/step", json={**session, "action": {"text": action}}).json()
+        assert (told["observation"]["text"], told["reward"], told["done"]) == (text, reward, terminated or truncated)
+        public = told["observation"]["info"]
+        assert {name: public[name] for name in ("valid", "error", "success", "reason", "rewards")} == {
+            name: info[name] for name in ("valid", "error", "success", "reason", "rewards")
+        }
+    assert public["metrics"] == info["metrics"] == {"progress": 1.0}
+    state = client.get("/state", headers={"X-Session-Id": session["session"]}).json()
+    assert state == {"episode_id": "e", "step_count": 4, "horizon": 20, "running": False}
+    over = client.post("/step", json={**session, "action": "go"})
+    assert (over.status_code, over.json()["code"]) == (409, "EPISODE_OVER")
+    assert client.post("/close", json=session).json() == {"closed": True}
+    assert client.post("/step", json={**session, "action": "go"}).status_code == 404
+
+
+def test_a_snapshot_is_a_handle_that_any_session_goes_on_from(client):
+    one = client.post("/reset", json={"seed": 1}).json()["session"]
+    client.post("/step", json={"session": one, "action": "go"})
+    handle = client.post("/snapshot", json={"session": one}).json()["snapshot"]
+    ends = []
+    for session in (one, client.post("/reset", json={"seed": 2}).json()["session"]):
+        there = client.post("/restore", json={"session": session, "snapshot": handle}).json()
+        assert there["observation"]["text"] == "1 of 3"
+        ends.append([client.post("/step", json={"session": session, "action": "go"}).json() for _ in range(2)])
+    assert ends[0] == ends[1] and ends[0][-1]["reward"] == 1.0
+    client.post("/close", json={"session": session})
+    assert client.post("/restore", json={"session": one, "snapshot": handle}).status_code == 200
+    client.post("/close", json={"session": one})
+    third = client.post("/reset", json={}).json()["session"]
+    gone = client.post("/restore", json={"session": third, "snapshot": handle})
+    assert gone.status_code == 404 and "snapshot" in gone.json()["detail"]
+    client.post("/close", json={"session": third})
+
+
+def test_many_sessions_step_in_one_request(client):
+    ids = [client.post("/reset", json={"seed": n}).json()["session"] for n in range(5)]
+    steps = [{"session": id, "action": "go" if n else "no"} for n, id in enumerate(ids)]
+    results = client.post("/steps", json={"steps": [*steps, {"session": "nobody", "action": "go"}]}).json()["results"]
+    assert [r["observation"]["text"] for r in results[1:5]] == ["1 of 3"] * 4
+    assert results[0]["observation"]["info"]["valid"] is False and results[5]["status"] == 404
+    for id in ids:
+        client.post("/close", json={"session": id})
+
+
+def test_a_failing_environment_ends_its_episode_and_tells_nobody_why(client):
+    session, other = (client.post("/reset", json={"seed": n}).json()["session"] for n in range(2))
+    told = client.post("/step", json={"session": session, "action": "raise"})
+    assert SECRET not in told.text and "Traceback" not in told.text
+    seen = told.json()["observation"]
+    assert seen["truncated"] and seen["info"]["reason"] == "crash" and seen["info"]["success"] is None
+    assert client.post("/step", json={"session": other, "action": "go"}).json()["observation"]["text"] == "1 of 3"
+    assert client.post("/reset", json={"session": session}).status_code == 200  # with another environment
+    assert client.post("/step", json={"session": session, "action": "go"}).json()["observation"]["text"] == "1 of 3"
+    for id in (session, other):
+        client.post("/close", json={"session": id})
+
+
+def test_what_is_hidden_stays_hidden(client):
+    """The answer is in the task and in the state; nothing that any route says holds it, nor the hash of a state."""
+    said = [client.get(path).text for path in ("/schema", "/metadata", "/health")]
+    began = client.post("/reset", json={"seed": 3})
+    session = {"session": began.json()["session"]}
+    step = client.post("/step", json={**session, "action": "go"})
+    said += [began.text, step.text, client.post("/snapshot", json=session).text]
+    said += [client.get("/state", headers={"X-Session-Id": session["session"]}).text]
+    assert not any(SECRET in text for text in said)
+    env = Counter()
+    env.reset(seed=3)
+    assert step.json()["observation"]["info"]["state_key"] not in (None, env.step("go")[4]["state_key"])
+    assert set(step.json()["observation"]["info"]) == {
+        "task_id", "valid", "error", "admissible", "rewards", "success", "reason", "state_key",
+    }  # fmt: skip
+    client.post("/close", json=session)
+
+
+def test_a_connection_is_a_session(client):
+    with connect(str(client.base_url).replace("http", "ws").rstrip("/") + "/ws") as ws:
+
+        def ask(kind, data=None):
+            ws.send(json.dumps({"type": kind, "data": data} if data is not None else {"type": kind}))
+            return json.loads(ws.recv(60))
+
+        assert ask("step", {"text": "go"})["data"]["code"] == "EPISODE_OVER"
+        began = ask("reset", {"seed": 4, "episode_id": "mine"})
+        assert began["type"] == "observation" and set(began["data"]) == {"observation", "reward", "done"}
+        assert ask("step", {"message": "go"})["data"]["observation"]["text"] == "1 of 3"
+        assert ask("state") == {
+            "type": "state",
+            "data": {"episode_id": "mine", "step_count": 1, "horizon": 20, "running": True},
+        }
+        handle = ask("snapshot")["data"]["snapshot"]
+        ask("step", {"text": "go"})
+        assert ask("restore", {"snapshot": handle})["data"]["observation"]["text"] == "1 of 3"
+        assert ask("nonsense")["data"]["code"] == "UNKNOWN_TYPE"
+        ws.send("{")
+        assert json.loads(ws.recv(60))["data"]["code"] == "INVALID_JSON"
+        ws.send(json.dumps({"type": "close"}))
+        with pytest.raises(Exception, match="1000"):
+            ws.recv(60)
+    assert not client.sessions.open
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"seed": -1}, {"seed": "x"}, {"seed": True}, {"seed": 2**70}, {"task": "no/such"}, {"task": []}, {"horizon": 0}],
+)
+def test_a_reset_that_means_nothing_is_a_422_and_leaves_no_session(client, body):
+    before = set(client.sessions.open)
+    answer = client.post("/reset", json=body)
+    assert answer.status_code == 422 and answer.json()["detail"]
+    assert set(client.sessions.open) == before
+
+
+def test_calls_of_tools_in_three_forms():
+    with running(Maker("search", {})) as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
+        began = client.post("/reset", json={"seed": 0}).json()
+        tools = {tool["function"]["name"]: tool["function"] for tool in began["observation"]["tools"]}
+        name, (field,) = next(
+            (n, t["parameters"]["required"]) for n, t in tools.items() if len(t["parameters"]["required"]) == 1
+        )
+        arguments = {field: "a"}
+        forms = [
+            f"{name}[a]",
+            {"name": name, "arguments": arguments},
+            {"type": "call_tool", "tool_name": name, "arguments": arguments, "metadata": {}},
+        ]
+        texts = []
+        for form in forms:
+            session = client.post("/reset", json={"seed": 0}).json()["session"]
+            told = client.post("/step", json={"session": session, "action": form}).json()["observation"]
+            assert told["info"]["valid"]
+            texts.append(told["text"])
+        assert len(set(texts)) == 1
+
+
+def test_a_step_that_hangs_ends_its_own_episode_alone():
+    with (
+        running(Blocking, limits=Limits(step_seconds=2, workers=1)) as (url, _),
+        httpx2.Client(base_url=url, timeout=120) as c,
+    ):
+        one, two = (c.post("/reset", json={"seed": n}).json()["session"] for n in range(2))
+        assert c.post("/step", json={"session": one, "action": "hang"}).json()["observation"]["info"]["reason"] == "timeout"
+        assert c.post("/step", json={"session": two, "action": "go"}).json()["observation"]["text"] == "1 of 3"
+        assert c.post("/reset", json={"session": one, "seed": 1}).status_code == 200

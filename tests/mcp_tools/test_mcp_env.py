@@ -1,0 +1,148 @@
+"""Tools of a real MCP server inside an environment."""
+
+import json
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+from agentgym.core.tasks import Task
+from agentgym.errors import BadConfig, Fault
+from agentgym.mcp_tools import McpEnv
+
+SERVER = Path(__file__).with_name("server.py")
+WHERE = f"mcp:{shlex.join([sys.executable, str(SERVER)])}"
+
+
+class Sums(McpEnv):
+    """Add two numbers with the server's tool."""
+
+    tool_server = WHERE
+
+    def generate(self, rng, difficulty):
+        a, b = (int(n) for n in rng.integers(10, 99, 2))
+        return Task(instruction=f"What is {a} + {b}?", data={"a": a, "b": b})
+
+    def judge(self, answer):
+        return answer.strip() == str(self.task.data["a"] + self.task.data["b"])
+
+    def oracle(self):
+        data = self.task.data
+        yield json.dumps({"name": "add", "arguments": {"a": data["a"], "b": data["b"]}})
+        yield f"answer[{data['a'] + data['b']}]"
+
+
+@pytest.fixture(scope="module")
+def env():
+    made = Sums(call_seconds=5)
+    yield made
+    made.close()
+
+
+def test_the_tools_are_the_servers_and_the_answer_is_ours(env):
+    assert {"answer", "add", "note", "slow"} <= set(env.tools)
+    assert env.tools["add"].description == "Add two numbers." and env.tools["add"].required == ["a", "b"]
+    env.reset(seed=1)
+    results = [env.step(action) for action in env.oracle()]
+    assert results[0][0] == str(env.task.data["a"] + env.task.data["b"])
+    assert results[1][1:4] == (1.0, True, False)
+
+
+def test_every_episode_has_a_server_of_its_own(env):
+    for _ in range(2):
+        env.reset(seed=1)
+        assert env.step("note[a]")[0] == "a"
+        assert env.step("note[b]")[0] == "a, b"
+
+
+def test_a_snapshot_is_the_log_of_calls(env):
+    env.reset(seed=1)
+    env.step("note[a]")
+    there = env.snapshot()
+    assert env.step("note[b]")[0] == "a, b"
+    env.restore(there)
+    assert env.step("note[c]")[0] == "a, c"
+    env.reset(seed=1)
+    env.step("clock[]")
+    there = env.snapshot()
+    env.reset(seed=2)
+    env.restore(there)
+    result = env.step("note[a]")
+    assert result[3] and result[4]["reason"] == "crash" and "returned something else" in result[4]["error"]
+
+
+def test_what_a_tool_says_is_text_and_has_an_end(env):
+    env.reset(seed=1)
+    text, reward, *_, info = env.step("flood[]")
+    assert reward == 0.0 and info["valid"] and len(text) < 17_000 and "characters left out" in text
+    text, *_, info = env.step("fail[]")
+    assert info["valid"] is False and "reset" not in text
+    assert (
+        "valid" in env.step("add[1]")[4]
+        and env.step('{"name": "add", "arguments": {"a": "x", "b": 1}}')[4]["valid"] is False
+    )
+    assert env.step("note[\ud800]")[4]["valid"] is False
+
+
+def test_a_call_that_takes_too_long_is_the_agents_and_the_episode_goes_on():
+    env = Sums(call_seconds=3)
+    env.reset(seed=1)
+    env.step("note[a]")
+    text, _, terminated, truncated, info = env.step("slow[]")
+    assert "longer than 3 seconds" in text and info["valid"] is False and not terminated and not truncated
+    assert env.step("note[b]")[0] == "a, b"
+    env.close()
+
+
+def test_a_server_that_dies_is_a_fault_and_the_next_episode_has_another(env):
+    env.reset(seed=1)
+    *_, truncated, info = env.step("die[]")
+    assert truncated and info["reason"] == "crash" and info["success"] is None
+    env.reset(seed=1)
+    assert env.step("note[a]")[0] == "a"
+
+
+def test_the_server_does_not_get_our_environment(env, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_TRAINER", "1")
+    env.reset(seed=3)
+    env.step("note[a]")
+    env.reset(seed=3)
+    names = env.step("environment[]")[0].split()
+    assert "PATH" in names and "SECRET_OF_THE_TRAINER" not in names
+
+
+def test_a_server_at_an_address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as attempt:
+                if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        env = Sums(tool_server=f"mcp:http://127.0.0.1:{port}/mcp")
+        env.reset(seed=1)
+        assert [env.step(action)[1] for action in env.oracle()] == [0.0, 1.0]
+        env.close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("where", ["", "python server.py", "mcp:", "ftp://x"])
+def test_what_is_no_server(where):
+    with pytest.raises(BadConfig, match="mcp:COMMAND"):
+        Sums(tool_server=where)
+
+
+def test_a_command_that_is_no_server():
+    with pytest.raises(Fault, match="cannot be used"):
+        Sums(tool_server="mcp:/nonexistent/program")
