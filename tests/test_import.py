@@ -56,8 +56,8 @@ def modules():
 MODULES = modules()
 
 
-def imports(path, top_only=False):
-    """Return the dotted names a file imports; with `top_only` those that run when it is imported."""
+def imports(path, top_only=False, types=True):
+    """Return the dotted names a file imports; with `top_only` those that run when it is imported, else with those for types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = set()
 
@@ -65,7 +65,7 @@ def imports(path, top_only=False):
         for child in ast.iter_child_nodes(node):
             if top_only and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 continue
-            if top_only and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            if (top_only or not types) and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
             if isinstance(child, ast.Import):
                 found.update(alias.name for alias in child.names)
@@ -207,7 +207,7 @@ def torch_allowed(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_only_where_allowed(name):
     top = {used.split(".")[0] for used in imports(MODULES[name], top_only=True)}
-    anywhere = {used.split(".")[0] for used in imports(MODULES[name])}
+    anywhere = {used.split(".")[0] for used in imports(MODULES[name], types=False)}  # which are never imported
     if not torch_allowed(name):
         assert not top & TORCH, f"{name} imports {top & TORCH} when it is imported"
     if not torch_allowed(name) and part(f"{name}.x") != "cli":

@@ -10,7 +10,7 @@ from rich.text import Text
 from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.planner import Forecast, forecast
+from agentgym.trainers.planner.forecast import Forecast, forecast
 from agentgym.trainers.planner.duration import Rates, Seconds
 from agentgym.trainers.planner.fitting import gib
 from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer

@@ -86,7 +86,7 @@ class AgentgymTaskset(vf.Taskset[AgentgymTask, AgentgymConfig]):
 class AgentgymEnvConfig(vf.EnvConfig):
     """Who plays, and how it is told to."""
 
-    player: vf.AgentConfig = vf.AgentConfig(harness=vf.HarnessConfig(id="null"), runtime=vf.SubprocessConfig())
+    policy: vf.AgentConfig = vf.AgentConfig(harness=vf.HarnessConfig(id="null"), runtime=vf.SubprocessConfig())
     """A plain chat loop in a process of this machine: it runs no code."""
     prompt: str | None = None
     """A prompt of ours, by name or file; None: it follows from the environment."""
@@ -111,7 +111,7 @@ class AgentgymEnv(vf.Env[AgentgymEnvConfig]):
         )
         attempt = self._attempts[data.task_id]
         self._attempts[data.task_id] += 1
-        async with agents.player.interaction(task) as interaction:
+        async with agents.policy.interaction(task) as interaction:
             agent = MessageAgent(Seat(interaction), prompt=self.config.prompt, tools="text")
             job = Job(pool.probe(name).find(data.task_id), attempt, 0, data.task_id, name, self.config.horizon)
             (episode,) = await pool.collect(agent, [job])

@@ -35,7 +35,7 @@ def check(config: TrainConfig) -> None:
 
 
 def _refused(config: TrainConfig, memory: Memory) -> str:
-    from agentgym.trainers.planner import forecast  # out of the start-up path of runs that plainly fit
+    from agentgym.trainers.planner.forecast import forecast  # out of the start-up path of runs that plainly fit
 
     return forecast(config, memory, lenient=True).refusal
 

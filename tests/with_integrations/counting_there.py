@@ -18,7 +18,7 @@ class CountTaskset(vf.Taskset[CountTask, vf.TasksetConfig]):
 
 
 class CountConfig(vf.EnvConfig):
-    player: vf.AgentConfig = vf.AgentConfig()
+    policy: vf.AgentConfig = vf.AgentConfig()
 
 
 class CountEnv(vf.Env[CountConfig]):
@@ -26,7 +26,7 @@ class CountEnv(vf.Env[CountConfig]):
 
     async def run(self, task, agents):
         right, number = 0, int(task.data.name)
-        async with agents.player.interaction(task) as interaction:
+        async with agents.policy.interaction(task) as interaction:
             segment = await interaction.turn(f"What follows {number}?")
             for step in range(3):
                 if segment.terminated or segment.last_reply == "break":

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentgym.trainers import losses, more_losses
+from agentgym.trainers import losses
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.loss.cispo import cispo
+from agentgym.trainers.loss.covariance import clip_cov
 from agentgym.trainers.losses import Sums, add_sums, policy_loss
 from agentgym.trainers.metrics import LIMIT
 from agentgym.trainers.model.logprobs import Scores
@@ -49,10 +51,10 @@ def native(loss: Stage, config: TrainConfig) -> tuple[str, dict[str, float]] | N
     if config.kl:
         return None
     low, high = loss.option("clip_low", 0.0), loss.option("clip_high", 0.0)
-    if loss.target in (losses.clip, more_losses.clip_cov):
+    if loss.target in (losses.clip, clip_cov):
         plain = loss.option("importance_sampling_level", "token") == "token" and not loss.option("dual_clip", 0.0)
         return ("ppo", {"clip_low_threshold": 1 - low, "clip_high_threshold": 1 + high}) if plain else None
-    if loss.target is more_losses.cispo:
+    if loss.target is cispo:
         return "cispo", {"clip_low_threshold": 0.0, "clip_high_threshold": 1 + high}
     return None
 
