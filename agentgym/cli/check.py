@@ -55,8 +55,8 @@ def run(config: Config) -> int:
             console.print(_lines(result))
     report = Report(under_test.id, results)
     if config.json:
-        found = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
-        print(json.dumps(found, indent=2, default=str))
+        outcome = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
+        print(json.dumps(outcome, indent=2, default=str))
         return 0 if report.ok else 1
     console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
     return 0 if report.ok else 1

@@ -99,7 +99,7 @@ def envs(*, wide: bool = True) -> Group:
     return Group(table, *missing)
 
 
-def _as_json(id: str) -> dict[str, Any]:
+def _as_json(id: str) -> dict[str, object]:
     try:
         env = make(id)
     except CANNOT_BE_MADE as error:
