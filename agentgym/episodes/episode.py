@@ -207,14 +207,14 @@ def fault_share(episodes: Sequence[Episode]) -> float:
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:
     """Sort faultless episodes into groups by (group id, role), in order of first appearance."""
-    found: dict[tuple[str, str], Group] = {}
+    by_id: dict[tuple[str, str], Group] = {}
     for episode in episodes:
         if episode.fault or not episode.turns:
             continue
         for role in dict.fromkeys(turn.role for turn in episode.turns):
-            group = found.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
+            group = by_id.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
             group.episodes.append(view(episode, role))
-    return list(found.values())
+    return list(by_id.values())
 
 
 def view(episode: Episode, role: str) -> Episode:
@@ -267,9 +267,9 @@ def _end_of_lines(file: IO[bytes]) -> int:
     while end > 0:
         begin = max(0, end - 65536)
         file.seek(begin)
-        found = file.read(end - begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
+        newline = file.read(end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
         end = begin
     return 0
 
