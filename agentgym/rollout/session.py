@@ -121,7 +121,7 @@ class Session:
         self.error = str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8))
 
 
-def _now(work: Coroutine[Any, Any, T]) -> T:
+def _now(work: Coroutine[object, object, T]) -> T:
     """Return what a coroutine returns that waits for nothing: those of an environment in this process."""
     try:
         work.send(None)

@@ -52,7 +52,7 @@ class HostedEnv(Protocol):
         """What may be called."""
         ...
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode within so many seconds."""
         ...
 
@@ -86,7 +86,7 @@ class LocalEnv:
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
         started = time.perf_counter()
         with time_limit(seconds, "reset"):
@@ -133,7 +133,7 @@ def time_limit(seconds: float, what: str) -> Generator[None]:
         yield
         return
 
-    def ring(*_: Any) -> None:
+    def ring(*_: object) -> None:
         raise Fault(f"the environment's {what} took longer than {seconds:g} s", reason="timeout")
 
     before = signal.signal(signal.SIGALRM, ring)
@@ -202,7 +202,7 @@ class _Process:
         """Whether new environments may be put here."""
         return not self.condemned and self.process.is_alive()
 
-    async def ask(self, hosted: int, request: tuple[Any, ...], seconds: float) -> Any:
+    async def ask(self, hosted: int, request: tuple[object, ...], seconds: float) -> Any:
         """Send a request to one environment and wait for its reply; a hang or a dead process is a Fault."""
         future = self.loop.create_future()
         self.pending[hosted] = future
