@@ -20,13 +20,13 @@ def faultless(
     episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Any]], list[Any]]
 ) -> list[Episode]:
     """Return the faultless demonstrations and count the others over all processes; CannotGoOn where they are too many."""
-    found = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
-    tally.lost += sum(lost for _, lost, _ in found)
-    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in found)
+    by_process = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+    tally.lost += sum(lost for _, lost, _ in by_process)
+    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
     if too_many_lost(tally.lost, shown, config):
         raise CannotGoOn(
             f"{tally.lost} of {shown} demonstrations were lost to faults, more than {MOST_LOST:.0%}; the last one: "
-            f"{[reason for _, _, reason in found if reason][-1]}"
+            f"{[reason for _, _, reason in by_process if reason][-1]}"
         )
     return [episode for episode in episodes if not episode.fault]
 
