@@ -8,7 +8,6 @@ agentgym check guessnumber --json                              for programs
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import tyro
 from rich.console import Console
@@ -37,7 +36,7 @@ class Config:
     """Print the results as JSON when all is looked at."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Look at this check only; may be given several times."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 

@@ -112,7 +112,7 @@ class Config:
     regret: bool = False
     """Go through every episode again beside the oracle: how far from the goal it was before and after each turn, when it
     was lost, and which turns were wasted."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""

@@ -1,7 +1,6 @@
 """What `agentgym train … --plan` shows: bytes by part, seconds by phase, and whether the run fits."""
 
 import json
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -143,7 +142,7 @@ def _where(plan: Plan) -> str:
 
 def _numbers(said: Forecast) -> dict[str, object]:
     plan, change = said.plan, said.change
-    numbers: dict[str, Any] = {
+    numbers: dict[str, object] = {
         "fits": plan.fits,
         "need": plan.need,
         "free": plan.memory.free,

@@ -47,7 +47,7 @@ class Config:
     """Id of a task, instead of the one the seed draws."""
     horizon: int | None = None
     """Most turns."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -25,6 +25,10 @@ from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, unknown
+
+if TYPE_CHECKING:
+    from agentgym.envs.swe.maker.maker import Made
+    from agentgym.sandbox import Sandbox
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
 MEMORY = 1 << 30  # bytes that the tests of a repository may take
@@ -119,7 +123,7 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
     return 0
 
 
-def _open() -> Any:
+def _open() -> "Sandbox":
     from agentgym.envs.swe.tasks.pytest_run import PACKAGES
     from agentgym.sandbox import Limits, sandbox
 
@@ -155,7 +159,7 @@ def _say(line: str) -> None:
         print(f"\r\x1b[K{printable(line)}", end="", file=sys.stderr, flush=True)
 
 
-def _report(name: str, result: Any, config: Config) -> None:
+def _report(name: str, result: "Made", config: Config) -> None:
     if sys.stderr.isatty():
         print(file=sys.stderr)
     survey = result.survey

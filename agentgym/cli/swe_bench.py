@@ -50,7 +50,7 @@ class ScoreConfig:
     """File for the report, in the form of swebench's; without it, beside the predictions."""
     backend: str | None = None
     """Sandbox to run tests in; SWE-bench's instances need docker."""
-    backend_options: Options = field(default_factory=dict[str, Any])
+    backend_options: Options = field(default_factory=dict[str, object])
     """Options of the sandbox: --backend.KEY VALUE."""
 
 

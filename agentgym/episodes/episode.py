@@ -57,7 +57,7 @@ class Turn:
     """What was wrong with it otherwise."""
     role: str = "agent"
     """Who acted, where an environment has several players."""
-    images: list[Any] = field(default_factory=list[Any])
+    images: list[object] = field(default_factory=list[object])
     """Reserved for environments that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
     """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
@@ -276,9 +276,9 @@ def _end_of_lines(file: IO[bytes]) -> int:
 
 def _check(raw: dict[str, Any]) -> None:
     """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
-    texts: list[Any] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
+    texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
     labels = raw.get("labels", {})
-    success: Any = raw.get("success")
+    success: object = raw.get("success")
     if not all(isinstance(text, str) for text in [*texts, *labels.values()]):
         raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
     if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:

@@ -234,7 +234,7 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
         return Turn(asked.observation, parsed=False, finish="refused", error=why), before
 
 
-async def _answers(agent: Agent, talk: Any, first: Callable[[], Any], session: str) -> bool:
+async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
     """Return whether the first prompt can be made and the engine answers it, plain chat with harmless turns after it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)

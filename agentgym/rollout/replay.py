@@ -21,7 +21,7 @@ class Replayed:
         self._calls = iter([call for turn in episode.turns for call in turn.calls])
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return the next recorded reply; ValueError where it was to another prompt."""
         if session != self.session:

@@ -289,7 +289,7 @@ class RemoteEnv:
         """Whether another episode may be played here: not beside a step that hangs, whose process must end."""
         return self.process.usable()
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
         self.seconds = seconds
         result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 60)  # 60: its start
@@ -313,7 +313,7 @@ class RemoteEnv:
         self.limit, self.role, self.totals, self.tools = status
         return result
 
-    async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
         """Return `function(env, *arguments)`, computed in the environment's process."""
         return await self.process.ask(self.number, ("consult", function, arguments), self.seconds)
 
@@ -329,7 +329,7 @@ class RemoteEnv:
 def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
     """Serve requests in a worker process: one thread per environment, replies in any order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    inboxes: dict[int, Any] = {}
+    inboxes: dict[int, queue.SimpleQueue[list[Any]]] = {}
     lock = threading.Lock()
     while True:
         try:
@@ -344,7 +344,13 @@ def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
             del inboxes[hosted]
 
 
-def _serve(hosted: int, inbox: Any, connection: Connection, lock: Any, make: Callable[[], TextEnv]) -> None:
+def _serve(
+    hosted: int,
+    inbox: "queue.SimpleQueue[list[Any]]",
+    connection: Connection,
+    lock: threading.Lock,
+    make: Callable[[], TextEnv],
+) -> None:
     env: TextEnv | None = None
     while True:
         request = inbox.get()

@@ -139,6 +139,6 @@ def first_fault(episodes: list[Episode]) -> str:
     return ""
 
 
-def mean(values: list[Any]) -> float:
+def mean(values: Sequence[float]) -> float:
     """Return the mean; nan of nothing."""
     return float(np.mean(values)) if values else float("nan")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -139,7 +138,7 @@ def _tree_batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.fl
 def _flat_batch(
     segments: Sequence[Segment],
     weights: Sequence[npt.NDArray[np.float32]],
-    ids: npt.NDArray[Any],
+    ids: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     lengths: tuple[int, ...],
     chosen: tuple[int, ...],

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agentgym import registry
 from agentgym.agents.demonstrator import written_ids
@@ -136,7 +135,7 @@ class Tokeniser:
         said = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)
         if any(section.fields & LISTED for section in said):
             raise BadConfig(f"prompt {agent.prompt.name!r} lists the admissible commands, which the file does not hold")
-        info: dict[str, Any] = {"valid": True, "error": None, "admissible": None}
+        info: dict[str, object] = {"valid": True, "error": None, "admissible": None}
         for old in episode.turns:
             if not (old.text or old.action):
                 break  # the context was full, or the server said nothing: no action was carried out

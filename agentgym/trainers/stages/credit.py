@@ -10,7 +10,7 @@ import numpy.typing as npt
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.seams import Seam, Stage
+from agentgym.trainers.stages.seams import Processes, Seam, Stage
 from agentgym.trainers.stages.seams import Within as Within
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ class Credit:
     """A credit function with its hyper-parameters filled in: call it on all groups of a training step."""
 
     stage: Stage
-    run: Any = None
+    run: Processes | None = None
     """What the function may use of the run, where it is one's: handed in under that name."""
 
     @property
@@ -77,7 +77,7 @@ class Credit:
 
         Raises ValueError, naming the credit and the episode, when an array has another length or is not finite.
         """
-        handed: dict[str, Any] = {"step": step, "run": self.run}
+        handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
         credited = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
         return [self._checked(group, arrays) for group, arrays in zip(groups, credited, strict=True)]

@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.trainers.stages.seams import Seam, Stage, Target, shared_out
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from agentgym.trainers.settings import TrackConfig
 
 TRACKERS = "agentgym.trainers.stages.trackers"
@@ -116,7 +118,7 @@ def start(config: "TrackConfig", folder: Path, main: bool) -> Loggers:
     return Loggers(folder, by_name)
 
 
-def told(config: Any) -> dict[str, Any]:
+def told(config: "DataclassInstance") -> dict[str, object]:
     """Return a run's configuration as loggers are told it: flat, without the key of an engine."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):

@@ -58,7 +58,7 @@ class Stage:
     kind: str
     name: str
     target: Callable[..., Any]
-    options: dict[str, Any]
+    options: dict[str, object]
     attributes: Mapping[str, Any]
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     """What a function with a parameter `state` keeps from step to step: plain data, saved in the checkpoint."""
@@ -226,7 +226,7 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]
 
     In TOML, a table `NAME` may hold the options of that stage.
     """
-    by_stage: dict[str, dict[str, Any]] = {stage.name: {} for stage in stages}
+    by_stage: dict[str, dict[str, object]] = {stage.name: {} for stage in stages}
     for key, value in unfolded(options, by_stage).items():
         name, _, plain = key.rpartition(".")
         owners = [stage.name for stage in stages if plain in options_of(stage.target) and name in ("", stage.name)]
@@ -241,7 +241,7 @@ def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]
 
 def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, object]:
     """Return options with a table that is called like one of the names as `NAME.OPTION` each."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in options.items():
         if key in names and isinstance(value, Mapping):
             flat |= {f"{key}.{name}": setting for name, setting in cast("Mapping[str, object]", value).items()}

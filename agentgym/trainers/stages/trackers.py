@@ -73,7 +73,7 @@ class WandB:
         if before is None:
             remember(folder, "wandb", str(self._run.id))
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         self._run.log(numbers(row), step=position)
 
@@ -99,7 +99,7 @@ class Trackio:
         if before is None:
             remember(folder, "trackio", str(self._run.name))
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         self._run.log(numbers(row), step=position)
 
@@ -129,7 +129,7 @@ class MLflow:
             remember(folder, "mlflow", before)
         self._id = before
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         metric = self._mlflow.entities.Metric
         now = self._mlflow.utils.time.get_current_time_millis()
