@@ -57,7 +57,7 @@ MODULES = modules()
 
 
 def imports(path, top_only=False, types=True):
-    """Return the dotted names a file imports; with `top_only` those that run when it is imported, else with those for types."""
+    """Return the dotted names a file imports; with `top_only` those that run when it is imported; `types`: for types too."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = set()
 

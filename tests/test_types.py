@@ -8,10 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "agentgym"
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_ANY = 13.6
+MOST_ANY = 12
 """Words `Any` in a thousand lines, imports included."""
 VAGUE = {"found", "one", "made"}
-MOST_VAGUE = 112
+MOST_VAGUE = 13
 
 
 def words(text: str, word: str) -> int:

@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from agentgym.agents.encode import Foreign
 from agentgym.core.actions import Call, Tool
+from agentgym.core.json_value import JSON
 
 CALL_ID = "call{:05d}"
 """The id of a call that has none of its own: nine characters, as Mistral's templates demand."""
@@ -51,7 +52,7 @@ def _json(value: object) -> str:
         return '"nested too deeply"'
 
 
-def _value(text: str) -> tuple[object, int] | None:
+def _value(text: str) -> tuple[JSON, int] | None:
     """Return the JSON value that a text begins with and where it ends."""
     try:
         return _DECODER.raw_decode(text)
@@ -59,14 +60,13 @@ def _value(text: str) -> tuple[object, int] | None:
         return None
 
 
-def _attempt(raw: Any) -> Attempt:
+def _attempt(raw: JSON) -> Attempt:
     """Return a call from its JSON, whichever name it has for the arguments."""
     if not isinstance(raw, dict):
         return Attempt(_json(raw))
-    call = cast("dict[str, object]", raw)
-    arguments = call.get("arguments", call.get("parameters", {}))
-    name = call.get("name")
-    id = call.get("id")
+    arguments = raw.get("arguments", raw.get("parameters", {}))
+    name = raw.get("name")
+    id = raw.get("id")
     known = isinstance(id, str) and _ID.fullmatch(id)
     return Attempt(_json({"name": name, "arguments": arguments}), str(name), str(id) if known else "")
 
@@ -198,7 +198,7 @@ def _read_mistral(text: str, tools: Mapping[str, Tool]) -> list[Attempt]:
         if value is None:
             attempts += _read_broken_list(rest.removeprefix("[").lstrip())
         else:
-            calls = cast("list[object]", value[0]) if isinstance(value[0], list) else [value[0]]
+            calls = value[0] if isinstance(value[0], list) else [value[0]]
             attempts += [_attempt(call) for call in calls]
     return attempts
 

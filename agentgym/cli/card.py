@@ -4,7 +4,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -84,7 +83,7 @@ def _percent(rate: float) -> str:
 def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Policy:
     """Return a policy that counts turns and characters, one entry per episode."""
 
-    def play(env: TextEnv, observations: list[str], _: dict[str, Any]) -> str | None:
+    def play(env: TextEnv, observations: list[str], _: dict[str, object]) -> str | None:
         if len(observations) == 1:
             lengths.turns.append(0)
             lengths.characters.append(0)
@@ -103,7 +102,7 @@ def costs(under_test: EnvUnderTest) -> tuple[float, float, float]:
         seen = env.reset(seed=seed, options={"task": task})
         resets.append(time.perf_counter() - start)
 
-        def choose(observation: str, info: dict[str, Any]) -> str:
+        def choose(observation: str, info: dict[str, object]) -> str:
             nonlocal start
             action = random_policy(env, [observation], info)
             start = time.perf_counter()

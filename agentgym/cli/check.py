@@ -8,7 +8,6 @@ agentgym check guessnumber --json                              for programs
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import tyro
 from rich.console import Console
@@ -37,7 +36,7 @@ class Config:
     """Print the results as JSON when all is looked at."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Look at this check only; may be given several times."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 
@@ -55,8 +54,8 @@ def run(config: Config) -> int:
             console.print(_lines(result))
     report = Report(under_test.id, results)
     if config.json:
-        found = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
-        print(json.dumps(found, indent=2, default=str))
+        outcome = {"id": under_test.id, "ok": report.ok, "results": [asdict(result) for result in results]}
+        print(json.dumps(outcome, indent=2, default=str))
         return 0 if report.ok else 1
     console.print(Text(str(report).splitlines()[-1], style="bold green" if report.ok else "bold red"))
     return 0 if report.ok else 1

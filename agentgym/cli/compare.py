@@ -48,48 +48,48 @@ def run(config: Config) -> int:
         raise BadConfig(f"--tasks is {config.tasks}; expected 0 or more")
     if config.page and (Path(config.page).is_dir() or not Path(config.page).parent.is_dir()):
         raise BadConfig(f"--page is {config.page}; expected the name of a file in a folder that is there")
-    found, sides = compare_evaluations(config.a, config.b)
+    comparison, sides = compare_evaluations(config.a, config.b)
     if config.json:
-        print(json.dumps(found, indent=2, allow_nan=False))
-        return 1 if found["not_comparable"] else 0
+        print(json.dumps(comparison, indent=2, allow_nan=False))
+        return 1 if comparison["not_comparable"] else 0
     console = Console()
-    console.print(Text(f"A {printable(found['a'])}\nB {printable(found['b'])}"), soft_wrap=True)
-    for line in _made_with(found):
+    console.print(Text(f"A {printable(comparison['a'])}\nB {printable(comparison['b'])}"), soft_wrap=True)
+    for line in _made_with(comparison):
         console.print(Text(line), soft_wrap=True)
     console.print()
-    console.print(table(found), soft_wrap=True)
+    console.print(table(comparison), soft_wrap=True)
     console.print()
-    for line in [*_flips(found["all"], config.tasks), *(_refusal(found) or verdict(found["all"]))]:
+    for line in [*_flips(comparison["all"], config.tasks), *(_refusal(comparison) or verdict(comparison["all"]))]:
         console.print(Text(line), soft_wrap=True)
     page = Path(config.page or Path(config.b) / f"compare-with-{Path(config.a).resolve().name}.html")
     try:
-        said = str(write_comparison(found, sides, _made_with(found), page))
+        said = str(write_comparison(comparison, sides, _made_with(comparison), page))
     except OSError as error:
         if config.page:
             raise
         said = f"no page was written ({page}: {error.strerror}): name a file with --page"
     console.print(Text(printable(said)), soft_wrap=True)
-    return 1 if found["not_comparable"] else 0
+    return 1 if comparison["not_comparable"] else 0
 
 
-def table(found: Row) -> Rows:
+def table(comparison: Row) -> Rows:
     """Return the rows of a comparison: each environment, its types and difficulties, then all where there are several."""
     shown = Rows("environment", ("tasks", "A %", "B %", "B - A [95 %]", "gained", "lost"))
-    envs: Mapping[str, Row] = found["envs"]
+    envs: Mapping[str, Row] = comparison["envs"]
     for env, row in envs.items():
         shown.add(env, _cells(row))
         for name, part in divided(row):
             shown.add(f"  {name}", _cells(part), "dim")
     if len(envs) > 1:
-        shown.add("all", _cells(found["all"]), "bold")
+        shown.add("all", _cells(comparison["all"]), "bold")
     return shown
 
 
-def _refusal(found: Row) -> list[str]:
+def _refusal(comparison: Row) -> list[str]:
     """Return why nothing can be said, where faults are too many."""
-    if not found["not_comparable"]:
+    if not comparison["not_comparable"]:
         return []
-    why = [printable(said) for said in found["not_comparable"]]
+    why = [printable(said) for said in comparison["not_comparable"]]
     return [*why, f"no verdict: more than {MOST_FAULTS:.0%} faults. Play them again: agentgym eval … --retry-faults"]
 
 
@@ -108,9 +108,11 @@ def verdict(row: Row) -> Sequence[str]:
     return lines
 
 
-def _made_with(found: Row) -> list[str]:
-    lines = [f"{printable(name)}: {_short(old)} in A, {_short(new)} in B" for name, (old, new) in found["options"].items()]
-    counts = found["tasks"]
+def _made_with(comparison: Row) -> list[str]:
+    lines = [
+        f"{printable(name)}: {_short(old)} in A, {_short(new)} in B" for name, (old, new) in comparison["options"].items()
+    ]
+    counts = comparison["tasks"]
     apart = {
         "only A finished": counts["only_a"],
         "only B finished": counts["only_b"],
@@ -119,8 +121,8 @@ def _made_with(found: Row) -> list[str]:
     left_out = [f"{count} that {why}" for why, count in apart.items() if count]
     if left_out:
         lines.append(f"{counts['paired']} tasks are paired; left out: {', '.join(left_out)}")
-    if any(found["faults"].values()):
-        each = [f"{found['faults'][side]} ({found['fault_share'][side]:.1%}) in {side.upper()}" for side in "ab"]
+    if any(comparison["faults"].values()):
+        each = [f"{comparison['faults'][side]} ({comparison['fault_share'][side]:.1%}) in {side.upper()}" for side in "ab"]
         lines.append(f"faults, left out: {', '.join(each)}")
     return lines
 

@@ -61,8 +61,8 @@ def program(*names: str, variable: str = "") -> Callable[[], str | None]:
 
     def find() -> str | None:
         given = os.environ.get(variable, "") if variable else ""
-        found = (shutil.which(name) for name in (given, *names) if name)
-        return next((path for path in found if path), None)
+        paths = (shutil.which(name) for name in (given, *names) if name)
+        return next((path for path in paths if path), None)
 
     return find
 
@@ -143,9 +143,9 @@ def run(config: Config) -> int:
     for column in ("", "here", "for", "how to get it"):
         table.add_column(column, overflow="fold")
     for need in NEEDS:
-        found = need.find()
-        here = Text(printable(found or "no"), style="green" if found else "yellow")
-        table.add_row(Text(need.name), here, Text(need.what_for), Text("" if found else need.how_to_get))
+        place = need.find()
+        here = Text(printable(place or "no"), style="green" if place else "yellow")
+        table.add_row(Text(need.name), here, Text(need.what_for), Text("" if place else need.how_to_get))
     console.print(table)
     for line in without():
         console.print(Text(printable(line)))

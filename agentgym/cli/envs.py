@@ -8,7 +8,6 @@ agentgym envs guessnumber      its card: lengths, costs, success of expert and s
 import inspect
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 import tyro
 from rich.console import Console, Group
@@ -39,7 +38,7 @@ class Config:
     """Tasks played for each number on the card."""
     json: bool = False
     """Print the list of environments as JSON; of one that cannot be made here, the reason."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 
@@ -99,7 +98,7 @@ def envs(*, wide: bool = True) -> Group:
     return Group(table, *missing)
 
 
-def _as_json(id: str) -> dict[str, Any]:
+def _as_json(id: str) -> dict[str, object]:
     try:
         env = make(id)
     except CANNOT_BE_MADE as error:

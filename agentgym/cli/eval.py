@@ -112,9 +112,9 @@ class Config:
     regret: bool = False
     """Go through every episode again beside the oracle: how far from the goal it was before and after each turn, when it
     was lost, and which turns were wasted."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
-    engine_options: Options = field(default_factory=dict[str, Any])
+    engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
 
@@ -269,14 +269,14 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     try:
         if kind.in_process:
             quiet()
-        made = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
+        loaded = engine(name, **{**kind.eval_options(config.concurrency), **config.engine_options})
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{name} needs {error.name}: {how_to_install(kind.extra)}") from error
     if kind.in_process:
         from agentgym.trainers.model.policy import set_threads
 
-        set_threads(made.model, config.threads or 0)
-    agent = spec.make(made, sampling)
+        set_threads(loaded.model, config.threads or 0)
+    agent = spec.make(loaded, sampling)
     return agent, {
         "model": name,
         "weights": fingerprint(Path(target)) if Path(target).is_dir() else None,
@@ -289,7 +289,7 @@ def _about(
 ) -> dict[str, object]:
     """Return what the manifest says about an agent; of `several` environments, under each name what is its own."""
     fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
-    prompts = {environment: one.prompt for environment, one in fitted.items()}
+    prompts = {environment: fitted_agent.prompt for environment, fitted_agent in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
     options: dict[str, Any] = {
         "agent": spec.agent,
@@ -327,16 +327,16 @@ def _spec(config: Config, trained: TrainConfig | None, *, messages: bool) -> Age
 
 def _tools(config: Config, suite: Suite, spec: AgentSpec) -> dict[str, dict[str, Tool]]:
     """Return the tools of each environment; BadConfig where the model would not be told of them."""
-    options, found = _env_options(config, suite), dict[str, dict[str, Tool]]()
+    options, by_env = _env_options(config, suite), dict[str, dict[str, Tool]]()
     for environment in suite.envs:
         try:
             env = make(environment, **options[environment])
         except Exception:  # `evaluate` makes it again, and says what is wrong with it
             continue
-        found[environment] = dict(env.tools)
+        by_env[environment] = dict(env.tools)
         env.close()
-        spec.check_tools(found[environment])
-    return found
+        spec.check_tools(by_env[environment])
+    return by_env
 
 
 def _told(values: dict[str, str], several: bool) -> str | dict[str, str]:

@@ -37,11 +37,11 @@ def table(summary: Row) -> Rows:
     if k != "1":
         columns[f"pass@{k}"] = lambda row: _percent(row["pass_at"].get(k))
         columns[f"pass^{k}"] = lambda row: _percent(row["pass_hat"].get(k))
-    found = _table(envs, columns)
+    rows = _table(envs, columns)
     skipped: Mapping[str, str] = summary.get("skipped", {})  # summaries of other commands have none
     for env, reason in skipped.items():
-        found.note(f"{env}  skipped: {reason}", "yellow")
-    return found
+        rows.note(f"{env}  skipped: {reason}", "yellow")
+    return rows
 
 
 def effort(summary: Row) -> Rows:
@@ -58,13 +58,13 @@ def effort(summary: Row) -> Rows:
 
 def aggregates(summary: Row) -> list[str]:
     """Return the interquartile mean and three points of the performance profile, where there is more than one score."""
-    found = summary["iqm"]
-    if found is None or found["runs"] * found["columns"] < 2:
+    mean = summary["iqm"]
+    if mean is None or mean["runs"] * mean["columns"] < 2:
         return []
     points = {point["above"]: point for point in summary["profile"]}
     profile = ", ".join(f"{_percent(points[above]['value'])} above {above}" for above in (0.2, 0.5, 0.8))
-    size = f"{found['runs']} attempts x {found['columns']} environments or task types"
-    return [f"interquartile mean {_interval({**found, 'mean': found['value']})} of {size}; {profile}"]
+    size = f"{mean['runs']} attempts x {mean['columns']} environments or task types"
+    return [f"interquartile mean {_interval({**mean, 'mean': mean['value']})} of {size}; {profile}"]
 
 
 def contamination_notes(summary: Row) -> list[str]:
@@ -72,25 +72,25 @@ def contamination_notes(summary: Row) -> list[str]:
     envs: Mapping[str, Row] = summary["contamination"]
     notes: list[str] = []
     for name, what in (("split_overlap", "are in the training split too"), ("answer_in_prompt", "show the answer at once")):
-        checks = {env: found[name] for env, found in envs.items()}
-        checked, found = (sum(one[key] for one in checks.values()) for key in ("checked", "found"))
-        examples = [f"{env} {id}" for env, one in checks.items() for id in one["examples"]]
-        note = f"contamination: {found} of {checked} tasks {what}"
+        checks = {env: by_kind[name] for env, by_kind in envs.items()}
+        checked, contaminated = (sum(checked_env[key] for checked_env in checks.values()) for key in ("checked", "found"))
+        examples = [f"{env} {id}" for env, checked_env in checks.items() for id in checked_env["examples"]]
+        note = f"contamination: {contaminated} of {checked} tasks {what}"
         note += f", such as {examples[0]}" if examples else ""
-        partly = [env for env, one in checks.items() if one["why"]]
+        partly = [env for env, checked_env in checks.items() if checked_env["why"]]
         notes.append(printable(note + (f"; not or partly checked: {', '.join(partly)}" if partly else "")))
-    if any(one["why"] or one["found"] for found in envs.values() for one in found.values()):
+    if any(checked_env["why"] or checked_env["found"] for by_kind in envs.values() for checked_env in by_kind.values()):
         notes[-1] += " (contamination.json says more)"
     return notes
 
 
 def _table(envs: Mapping[str, Row], columns: Mapping[str, Cell]) -> Rows:
-    found = Rows("environment", list(columns))
+    rows = Rows("environment", list(columns))
     for env, row in envs.items():
-        found.add(env, [cell(row) for cell in columns.values()])
+        rows.add(env, [cell(row) for cell in columns.values()])
         for name, part in divided(row):
-            found.add(f"  {name}", [cell(part) for cell in columns.values()], "dim")
-    return found
+            rows.add(f"  {name}", [cell(part) for cell in columns.values()], "dim")
+    return rows
 
 
 SECONDS = 30.0  # between two lines of progress where standard error is no terminal

@@ -7,7 +7,7 @@ agentgym export runs/eval-a --as dpo --out pairs.parquet     pairs of attempts a
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -44,7 +44,7 @@ class Config:
     """With --push: make the dataset private."""
     credit: str = ""
     """With `grpo`: the credit algorithm of the advantages; without it, those that the training run noted."""
-    credit_options: Options = field(default_factory=dict[str, Any])
+    credit_options: Options = field(default_factory=dict[str, object])
     """Its hyper-parameters: --credit.KEY VALUE."""
 
 
@@ -75,7 +75,7 @@ def run(config: Config) -> int:
     from agentgym.trainers.export import Rows, write_parquet
     from agentgym.trainers.stages.credit import resolve
 
-    episodes = [episode for found in files for episode in found]
+    episodes = [episode for file in files for episode in file]
     make = Rows()
     if config.form == "grpo":
         rows = make.grpo(episodes, resolve(config.credit, **config.credit_options) if config.credit else None)

@@ -34,7 +34,7 @@ def read_flags(
     """
     names = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     tables = {name.removesuffix("_options") for name in names if name.endswith("_options")}
-    plain, found = _split_off(arguments, tables)
+    plain, by_table = _split_off(arguments, tables)
     known = [f"--{name.replace('_', '-')}" for name in names if not name.endswith("_options")]
     for word in plain:
         flag = word.split("=")[0].replace("_", "-")
@@ -45,7 +45,7 @@ def read_flags(
     width = shutil.get_terminal_size().columns
     if description and ("-h" in plain or "--help" in plain):
         print(folded_text(description, width) + "\n")  # tyro would run examples together
-    parse = cast("Callable[..., Any]", tyro.cli)
+    parse = cast("Callable[..., object]", tyro.cli)
     marks = (tyro.conf.PositionalMetavarFromFieldName,)
     said = io.StringIO()
     try:
@@ -56,7 +56,7 @@ def read_flags(
             print(f"error: {_sentence(said.getvalue())}. `agentgym {command} --help` shows all", file=sys.stderr)
         raise
     values = {name: getattr(result, name) for name in names}
-    for table, changes in found.items():
+    for table, changes in by_table.items():
         values[f"{table}_options"] = {**values[f"{table}_options"], **changes}
     return config(**values)  # which checks what tyro would report in a box of its own
 
@@ -93,15 +93,15 @@ def _missing(lines: Sequence[str]) -> str:
 
 def unchecked(config: type[_Config]) -> type[_Config]:
     """Return a dataclass without its checks, which tyro would report in a box of its own."""
-    made = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
-    return cast("type[_Config]", made)
+    plain = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
+    return cast("type[_Config]", plain)
 
 
 def _nothing(self: object) -> None:
     """Check nothing."""
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str) -> object:
     """Return what a word on the command line stands for: JSON where it is JSON (3, 0.5, true, [1, 2]), else the word."""
     try:
         return json.loads(text)
@@ -109,10 +109,10 @@ def value_of(text: str) -> Any:
         return text
 
 
-def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], dict[str, dict[str, object]]]:
     """Take `--TABLE.KEY VALUE` and `--TABLE.KEY=VALUE` out of the arguments."""
     plain: list[str] = []
-    found: dict[str, dict[str, Any]] = {}
+    by_table: dict[str, dict[str, Any]] = {}
     words = iter(arguments)
     for word in words:
         flag, equals, value = word.partition("=")
@@ -124,5 +124,5 @@ def _split_off(arguments: Sequence[str], tables: set[str]) -> tuple[list[str], d
             value = next(words, None)
             if value is None:
                 raise BadConfig(f"{flag} needs a value, for example {flag} 1")
-        found.setdefault(table, {})[key.replace("-", "_")] = value_of(value)
-    return plain, found
+        by_table.setdefault(table, {})[key.replace("-", "_")] = value_of(value)
+    return plain, by_table

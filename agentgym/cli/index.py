@@ -5,13 +5,18 @@ agentgym index wiki-18.jsonl runs/e5 --kind dense --encoder e5-base-v2 --query-p
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Console
 
 from agentgym.errors import BadConfig, unknown
+
+if TYPE_CHECKING:
+    from agentgym.retrieval.dense import DenseIndex
+    from agentgym.retrieval.disk import DiskIndex
 
 _EVERY = 2.0  # seconds between two lines of progress
 
@@ -47,7 +52,7 @@ def run(config: Config) -> int:
     return 0
 
 
-def make(config: Config, console: Console) -> Any:
+def make(config: Config, console: Console) -> "DiskIndex | DenseIndex":
     """Return the retriever of the folder, made where it is absent."""
     if not config.corpus:
         raise BadConfig(f"there is no index at {config.folder}: say what to make it from, --corpus FILE")
@@ -74,7 +79,7 @@ def make(config: Config, console: Console) -> Any:
     )
 
 
-def _progress(console: Console) -> Any:
+def _progress(console: Console) -> Callable[[str, int, int | None], None]:
     """Return what prints a line of progress now and then: it is read in logs as often as on a screen."""
     began = last = time.monotonic()
 

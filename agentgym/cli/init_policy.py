@@ -48,7 +48,7 @@ class Config:
     """Episodes of the expert whose text trains the tokenizer."""
     seed: int = 0
     """Seed of the weights and of the episodes."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 

@@ -1,7 +1,6 @@
 """What `agentgym train … --plan` shows: bytes by part, seconds by phase, and whether the run fits."""
 
 import json
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,9 +9,9 @@ from rich.text import Text
 from agentgym.core.screen import printable
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.model.memory import named
-from agentgym.trainers.planner.forecast import Forecast, forecast
 from agentgym.trainers.planner.duration import Rates, Seconds
 from agentgym.trainers.planner.fitting import gib
+from agentgym.trainers.planner.forecast import Forecast, forecast
 from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer
 
 WIDE = 110
@@ -26,42 +25,42 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     `on` names GPUs that are not here; then nothing is timed.
     """
     said = forecast(config, named(on) if on else None, timed=not on)
-    workload, made = said.workload, said.plan
+    workload, plan = said.workload, said.plan
     if as_json:
         print(json.dumps(_numbers(said), indent=2))
-        return 0 if made.fits else 1
-    _print(console, f"{config.model} on {config.where}, {_layout(config, made)}")
+        return 0 if plan.fits else 1
+    _print(console, f"{config.model} on {config.where}, {_layout(config, plan)}")
     console.print()
-    console.print(bytes_table(made, notes=console.width >= WIDE))
-    if made.host:
+    console.print(bytes_table(plan, notes=console.width >= WIDE))
+    if plan.host:
         _print(
-            console, f"beside the GPU: {gib(made.host)} of the machine's memory for each process, at the most, while loading"
+            console, f"beside the GPU: {gib(plan.host)} of the machine's memory for each process, at the most, while loading"
         )
     console.print()
     if said.rates is None or said.seconds is None:
-        for line in _untimed(config, workload, made):
+        for line in _untimed(config, workload, plan):
             _print(console, line)
     else:
         console.print(seconds_table(config, said.seconds))
         _print(console, _source(config, workload, said.rates))
     console.print()
-    console.print(Text(_verdict(said), style="bold green" if made.fits else "bold red"))
-    return 0 if made.fits else 1
+    console.print(Text(_verdict(said), style="bold green" if plan.fits else "bold red"))
+    return 0 if plan.fits else 1
 
 
-def bytes_table(made: Plan, *, notes: bool = True) -> Table:
+def bytes_table(plan: Plan, *, notes: bool = True) -> Table:
     """Return the bytes of one process by part and phase, and of all that share the memory."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title=f"{_where(made)}, one process", title_justify="left")
+    table = Table(box=None, pad_edge=False, header_style="bold", title=f"{_where(plan)}, one process", title_justify="left")
     table.add_column("")
     for phase in PHASES:
         table.add_column(phase, justify="right", no_wrap=True)
     if notes:
         table.add_column("", style="dim")
-    for part in made.parts:
+    for part in plan.parts:
         note = [Text(printable(part.note))] if notes else []
         table.add_row(part.name, *(gib(size) if size else "" for size in part.bytes), *note)
-    worst = max(made.phases)
-    cells = [Text(gib(size), style="bold" if size == worst else "") for size in made.phases]
+    worst = max(plan.phases)
+    cells = [Text(gib(size), style="bold" if size == worst else "") for size in plan.phases]
     table.add_section()
     table.add_row(Text("together", style="bold"), *cells, *([Text("the largest is what it takes")] if notes else []))
     return table
@@ -85,22 +84,22 @@ def _cell(config: TrainConfig, name: str, value: float) -> str:
     return "not measured" if not config.engine_kind.in_process and name in ("rollout", "sync") else _seconds(value)
 
 
-def _untimed(config: TrainConfig, workload: Workload, made: Plan) -> list[str]:
+def _untimed(config: TrainConfig, workload: Workload, plan: Plan) -> list[str]:
     """Return why nothing was timed, and how much there is to do in a step."""
     why = (
-        f"Time was not measured: {made.memory.name} is not in this machine."
-        if made.memory.elsewhere
+        f"Time was not measured: {plan.memory.name} is not in this machine."
+        if plan.memory.elsewhere
         else "Time was not measured: a model of this size is not timed on a CPU, or two layers of it do not fit here."
     )
     play, episodes = workload.play, config.tasks_per_step * config.group_size
     if not play.episodes:
-        return [why, f"No episode could be played beforehand: rows are taken as long as the context, {made.row:,} tokens."]
+        return [why, f"No episode could be played beforehand: rows are taken as long as the context, {plan.row:,} tokens."]
     most = f"{episodes * play.horizon * config.turn_tokens:,} tokens"
     counted = "" if has_tokenizer(config) else ", in tokens of a stand-in for the model's tokenizer"
     return [
         why,
         f"A step has {episodes:,} episodes of at most {play.horizon} turns of {config.turn_tokens} tokens: at most {most} "
-        f"to sample, in rows of at most {made.row:,}. That is how {play.episodes} played episodes came out{counted}.",
+        f"to sample, in rows of at most {plan.row:,}. That is how {play.episodes} played episodes came out{counted}.",
     ]
 
 
@@ -126,32 +125,32 @@ def _source(config: TrainConfig, workload: Workload, rates: Rates) -> str:
 
 
 def _verdict(said: Forecast) -> str:
-    made = said.plan
-    several = f" in {made.sharing} processes" if made.sharing > 1 else ""
-    what = f"{gib(made.need)}{several} of {gib(made.memory.free)} free"
-    return f"It fits: {what}." if made.fits else f"It does not fit: {what}. {said.advice}"
+    plan = said.plan
+    several = f" in {plan.sharing} processes" if plan.sharing > 1 else ""
+    what = f"{gib(plan.need)}{several} of {gib(plan.memory.free)} free"
+    return f"It fits: {what}." if plan.fits else f"It does not fit: {what}. {said.advice}"
 
 
-def _layout(config: TrainConfig, made: Plan) -> str:
-    rows = f"micro-batches of {made.batch.rows} x {made.batch.tokens:,} tokens"
-    return f"{made.parameters / 1e6:,.1f} M parameters, engine {config.engine}, {rows}"
+def _layout(config: TrainConfig, plan: Plan) -> str:
+    rows = f"micro-batches of {plan.batch.rows} x {plan.batch.tokens:,} tokens"
+    return f"{plan.parameters / 1e6:,.1f} M parameters, engine {config.engine}, {rows}"
 
 
-def _where(made: Plan) -> str:
-    return f"bytes on {printable(made.memory.name)}"
+def _where(plan: Plan) -> str:
+    return f"bytes on {printable(plan.memory.name)}"
 
 
 def _numbers(said: Forecast) -> dict[str, object]:
-    made, change = said.plan, said.change
-    numbers: dict[str, Any] = {
-        "fits": made.fits,
-        "need": made.need,
-        "free": made.memory.free,
-        "device": made.memory.device,
-        "processes": made.sharing,
-        "parameters": made.parameters,
-        "row": made.row,
-        "bytes": {part.name: dict(zip(PHASES, part.bytes, strict=True)) for part in made.parts},
+    plan, change = said.plan, said.change
+    numbers: dict[str, object] = {
+        "fits": plan.fits,
+        "need": plan.need,
+        "free": plan.memory.free,
+        "device": plan.memory.device,
+        "processes": plan.sharing,
+        "parameters": plan.parameters,
+        "row": plan.row,
+        "bytes": {part.name: dict(zip(PHASES, part.bytes, strict=True)) for part in plan.parts},
         "change": None if change is None else {"flags": change.flags, "fits": change.fits, "need": change.plan.need},
     }
     for name, seconds in zip(("likely", "most"), said.seconds or (), strict=False):

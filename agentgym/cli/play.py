@@ -47,7 +47,7 @@ class Config:
     """Id of a task, instead of the one the seed draws."""
     horizon: int | None = None
     """Most turns."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 
@@ -81,7 +81,7 @@ def run(config: Config) -> int:
 
 
 def _automatic(policy: str) -> Ask:
-    def ask(env: TextEnv, observation: str, info: dict[str, Any]) -> str | None:
+    def ask(env: TextEnv, observation: str, info: dict[str, object]) -> str | None:
         if policy == "random":
             return random_policy(env, [observation], info)
         action = first(env.oracle if policy == "oracle" else env.expert)
@@ -133,7 +133,9 @@ def _commands(commands: list[str] | None, env: TextEnv) -> Text:
         return Text(f"no finite list here; say {form}", style="dim")
     rows = [commands[i : i + COLUMNS] for i in range(0, len(commands), COLUMNS)]
     width = max((len(command) for command in commands), default=0) + 3
-    return Text("\n".join("  " + "".join(printable(one).ljust(width) for one in row).rstrip() for row in rows), style="dim")
+    return Text(
+        "\n".join("  " + "".join(printable(cell).ljust(width) for cell in row).rstrip() for row in rows), style="dim"
+    )
 
 
 def _response(env: TextEnv, observation: str, info: dict[str, Any]) -> Text:

@@ -52,17 +52,17 @@ def run(config: Config) -> int:
     try:
         base = service.base_model(config.base)
         model = config.model or base
-        found = qualify(service, base, model, AutoTokenizer.from_pretrained(model), rank=config.rank)
+        qualified = qualify(service, base, model, AutoTokenizer.from_pretrained(model), rank=config.rank)
     finally:
         service.close()
-    reasons = found.refused()
+    reasons = qualified.refused()
     if config.json:
-        print(json.dumps({**asdict(found), "fit": not reasons}, indent=2))
+        print(json.dumps({**asdict(qualified), "fit": not reasons}, indent=2))
         return 1 if reasons else 0
     table = Table(title=f"{url}, model {base}", title_justify="left")
     for column in ("what", "verdict", "found"):
         table.add_column(column)
-    for what, text, verdict in found.findings:
+    for what, text, verdict in qualified.findings:
         table.add_row(what, verdict, text)
     console = Console(highlight=False, markup=False)
     console.print(table)

@@ -9,7 +9,6 @@ agentgym compare runs/eval-a runs/eval-a-rescored-right     and what that change
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 from rich.console import Console
@@ -33,7 +32,7 @@ class Config:
     """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""
     rewards: tuple[str, ...] = ()
     """Reward stages of training, names or MODULE:NAME, which pay on top of the verdict."""
-    reward_options: Options = field(default_factory=dict[str, Any])
+    reward_options: Options = field(default_factory=dict[str, object])
     """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
     out: str | None = None
     """New folder; without it, one beside the evaluation's, named after the verifier and the rewards."""

@@ -56,7 +56,7 @@ class Config:
     """Largest request body in MiB."""
     seed: int = 0
     """Seed of replies whose client sends none."""
-    engine_options: Options = field(default_factory=dict[str, Any])
+    engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 
 
@@ -103,16 +103,16 @@ def run(config: Any) -> int:
 
         model = model_folder(model)
         kind.check_target(model)
-    made = engine(f"{config.engine}:{model}", **config.engine_options)
+    loaded = engine(f"{config.engine}:{model}", **config.engine_options)
     from agentgym.serving.server import terminated_as_interrupted
 
     try:
         with terminated_as_interrupted():
-            asyncio.run(_serve(config, made, key))
+            asyncio.run(_serve(config, loaded, key))
     except KeyboardInterrupt:  # uvicorn has ended everything, and passes the signal on
         pass
     finally:
-        made.close()
+        loaded.close()
     return 0
 
 

@@ -77,8 +77,10 @@ def _retriever(config: Config) -> Any:
 
     if config.index and (config.corpus or kind_of(config.index) is None):
         kind = config.kind or kind_of(config.index) or "tantivy"
-        made = index.Config(config.corpus, config.index, kind, config.encoder, config.query_prefix, config.passage_prefix)
-        return index.make(made, Console(stderr=True, highlight=False))
+        config_of_index = index.Config(
+            config.corpus, config.index, kind, config.encoder, config.query_prefix, config.passage_prefix
+        )
+        return index.make(config_of_index, Console(stderr=True, highlight=False))
     if config.index:
         from agentgym.retrieval.opening import open_retriever
 

@@ -8,7 +8,6 @@ agentgym sft a.jsonl b.jsonl --weights 3 1 --model FOLDER --lora-rank 16 --lr 1e
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -77,7 +76,7 @@ def run(config: Config) -> int:
     return 0
 
 
-def _line(summary: dict[str, Any]) -> str:
+def _line(summary: dict[str, object]) -> str:
     return (
         f"{summary['updates']} updates on {summary['drawn']} of {summary['episodes']} episodes, last loss "
         f"{summary['nll']:.3f}, {summary['train_seconds']:.0f} s: {summary['checkpoint']}"

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -25,6 +25,10 @@ from agentgym.cli import swe_bench
 from agentgym.cli.flags import read_flags
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, unknown
+
+if TYPE_CHECKING:
+    from agentgym.envs.swe.maker.maker import Made
+    from agentgym.sandbox import Sandbox
 
 ACTIONS = ("make", *swe_bench.ACTIONS)
 MEMORY = 1 << 30  # bytes that the tests of a repository may take
@@ -109,17 +113,17 @@ def run(config: Config | swe_bench.AnyConfig) -> int:
         say=_say,
     )
     try:
-        made: Made = maker.make(older)
+        result: Made = maker.make(older)
     except BadData:
         if fresh:
             Path(source).unlink()
         raise
-    write(out, [*others, *made.instances])
-    _report(name, made, config)
+    write(out, [*others, *result.instances])
+    _report(name, result, config)
     return 0
 
 
-def _open() -> Any:
+def _open() -> "Sandbox":
     from agentgym.envs.swe.tasks.pytest_run import PACKAGES
     from agentgym.sandbox import Limits, sandbox
 
@@ -155,19 +159,21 @@ def _say(line: str) -> None:
         print(f"\r\x1b[K{printable(line)}", end="", file=sys.stderr, flush=True)
 
 
-def _report(name: str, made: Any, config: Config) -> None:
+def _report(name: str, result: "Made", config: Config) -> None:
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    found = made.survey
-    dropped = f"{len(found.flaky)} flaky and {found.failing} that fail or are skipped left out"
-    print(printable(f"{name}: {len(found.tests)} tests pass in {found.seconds:.2f} s; {dropped}"))
-    print(f"{len(made.instances)} of {config.count} tasks made, from {len(made.instances) + made.rejected.total()} bugs")
-    for reason, count in made.rejected.most_common():
+    survey = result.survey
+    dropped = f"{len(survey.flaky)} flaky and {survey.failing} that fail or are skipped left out"
+    print(printable(f"{name}: {len(survey.tests)} tests pass in {survey.seconds:.2f} s; {dropped}"))
+    print(
+        f"{len(result.instances)} of {config.count} tasks made, from {len(result.instances) + result.rejected.total()} bugs"
+    )
+    for reason, count in result.rejected.most_common():
         print(printable(f"  {count:5} left out: {reason}"))
-    kinds = Counter(kind for task in made.instances for kind in task.kind.split("+"))
+    kinds = Counter(kind for task in result.instances for kind in task.kind.split("+"))
     print("  bugs: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     print(
         "  difficulty: "
-        + ", ".join(f"{key}: {n}" for key, n in sorted(Counter(t.difficulty for t in made.instances).items()))
+        + ", ".join(f"{key}: {n}" for key, n in sorted(Counter(t.difficulty for t in result.instances).items()))
     )
     print(printable(f"{config.out}: play them with rlvr/SWE-v0, data={config.out!r}"))

@@ -50,7 +50,7 @@ class ScoreConfig:
     """File for the report, in the form of swebench's; without it, beside the predictions."""
     backend: str | None = None
     """Sandbox to run tests in; SWE-bench's instances need docker."""
-    backend_options: Options = field(default_factory=dict[str, Any])
+    backend_options: Options = field(default_factory=dict[str, object])
     """Options of the sandbox: --backend.KEY VALUE."""
 
 
@@ -75,12 +75,12 @@ def write_predictions(config: PredictionsConfig) -> int:
 
     source = Path(config.run)
     file = source / "episodes.jsonl" if source.is_dir() else source
-    found = predictions(read_episodes(file), config.name or source.stem, config.attempt)
-    if not found:
+    rows = predictions(read_episodes(file), config.name or source.stem, config.attempt)
+    if not rows:
         raise BadConfig(f"{file}: no episode of attempt {config.attempt} that ended without a fault")
-    Path(config.out).write_text("".join(json.dumps(one) + "\n" for one in found), encoding="utf-8")
-    empty = sum(not one["model_patch"].strip() for one in found)
-    print(f"{config.out}: {len(found)} predictions, {empty} of them empty")
+    Path(config.out).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    empty = sum(not row["model_patch"].strip() for row in rows)
+    print(f"{config.out}: {len(rows)} predictions, {empty} of them empty")
     return 0
 
 

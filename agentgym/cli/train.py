@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -211,13 +210,13 @@ def warn_in_one_line() -> None:
     warnings.showwarning = _warn
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
+def _warn(message: Warning | str, *_: object) -> None:
     """Print a warning in one line, without the place in the code."""
     if main_process():
         print(f"warning: {printable(str(message))}", file=sys.stderr)
 
 
-def _table(summary: dict[str, Any]) -> Table:
+def _table(summary: dict[str, object]) -> Table:
     table = Table(title=f"success on {summary['tasks']} {summary['split']} tasks", title_justify="left")
     for column in ("untrained", "after SFT warm start", f"after {summary['credit']}", "episodes", "faults", "seconds"):
         table.add_column(column, justify="right")

@@ -78,11 +78,11 @@ def help_text(default: TrainConfig) -> str:
 def docs(kind: type) -> dict[str, str]:
     """Return the doc line under each field of a dataclass, read from its source."""
     body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
-    found: dict[str, str] = {}
+    by_field: dict[str, str] = {}
     for above, below in itertools.pairwise(body):
         if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            found[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
-    return found
+            by_field[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
+    return by_field
 
 
 def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
     else:
         flag = f"--{name.replace('_', '-')}"
         yield from _flag(flag, types(TrainConfig)[name])
-        shown = " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
+        shown = " ".join(map(str, cast("tuple[object, ...]", default))) if isinstance(default, tuple) else str(default)
     if name in STAGES:
         text = f"{text} The package's: {', '.join(STAGES[name].names())}."
     yield from _wrapped(f"{text} (default: {shown})" if shown else text)

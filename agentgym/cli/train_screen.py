@@ -22,7 +22,7 @@ class Screen:
         self._said = time.monotonic()
         self._status: Status | None = None
 
-    def __call__(self, kind: str, numbers: dict[str, Any]) -> None:
+    def __call__(self, kind: str, numbers: dict[str, object]) -> None:
         """Show what the training loop reports."""
         getattr(self, f"_{kind}")(numbers)
 
@@ -44,7 +44,7 @@ class Screen:
         self.console.print(line, markup=False, soft_wrap=True)
         self._said = time.monotonic()
 
-    def _progress(self, n: dict[str, Any]) -> None:
+    def _progress(self, n: dict[str, object]) -> None:
         line = f"{n['what']} {n['done']:,} of {n['total']:,}"
         if self._status is not None:
             self._status.update(line)
@@ -71,10 +71,10 @@ class Screen:
         lost = f"  {n['demonstrations_lost']} demonstrations lost to faults" if n["demonstrations_lost"] else ""
         self._print(f"sft {n['step']:>5}  loss {n.get('nll', math.nan):.3f}{lost}  {duration(n['eta_seconds'])} left")
 
-    def _step(self, n: dict[str, Any]) -> None:
+    def _step(self, n: dict[str, object]) -> None:
         self._print(one_line(step_cells(n, self.config.differs), self.console.width if self.console.is_terminal else None))
 
-    def _end(self, n: dict[str, Any]) -> None:
+    def _end(self, n: dict[str, object]) -> None:
         del n
 
 

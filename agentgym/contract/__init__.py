@@ -1,7 +1,7 @@
 """The contract: what every environment promises, as checks that run on any environment."""
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, cast
+from typing import cast
 
 from agentgym import registry
 from agentgym.contract.causes import told
@@ -24,7 +24,7 @@ def check(
     checks: Collection[str] = (),
     progress: Callable[[Result], None] | None = None,
     seed: int = 0,
-    **options: Any,
+    **options: object,
 ) -> Report:
     """Hold an environment (a registered id, `module:ns/Name-v0`, or an environment already made) to the contract.
 
@@ -43,7 +43,7 @@ def check(
     return Report(under_test.id, results)
 
 
-def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: Any) -> EnvUnderTest:
+def examine(environment: str | TextEnv, *, thorough: bool = False, seed: int = 0, **options: object) -> EnvUnderTest:
     """Return the environment under test, made and with the budget of a check."""
     env = registry.make(environment, **options) if isinstance(environment, str) else environment
     given = {**(env.spec.kwargs if env.spec else _options_of(env)), **options}

@@ -108,15 +108,15 @@ _ENTRY = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)", re.DOTALL)
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
     """Return a docstring's first paragraph, and what an `Args:` section in Google's form says of each parameter."""
-    found = _ARGS.search(docstring)
+    section = _ARGS.search(docstring)
     entries: list[str] = []
-    for line in inspect.cleandoc(found[1]).splitlines() if found else ():
+    for line in inspect.cleandoc(section[1]).splitlines() if section else ():
         if line[:1].strip():
             entries.append(line)
         elif entries:  # a longer text goes on, further to the right
             entries[-1] += "\n" + line
     told = {match[1]: " ".join(match[2].split()) for entry in entries if (match := _ENTRY.fullmatch(entry))}
-    before = docstring[: found.start()] if found else docstring
+    before = docstring[: section.start()] if section else docstring
     return " ".join(before.split("\n\n")[0].split()), told
 
 

@@ -55,7 +55,7 @@ def play(
         yield said.pop(), step
 
 
-def said(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, Any]]) -> Iterator[str]:
+def said(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, object]]) -> Iterator[str]:
     """Play an episode on from what is `seen` and yield its text: what was seen, each action and what was answered."""
     yield seen[0]
     for action, step in play(env, choose, seen):

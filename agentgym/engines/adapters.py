@@ -66,7 +66,7 @@ def base_of(folder: str | Path) -> str:
         ) from error
 
 
-def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> Any:
+def load_adapted(folder: str | Path, dtype: object, trainable: bool = False) -> object:
     """Return the base model with an adapter in its place, not merged; BadData where either cannot be loaded."""
     transformers = _libraries()
     base = base_of(folder)

@@ -57,7 +57,7 @@ class Turn:
     """What was wrong with it otherwise."""
     role: str = "agent"
     """Who acted, where an environment has several players."""
-    images: list[Any] = field(default_factory=list[Any])
+    images: list[object] = field(default_factory=list[object])
     """Reserved for environments that show pictures."""
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
     """Arrays that a credit algorithm asked for; of an engine without tokens, its server's token counts."""
@@ -207,14 +207,14 @@ def fault_share(episodes: Sequence[Episode]) -> float:
 
 def groups(episodes: Iterable[Episode]) -> list[Group]:
     """Sort faultless episodes into groups by (group id, role), in order of first appearance."""
-    found: dict[tuple[str, str], Group] = {}
+    by_id: dict[tuple[str, str], Group] = {}
     for episode in episodes:
         if episode.fault or not episode.turns:
             continue
         for role in dict.fromkeys(turn.role for turn in episode.turns):
-            group = found.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
+            group = by_id.setdefault((episode.group_id, role), Group(episode.task_id, role, []))
             group.episodes.append(view(episode, role))
-    return list(found.values())
+    return list(by_id.values())
 
 
 def view(episode: Episode, role: str) -> Episode:
@@ -267,18 +267,18 @@ def _end_of_lines(file: IO[bytes]) -> int:
     while end > 0:
         begin = max(0, end - 65536)
         file.seek(begin)
-        found = file.read(end - begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
+        newline = file.read(end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
         end = begin
     return 0
 
 
 def _check(raw: dict[str, Any]) -> None:
     """Raise TypeError where what tables are made of is not what it should be: files come from strangers too."""
-    texts: list[Any] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
+    texts: list[object] = [raw.get(name, "") for name in ("env", "task_id", "group_id", "instruction", "split", "reason")]
     labels = raw.get("labels", {})
-    success: Any = raw.get("success")
+    success: object = raw.get("success")
     if not all(isinstance(text, str) for text in [*texts, *labels.values()]):
         raise TypeError("env, task_id, group_id, instruction, split, reason and labels must be texts")
     if not (success is None or isinstance(success, bool)) or type(raw.get("attempt", 0)) is not int:

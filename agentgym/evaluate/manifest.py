@@ -77,7 +77,7 @@ def met(manifest: Mapping[str, Any]) -> dict[str, int]:
 def read(path: Path) -> dict[str, Any]:
     """Return a manifest; raises BadData where the file is none."""
     try:
-        manifest = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        manifest = cast("dict[str, object]", json.loads(path.read_text(encoding="utf-8")))
         if manifest["format"] == FORMAT and isinstance(manifest["options"], dict) and isinstance(manifest["sessions"], list):
             return manifest
     except (ValueError, TypeError, KeyError, RecursionError):

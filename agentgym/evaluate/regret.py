@@ -102,7 +102,7 @@ def _distance(env: TextEnv, key: str | None, known: dict[Key, int | None]) -> in
 
 
 def regrets(
-    id: str, parts: Iterable[tuple[Mapping[str, Any], Sequence[Task]]], episodes: Sequence[Episode]
+    id: str, parts: Iterable[tuple[Mapping[str, object], Sequence[Task]]], episodes: Sequence[Episode]
 ) -> tuple[dict[str, object], list[dict[str, object]]]:
     """Return what the episodes of an environment amount to, and a row for each of them.
 
@@ -111,7 +111,7 @@ def regrets(
     episodes beyond it), `wasted` (share of the turns up to the loss), `lost` (share of episodes), `lost_after` (turns).
     """
     rows: list[dict[str, object]] = []
-    found: list[Regret] = []
+    measured: list[Regret] = []
     missing = 0
     for options, tasks in parts:
         by_id = {task.id: task for task in tasks}
@@ -122,26 +122,28 @@ def regrets(
             plain: Any = env.unwrapped
             known: dict[Key, int | None] = {}
             for episode in mine:
-                one = regret(plain, by_id[episode.task_id], episode, known=known)
-                missing += one is None
-                if one is not None:
-                    found.append(one)
-                    rows.append({"env": id, "task_id": episode.task_id, "attempt": episode.attempt, **asdict(one)})
-    return {"why": "", "episodes": len(found), "not_repeated": missing, **_means(found)}, rows
+                measure = regret(plain, by_id[episode.task_id], episode, known=known)
+                missing += measure is None
+                if measure is not None:
+                    measured.append(measure)
+                    rows.append({"env": id, "task_id": episode.task_id, "attempt": episode.attempt, **asdict(measure)})
+    return {"why": "", "episodes": len(measured), "not_repeated": missing, **_means(measured)}, rows
 
 
-def _means(found: Sequence[Regret]) -> dict[str, float | None]:
-    starts = [one.distances[0] for one in found if one.distances[0] is not None]
+def _means(regrets_known: Sequence[Regret]) -> dict[str, float | None]:
+    starts = [measure.distances[0] for measure in regrets_known if measure.distances[0] is not None]
     excess = [
-        len(one.distances) - 1 - one.distances[0] for one in found if one.distances[-1] == 0 and one.distances[0] is not None
+        len(measure.distances) - 1 - measure.distances[0]
+        for measure in regrets_known
+        if measure.distances[-1] == 0 and measure.distances[0] is not None
     ]
-    turns = sum(len(one.distances) - 1 if one.lost is None else one.lost for one in found)
-    lost = [one.lost for one in found if one.lost is not None]
+    turns = sum(len(measure.distances) - 1 if measure.lost is None else measure.lost for measure in regrets_known)
+    lost = [measure.lost for measure in regrets_known if measure.lost is not None]
     return {
         "distance": _mean(starts),
         "excess": _mean(excess),
-        "wasted": sum(one.wasted for one in found) / turns if turns else None,
-        "lost": len(lost) / len(found) if found else None,
+        "wasted": sum(measure.wasted for measure in regrets_known) / turns if turns else None,
+        "lost": len(lost) / len(regrets_known) if regrets_known else None,
         "lost_after": _mean(lost),
     }
 

@@ -39,15 +39,21 @@ KEY = "agentgym"
 
 
 def environment_task(
-    env: str, *, split: str = "test", tasks: int = 50, prompt: str | None = None, horizon: int | None = None, **options: Any
+    env: str,
+    *,
+    split: str = "test",
+    tasks: int = 50,
+    prompt: str | None = None,
+    horizon: int | None = None,
+    **options: object,
 ) -> Task:
     """Return an inspect_ai task of the first so many tasks of a split; further keywords are the environment's.
 
     A fault is an error of the sample, which inspect_ai retries or reports and does not score.
     """
-    made = registry.make(env, split=split, **options)
-    listed = made.up_to(tasks, split)
-    made.close()
+    environment = registry.make(env, split=split, **options)
+    listed = environment.up_to(tasks, split)
+    environment.close()
     samples = [
         Sample(input=task.instruction or task.id, id=task.id, metadata={"difficulty": task.difficulty}) for task in listed
     ]
@@ -60,7 +66,7 @@ def environment_task(
 
 
 @solver
-def episode(env: str, options: dict[str, Any], prompt: str | None, horizon: int | None) -> Any:
+def episode(env: str, options: dict[str, object], prompt: str | None, horizon: int | None) -> Any:
     """Play the sample's task, each epoch as an attempt of its own."""
     name = registry.full_id(env)
 

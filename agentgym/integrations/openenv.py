@@ -68,7 +68,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         self._episode = episode_id
         return self._observation(text, None, [tool.schema() for tool in env.tools.values()])
 
-    def step(self, action: TextAction, timeout_s: float | None = None, **_: Any) -> TextObservation:
+    def step(self, action: TextAction, timeout_s: float | None = None, **_: object) -> TextObservation:
         """Carry out an action; after the end nothing is done, and `done` stays."""
         paid = self._session.reward
         text = self._session.act(action.text)
@@ -103,7 +103,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
             raise ValueError(f"split {split!r} is generated: tasks 0, 1, 2 … without end")
         return size
 
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
+    def get_task(self, split: str, index: int) -> dict[str, object]:
         """Return what is told of a task: nothing of its answer."""
         task = self._session.env.numbered(index, split)
         return {"id": task.id, "index": index, "instruction": task.instruction}
@@ -113,7 +113,7 @@ class ServedEnv(Environment[TextAction, TextObservation, TextState]):
         self._session.close()
 
 
-def app(env: str, *, sessions: int = 64, **options: Any) -> Any:
+def app(env: str, *, sessions: int = 64, **options: object) -> Any:
     """Return OpenEnv's FastAPI application over an environment of ours, for `sessions` clients at a time."""
 
     def made() -> ServedEnv:
@@ -184,7 +184,7 @@ class RemoteTextEnv(TextEnv):
             return self.win(text) if self.paid >= self.success_at else self.lose(text)
         return Outcome(text, measures={"reward": self.paid})
 
-    def _payload(self, action: str) -> dict[str, Any] | str:
+    def _payload(self, action: str) -> dict[str, object] | str:
         """Return an action as the server's object, or what is wrong with it."""
         required = [name for name in self._action.get("required", []) if name != "metadata"]
         try:
@@ -197,7 +197,7 @@ class RemoteTextEnv(TextEnv):
             return {required[0]: read if isinstance(read, str) else action}
         return f"an action is a JSON object with {', '.join(required) or 'the fields of the server'}"
 
-    def _text(self, observation: Any) -> str:
+    def _text(self, observation: object) -> str:
         if isinstance(observation, dict) and isinstance(observation.get("text"), str):
             return observation["text"]
         return json.dumps(observation, ensure_ascii=False, default=str)

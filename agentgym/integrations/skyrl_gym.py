@@ -28,11 +28,11 @@ def register() -> None:
     skyrl_gym.register(id=ID, entry_point="agentgym.integrations.skyrl_gym:AgentgymEnv")
 
 
-def dataset(env: str, split: str = "train", tasks: int = 512, **options: Any) -> list[dict[str, Any]]:
+def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> list[dict[str, Any]]:
     """Return a row for each of the first so many tasks of a split."""
-    made = registry.make(env, split=split, **options)
-    listed = made.up_to(tasks, split)
-    made.close()
+    environment = registry.make(env, split=split, **options)
+    listed = environment.up_to(tasks, split)
+    environment.close()
     told = {"env": env, "options": {**options, "split": split}}
     prompt = [{"role": "user", "content": ""}]  # `init` puts the first observation here
     return [{"prompt": prompt, "env_class": ID, "task": {**told, "task_id": task.id}} for task in listed]
@@ -77,7 +77,7 @@ class AgentgymEnv(BaseTextEnv):
             "postprocessed_action": action,
         }
 
-    def get_metrics(self) -> dict[str, Any]:
+    def get_metrics(self) -> dict[str, object]:
         """Return what SkyRL averages."""
         session = self.session
         return {"success": float(bool(session.success)), "turns": session.turns, "invalid": session.invalid}

@@ -41,20 +41,20 @@ REWARD = "episode_reward"
 """The field in which a rollout's reward goes to reward functions."""
 
 
-def dataset(env: str, split: str = "train", tasks: int = 512, **options: Any) -> Dataset:
+def dataset(env: str, split: str = "train", tasks: int = 512, **options: object) -> Dataset:
     """Return the first so many tasks of a split, for `rollout` and for `environment` alike.
 
     The task's id stands in a column of its own, and in the prompt's message, where a chat template does not look: TRL gives
     a rollout function the prompts alone.
     """
-    made = registry.make(env, split=split, **options)
-    listed = made.up_to(tasks, split)
-    made.close()
+    environment = registry.make(env, split=split, **options)
+    listed = environment.up_to(tasks, split)
+    environment.close()
     rows = [{PROMPT: [{"role": "user", "content": "", "task_id": task.id}], "task_id": task.id} for task in listed]
     return Dataset.from_list(rows)
 
 
-def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], Any]:
+def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], object]:
     """Return TRL's `environment_factory` of an environment: its tools as methods, and its reward.
 
     A call that the environment does not accept raises, which TRL counts and shows to the model as an error. After the end
@@ -65,7 +65,7 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], Any]
     with Session(env, **options) as probe:
         tools = dict(probe.tools)
 
-    def reset(self: Any, task_id: str | None = None, **_: Any) -> str:
+    def reset(self: Any, task_id: str | None = None, **_: object) -> str:
         self.episodes += 1
         return self.session.reset(task_id, seed=derive("trl", seed, self.number, self.episodes))
 
@@ -73,7 +73,7 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], Any]
         ended_well = not self.session.done or self.session.success is not None
         return self.session.reward if ended_well else None
 
-    def called(self: Any, name: str, arguments: Mapping[str, Any]) -> str:
+    def called(self: Any, name: str, arguments: Mapping[str, object]) -> str:
         session: Session = self.session
         self.calls += not session.done
         bad = session.invalid
@@ -85,17 +85,17 @@ def environment(env: str, *, seed: int = 0, **options: Any) -> Callable[[], Any]
     def begin(self: Any) -> None:
         self.session, self.number, self.episodes, self.calls = Session(env, **options), next(numbers), 0, 0
 
-    members: dict[str, Any] = {"__init__": begin, "reset": reset, "get_reward": get_reward}
+    members: dict[str, object] = {"__init__": begin, "reset": reset, "get_reward": get_reward}
     name = registry.full_id(env).rpartition("/")[2].rpartition("-v")[0]
     kind = type(name, (), members | methods(tools, called, taken=members))
 
-    def made() -> Any:
+    def made() -> object:
         return kind()
 
     return made
 
 
-def rollout(env: str, *, agent: str = "chat", seed: int = 0, engine: Any = None, **options: Any) -> "Rollouts":
+def rollout(env: str, *, agent: str = "chat", seed: int = 0, engine: Any = None, **options: object) -> "Rollouts":
     """Return TRL's `rollout_func` of an environment: our agent's exact tokens, over the trainer's own model.
 
     `agent` and the options that an `AgentSpec` has (prompt, tools, turn_tokens …) say how the model plays, `horizon`,
@@ -154,7 +154,7 @@ class Rollouts:
         sampling = Sampling(temperature=trainer.args.temperature, max_tokens=self.spec.turn_tokens)
         return self.spec.make(self.engine, sampling, trainer.processing_class)
 
-    def _row(self, episode: Episode, stop: int) -> dict[str, Any]:
+    def _row(self, episode: Episode, stop: int) -> dict[str, object]:
         """Return one episode as TRL's fields; one with nothing to train on as a masked stop token."""
         if episode.fault or not any(turn.output_ids for turn in episode.turns):
             return _fields([stop], [stop], [0.0], [0], None if episode.fault else episode.reward)
@@ -169,7 +169,7 @@ class Rollouts:
         self._loop.close(self.pool.close)
 
 
-def episode_reward(completions: Sequence[Any], **fields: Any) -> list[float | None]:
+def episode_reward(completions: Sequence[object], **fields: Any) -> list[float | None]:
     """Return the reward of each episode that `rollout` played, None of a fault: a reward function of TRL's."""
     return fields[REWARD]
 
@@ -188,7 +188,7 @@ class TurnCreditTrainer(GRPOTrainer):
         reward_funcs: Any = None,
         *arguments: Any,
         credit: str = "",
-        credit_options: Mapping[str, Any] | None = None,
+        credit_options: Mapping[str, object] | None = None,
         **options: Any,
     ) -> None:
         rollouts = options.get("rollout_func")
@@ -228,10 +228,10 @@ class TurnCreditTrainer(GRPOTrainer):
                 "make per_device_train_batch_size × steps_per_generation a multiple of num_generations"
             )
         advantages = torch.zeros(completions.shape, dtype=torch.float32)
-        made = groups(episodes)
+        grouped = groups(episodes)
         places = {id(turn): place for place, episode in enumerate(episodes) for turn in episode.turns}
         assert self.credit is not None
-        for group, arrays in zip(made, self.credit(made, step=self.state.global_step), strict=True):
+        for group, arrays in zip(grouped, self.credit(grouped, step=self.state.global_step), strict=True):
             for episode, array in zip(group, arrays, strict=True):
                 for row in build([episode], [array]):
                     start = len(episode.turns[0].calls[0].prompt_ids)
@@ -240,15 +240,15 @@ class TurnCreditTrainer(GRPOTrainer):
         return advantages.to(completions.device)
 
     def _tool_call_loop(self, *arguments: Any, **options: Any) -> Any:
-        found = super()._tool_call_loop(*arguments, **options)
-        for mask, messages, played in zip(found[0], found[1], self.environments or (), strict=bool(self.environments)):
+        answers = super()._tool_call_loop(*arguments, **options)
+        for mask, messages, played in zip(answers[0], answers[1], self.environments or (), strict=bool(self.environments)):
             session = getattr(played, "session", None)
             if isinstance(session, Session) and session.done:
                 _end(mask, messages, played.calls)
-        return found
+        return answers
 
 
-def _end(mask: list[int], messages: Sequence[Mapping[str, Any]], calls: int) -> None:
+def _end(mask: list[int], messages: Sequence[Mapping[str, object]], calls: int) -> None:
     """Clear the mask of what was sampled after the call that ended the episode; each run of zeros is a turn's results."""
     results = rounds = 0
     for before, message in itertools.pairwise(messages):
@@ -283,8 +283,8 @@ def _whole(episode: Episode) -> Segment:
     return rows[0]
 
 
-def _task_id(prompt: Any) -> str:
-    found = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
-    if not isinstance(found, str):
+def _task_id(prompt: object) -> str:
+    task_id = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
+    if not isinstance(task_id, str):
         raise BadConfig("a prompt names no task: make the dataset with agentgym.integrations.trl.dataset")
-    return found
+    return task_id

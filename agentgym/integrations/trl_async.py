@@ -54,7 +54,7 @@ class RolloutWorker:
         groups: int = 8,
         ahead: int = 1024,
         credit: str = "grpo",
-        credit_options: Mapping[str, Any] | None = None,
+        credit_options: Mapping[str, object] | None = None,
         temperature: float = 1.0,
         seed: int = 0,
         agent: str = "chat",
@@ -160,8 +160,8 @@ class RolloutWorker:
         if len(won) < 2:
             return []
         samples: list[RolloutSample] = []
-        made = groups(won)
-        for group, arrays in zip(made, self.credit(made), strict=True):
+        grouped = groups(won)
+        for group, arrays in zip(grouped, self.credit(grouped), strict=True):
             for episode, array in zip(group, arrays, strict=True):
                 samples += [_sample(episode, row, number, version) for row in build([episode], [array], merge=False)]
         return samples

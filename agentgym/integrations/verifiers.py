@@ -55,7 +55,7 @@ class AgentgymTask(vf.Task[AgentgymData]):
         """Environment and task id."""
         return f"{self.data.env} {self.data.task_id}"
 
-    async def validate(self, runtime: Any) -> bool | None:
+    async def validate(self, runtime: object) -> bool | None:
         """Return whether the oracle solves the task; None where the environment has none."""
         with Session(self.data.env, **self.data.options) as session:
             session.reset(self.data.task_id)
@@ -168,7 +168,7 @@ def record(trace: Any, episode: Episode) -> None:
     }
 
 
-def taskset(name: str, **options: Any) -> Any:
+def taskset(name: str, **options: object) -> Any:
     """Return a taskset of verifiers by its id, made with options of its configuration."""
     loaders = importlib.import_module("verifiers.v1.utils.loaders")
     kind = loaders.taskset_config_type(name)

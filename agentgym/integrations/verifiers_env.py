@@ -50,7 +50,7 @@ class VerifiersEnv(TextEnv):
     settings: ClassVar[tuple[str, ...]] = ("taskset", "taskset_options", "listed", "success_at")
     taskset: str = ""
     """Id of the taskset's package."""
-    taskset_options: Mapping[str, Any] = {}
+    taskset_options: Mapping[str, object] = {}
     listed: int = 1000
     """Tasks read, of a taskset without end."""
     success_at: float = 1.0
@@ -179,12 +179,12 @@ class _Seat:
         self.trace = run.trace
 
     @asynccontextmanager
-    async def interaction(self, task: Any, **_: Any) -> AsyncGenerator["_Seat"]:
+    async def interaction(self, task: Any, **_: object) -> AsyncGenerator["_Seat"]:
         """Open the exchange; the task's own rewards are computed when it closes."""
         yield self
         await task.score(self.trace, None)
 
-    async def run(self, task: Any, **_: Any) -> Any:
+    async def run(self, task: object, **_: object) -> Any:
         """Play a task of one turn: its prompt, and a reply."""
         async with self.interaction(task):
             await self.turn()

@@ -36,14 +36,16 @@ from agentgym.trainers.stages.credit import Credit, resolve
 NAME = "agentgym"
 
 
-def dataset(env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: Any) -> list[dict[str, Any]]:
+def dataset(
+    env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: object
+) -> list[dict[str, Any]]:
     """Return rows to write as verl's Parquet: a prompt that the loop replaces, and which task it stands for.
 
     `train=False` for the file of `data.val_files`: a loop is not told that it validates, and would wait for a group.
     """
-    made = registry.make(env, split=split, **options)
-    listed = made.up_to(tasks, split)
-    made.close()
+    environment = registry.make(env, split=split, **options)
+    listed = environment.up_to(tasks, split)
+    environment.close()
     row = {"prompt": [{"role": "user", "content": ""}], "data_source": env, "agent_name": NAME, "reward_model": {}}
     told = {"env": env, "options": {**options, "split": split}, "train": train}
     return [{**row, "extra_info": {**told, "task_id": task.id}} for task in listed]
@@ -51,11 +53,11 @@ def dataset(env: str, split: str = "train", tasks: int = 512, *, train: bool = T
 
 @register_adv_est(NAME)
 def advantages(
-    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the loop put in the place of rewards: an advantage for each token."""
-    found = token_level_rewards * response_mask
-    return found, found
+    advantages_by_token = token_level_rewards * response_mask
+    return advantages_by_token, advantages_by_token
 
 
 class Output(AgentLoopOutput):
@@ -63,7 +65,7 @@ class Output(AgentLoopOutput):
 
     by_token: list[float] = []  # noqa: RUF012  # pydantic copies it
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return verl's fields, the advantages as `rm_scores`."""
         output = super().as_dict()
         output.pop("by_token", None)
@@ -85,7 +87,7 @@ class Meeting:
         self.found: dict[int, Any] = {}
 
     @classmethod
-    async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> Any:
+    async def attend(cls, uid: str, size: int, credit: Credit, episode: Episode | None) -> object:
         """Return the advantages of an episode once its group is whole; None of a fault, or where it is alone.
 
         Every session comes exactly once, those that failed with None, so that nobody waits for them.
@@ -104,8 +106,8 @@ class Meeting:
         """Compute the advantages of all."""
         try:
             if len(self.episodes) > 1:
-                made = groups(self.episodes)
-                for group, arrays in zip(made, self.credit(made), strict=True):
+                grouped = groups(self.episodes)
+                for group, arrays in zip(grouped, self.credit(grouped), strict=True):
                     self.found |= {id(e): array for e, array in zip(group, arrays, strict=True)}
         finally:
             self.ready.set()
@@ -114,7 +116,7 @@ class Meeting:
 class ServerEngine:
     """verl's servers as a token engine; requests of an episode go to the server that has its prefix."""
 
-    def __init__(self, manager: Any, params: Mapping[str, Any], context: int) -> None:
+    def __init__(self, manager: Any, params: Mapping[str, object], context: int) -> None:
         self.manager, self.params, self.context = manager, dict(params), context
 
     async def generate(
@@ -142,7 +144,7 @@ class AgentgymLoop(AgentLoopBase):
 
     pools: dict[str, RolloutPool] = {}  # noqa: RUF012  # of this process
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: dict[str, object], **row: Any) -> AgentLoopOutput:
         """Play, wait for the group, and return the tokens with their advantages."""
         told, size = dict(row["extra_info"]), int(self.rollout_config.n)
         options = dict((self.rollout_config.get("custom") or {}).get(NAME) or {})
@@ -154,15 +156,15 @@ class AgentgymLoop(AgentLoopBase):
         try:
             episode = await self._played(sampling_params, row, told, options)
         finally:
-            found = await Meeting.attend(str(row["uid"]), size, credit, episode) if training else None
-        return self._output(episode, found, training)
+            advantages = await Meeting.attend(str(row["uid"]), size, credit, episode) if training else None
+        return self._output(episode, advantages, training)
 
     async def _played(
         self, params: Mapping[str, Any], row: Mapping[str, Any], told: Mapping[str, Any], options: dict[str, Any]
     ) -> Episode:
         name = registry.full_id(str(told["env"]))
-        made = registry.Maker(name, dict(told.get("options") or {}))
-        pool = self.pools.setdefault(repr(made), RolloutPool({name: made}, RolloutConfig()))
+        maker = registry.Maker(name, dict(told.get("options") or {}))
+        pool = self.pools.setdefault(repr(maker), RolloutPool({name: maker}, RolloutConfig()))
         context = int(self.rollout_config.prompt_length + self.rollout_config.response_length)
         horizon = options.pop("horizon", None)
         chosen: dict[str, Any] = {"turn_tokens": int(self.rollout_config.response_length), **options}
@@ -176,15 +178,15 @@ class AgentgymLoop(AgentLoopBase):
             raise Fault(f"{episode.reason}: {episode.error}")
         return episode
 
-    def _output(self, episode: Episode | None, found: Any, training: bool) -> AgentLoopOutput:
+    def _output(self, episode: Episode | None, advantages: Any, training: bool) -> AgentLoopOutput:
         assert episode is not None
-        rows = build([episode], None if found is None else [found])
+        rows = build([episode], None if advantages is None else [advantages])
         if len(rows) != 1:
             raise BadConfig(f"an episode came as {len(rows)} rows, and verl's loop takes one: use agent=chat, history=keep")
         row, most = rows[0], int(self.rollout_config.response_length)
         start = len(episode.turns[0].calls[0].prompt_ids)
         span = slice(start, start + most)
-        by_token = row.advantages[span] * row.mask[span] if found is not None else np.zeros(len(row.ids[span]))
+        by_token = row.advantages[span] * row.mask[span] if advantages is not None else np.zeros(len(row.ids[span]))
         extra = {"reward": episode.reward, "success": float(bool(episode.success)), "turns": len(episode.turns)}
         return Output(
             prompt_ids=row.ids[:start].tolist(),

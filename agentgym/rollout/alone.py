@@ -60,5 +60,5 @@ def _job(
     group_id: str | None,
     horizon: int | None,
 ) -> Job:
-    found = env.named_task(task, generator("reset", seed))
-    return Job(found, attempt, seed, found.id if group_id is None else group_id, name, horizon)
+    chosen = env.named_task(task, generator("reset", seed))
+    return Job(chosen, attempt, seed, chosen.id if group_id is None else group_id, name, horizon)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import IO, ParamSpec, TypeVar
 
 from agentgym import registry
 from agentgym.agents.base import Agent, Conversation
@@ -31,7 +31,7 @@ async def acollect(
     attempts: int = 1,
     seed: int = 0,
     split: str | None = None,
-    env_options: dict[str, Any] | None = None,
+    env_options: dict[str, object] | None = None,
     horizon: int | None = None,
     concurrency: int | None = None,
     out: str | Path | None = None,
@@ -64,7 +64,7 @@ async def acollect(
             return await pool.collect(agent, jobs, lockstep=lockstep, file=file, progress=progress)
 
 
-def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def blocking(function: Callable[P, Coroutine[object, object, T]]) -> Callable[P, T]:
     """Return a coroutine function as one that blocks until it is done, with the same signature; also for notebooks."""
 
     @functools.wraps(function)
@@ -114,16 +114,16 @@ def play_out(env: TextEnv, agent: Agent, conversation: Conversation | None = Non
 def runner() -> Generator[asyncio.Runner]:
     """Give an event loop in which a second Ctrl-C, which may strike any task, is not reported as that task's failure."""
 
-    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
-    with asyncio.Runner() as made:
-        made.get_loop().set_exception_handler(report)
-        yield made
+    with asyncio.Runner() as asyncio_runner:
+        asyncio_runner.get_loop().set_exception_handler(report)
+        yield asyncio_runner
 
 
-def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+def finished(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end, also from a notebook, whose own event loop is running: there in a thread of its own."""
     try:
         asyncio.get_running_loop()
@@ -154,7 +154,7 @@ def _appended(out: str | Path) -> Generator[IO[str]]:
             file.close()
 
 
-def _factory(env: str | Factory, options: dict[str, Any]) -> tuple[Factory, str]:
+def _factory(env: str | Factory, options: dict[str, object]) -> tuple[Factory, str]:
     if isinstance(env, str):
         return registry.Maker(env, options), registry.full_id(env)
     if options:

@@ -69,7 +69,7 @@ class Repeating:
         """Whether another episode may be played here."""
         return True
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode, in a fresh environment where the last one is broken."""
         return await self._begun(lambda hosted: hosted.reset(seed, options, seconds))
 
@@ -208,7 +208,7 @@ class Asked:
         return turn
 
 
-async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], Any], *, begun: bool) -> Any:
+async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[[], object], *, begun: bool) -> Any:
     """Return the agent's turn and the conversation after it; what its engine refuses is asked for once more.
 
     `first` gives the episode's first prompt, which holds nothing of the agent's; `begun`: whether the agent has said
@@ -234,7 +234,7 @@ async def taken(agent: Agent, talk: Conversation, asked: Asked, first: Callable[
         return Turn(asked.observation, parsed=False, finish="refused", error=why), before
 
 
-async def _answers(agent: Agent, talk: Any, first: Callable[[], Any], session: str) -> bool:
+async def _answers(agent: Agent, talk: Any, first: Callable[[], object], session: str) -> bool:
     """Return whether the first prompt can be made and the engine answers it, plain chat with harmless turns after it."""
     engine: Any = agent.engine
     sampling = dataclasses.replace(agent.sampling, max_tokens=REPLY)

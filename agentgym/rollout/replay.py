@@ -21,7 +21,7 @@ class Replayed:
         self._calls = iter([call for turn in episode.turns for call in turn.calls])
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return the next recorded reply; ValueError where it was to another prompt."""
         if session != self.session:
@@ -50,7 +50,7 @@ async def starts(
     options: dict[str, Any] = {"task": task} | ({"horizon": episode.horizon} if episode.horizon else {})
     observation, info = await hosted.reset(episode.seed, options, seconds)
     talk: Conversation = other.begin(task, hosted.tools)
-    found: dict[int, Start] = {}
+    by_number: dict[int, Start] = {}
     for number, turn in enumerate(episode.turns):
         if (observation, info["state_key"]) != (turn.observation, turn.state_key):
             break
@@ -62,9 +62,9 @@ async def starts(
         if again.action != turn.action:
             break
         if held is not None:
-            found[number] = held
+            by_number[number] = held
         if number + 1 < len(episode.turns):
             observation, _, terminated, truncated, info = await hosted.step(turn.action, seconds)
             if terminated or truncated:
                 break
-    return found
+    return by_number

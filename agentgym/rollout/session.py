@@ -96,7 +96,7 @@ class Session:
             self.success, self.reason, self.error = self.info["success"], self.info["reason"], self.info["error"]
         return self.observation
 
-    def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
+    def call(self, name: str, arguments: Mapping[str, object] | None = None) -> str:
         """Call a tool and return what is seen then; a bad call is an invalid action, which the environment answers."""
         text = json.dumps({"name": name, "arguments": dict(arguments or {})}, ensure_ascii=False, default=str)
         call = parse_call(text, self.tools) if ACT.name in self.tools and not self.env.tools else None
@@ -121,7 +121,7 @@ class Session:
         self.error = str(error) if isinstance(error, Fault) else "".join(traceback.format_exception(error, limit=-8))
 
 
-def _now(work: Coroutine[Any, Any, T]) -> T:
+def _now(work: Coroutine[object, object, T]) -> T:
     """Return what a coroutine returns that waits for nothing: those of an environment in this process."""
     try:
         work.send(None)

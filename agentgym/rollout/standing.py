@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class Standing:
         self._runner = asyncio.Runner()
         self._thread: ThreadPoolExecutor | None = None
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, object, T]) -> T:
         """Return what a coroutine returns."""
         try:
             asyncio.get_running_loop()

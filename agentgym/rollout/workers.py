@@ -52,7 +52,7 @@ class HostedEnv(Protocol):
         """What may be called."""
         ...
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode within so many seconds."""
         ...
 
@@ -86,7 +86,7 @@ class LocalEnv:
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
         started = time.perf_counter()
         with time_limit(seconds, "reset"):
@@ -133,7 +133,7 @@ def time_limit(seconds: float, what: str) -> Generator[None]:
         yield
         return
 
-    def ring(*_: Any) -> None:
+    def ring(*_: object) -> None:
         raise Fault(f"the environment's {what} took longer than {seconds:g} s", reason="timeout")
 
     before = signal.signal(signal.SIGALRM, ring)
@@ -202,7 +202,7 @@ class _Process:
         """Whether new environments may be put here."""
         return not self.condemned and self.process.is_alive()
 
-    async def ask(self, hosted: int, request: tuple[Any, ...], seconds: float) -> Any:
+    async def ask(self, hosted: int, request: tuple[object, ...], seconds: float) -> Any:
         """Send a request to one environment and wait for its reply; a hang or a dead process is a Fault."""
         future = self.loop.create_future()
         self.pending[hosted] = future
@@ -295,7 +295,7 @@ class RemoteEnv:
         """Whether another episode may be played here: not beside a step that hangs, whose process must end."""
         return self.process.usable()
 
-    async def reset(self, seed: int, options: dict[str, Any], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
         """Start an episode."""
         self.seconds = seconds
         result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 60)  # 60: its start
@@ -319,7 +319,7 @@ class RemoteEnv:
         self.limit, self.role, self.totals, self.tools = status
         return result
 
-    async def consult(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def consult(self, function: Callable[..., T], *arguments: object) -> T:
         """Return `function(env, *arguments)`, computed in the environment's process."""
         return await self.process.ask(self.number, ("consult", function, arguments), self.seconds)
 
@@ -335,7 +335,7 @@ class RemoteEnv:
 def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
     """Serve requests in a worker process: one thread per environment, replies in any order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    inboxes: dict[int, Any] = {}
+    inboxes: dict[int, queue.SimpleQueue[list[Any]]] = {}
     lock = threading.Lock()
     while True:
         try:
@@ -350,7 +350,13 @@ def _work(connection: Connection, make: Callable[[], TextEnv]) -> None:
             del inboxes[hosted]
 
 
-def _serve(hosted: int, inbox: Any, connection: Connection, lock: Any, make: Callable[[], TextEnv]) -> None:
+def _serve(
+    hosted: int,
+    inbox: "queue.SimpleQueue[list[Any]]",
+    connection: Connection,
+    lock: threading.Lock,
+    make: Callable[[], TextEnv],
+) -> None:
     env: TextEnv | None = None
     while True:
         request = inbox.get()

@@ -118,7 +118,7 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
     several = get_origin(kind) is tuple
     if several and type(value) is not tuple:
         raise BadConfig(f"{name} is {value!r}; expected a tuple")
-    items = cast("tuple[Any, ...]", value if several else (value,))
+    items = cast("tuple[object, ...]", value if several else (value,))
     for item in items:
         _check_item(name, item, get_args(kind)[0] if several else get_origin(kind) or kind)
 

@@ -65,9 +65,9 @@ class TrainConfig(
             return (EnvSpec(self.env, options=self.env_options, horizon=self.horizon, **splits),)
         return tuple(
             dataclasses.replace(
-                one, horizon=one.horizon or self.horizon, **{name: getattr(one, name) or splits[name] for name in splits}
+                spec, horizon=spec.horizon or self.horizon, **{name: getattr(spec, name) or splits[name] for name in splits}
             )
-            for one in self.envs
+            for spec in self.envs
         )
 
     @property
@@ -84,8 +84,8 @@ class TrainConfig(
     @property
     def prompt_asked(self) -> str | None:
         """The prompt that is asked for by name; a policy made from nothing reads no instructions."""
-        made = self.model == "init" or homemade(self.model)
-        return self.prompt or ("bare" if made and self.agent != "completion" else None)
+        own_model = self.model == "init" or homemade(self.model)
+        return self.prompt or ("bare" if own_model and self.agent != "completion" else None)
 
     @property
     def engine_kind(self) -> EngineKind:
@@ -154,5 +154,5 @@ def homemade(model: str) -> bool:
 
 def newest_checkpoint(folder: str | Path) -> Path | None:
     """Return the folder of a run's newest finished checkpoint, a model folder with the trainer's state; None without one."""
-    found = sorted(path for path in Path(folder).glob("checkpoints/step-*") if (path / STATE).exists())
-    return found[-1] if found else None
+    complete = sorted(path for path in Path(folder).glob("checkpoints/step-*") if (path / STATE).exists())
+    return complete[-1] if complete else None

@@ -88,12 +88,12 @@ def taught(row: Segment) -> int:
     return int((row.mask & ~np.isnan(row.extra[TARGET])).sum()) if TARGET in row.extra else 0
 
 
-def explained(found: dict[str, float]) -> dict[str, float]:
+def explained(metrics: dict[str, float]) -> dict[str, float]:
     """Return the metrics with `value_explained`, 1 - mean (V - T)^2 / variance of T, in place of the mean squares."""
-    error, square = found.pop(ERROR, 0.0), found.pop(SQUARE, None)
-    if square is not None and (spread := square - found["value_target"] ** 2) > 0:
-        found["value_explained"] = 1 - error / spread
-    return found
+    error, square = metrics.pop(ERROR, 0.0), metrics.pop(SQUARE, None)
+    if square is not None and (spread := square - metrics["value_target"] ** 2) > 0:
+        metrics["value_explained"] = 1 - error / spread
+    return metrics
 
 
 def targets_of(rows: Sequence[Segment]) -> int:

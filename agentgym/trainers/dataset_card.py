@@ -19,7 +19,7 @@ SIZES = ((1000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_0
 """Below so many rows, the hub's name of a size."""
 
 
-def card(rows: Sequence[Mapping[str, Any]], episodes: Sequence[Episode], form: str, source: str) -> str:
+def card(rows: Sequence[Mapping[str, object]], episodes: Sequence[Episode], form: str, source: str) -> str:
     """Return a dataset's README: what it is, how it was made, and which tasks of held-out splits it contains."""
     agentgym: Any = importlib.import_module("agentgym")
     size = next(name for most, name in SIZES if len(rows) < most)
@@ -51,7 +51,7 @@ def card(rows: Sequence[Mapping[str, Any]], episodes: Sequence[Episode], form: s
         "",
         "## How it was made",
         "",
-        f"By `{source}` of agentgym {agentgym.__version__}{f', commit {made}' if (made := commit()) else ''}. "
+        f"By `{source}` of agentgym {agentgym.__version__}{f', commit {revision}' if (revision := commit()) else ''}. "
         + (f"Policy versions {versions[0]} to {versions[-1]}. " if versions else "")
         + "Rewards were computed by programs; episodes that ended in an infrastructure error are left out. "
         "Texts of the agent were written by a model and nobody has read them all.",
@@ -76,15 +76,15 @@ def push(repository: str, table: Path, text: str, *, private: bool) -> str:
     BadConfig where the hub refuses (no token, no such user) or cannot be reached.
     """
     try:
-        hub: Any = importlib.import_module("huggingface_hub")
+        hub: object = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise MissingExtra(f"the hub needs huggingface_hub: {how_to_install('train')}") from error
     try:
         client = hub.HfApi()
         client.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         files = {"README.md": text.encode(), f"data/{table.name}": str(table)}
-        made = [hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=content) for name, content in files.items()]
-        client.create_commit(repository, made, repo_type="dataset", commit_message="Episodes, with their card")
+        operations = [hub.CommitOperationAdd(path_in_repo=name, path_or_fileobj=content) for name, content in files.items()]
+        client.create_commit(repository, operations, repo_type="dataset", commit_message="Episodes, with their card")
     except Exception as error:  # the hub's own errors, the network's
         raise BadConfig(f"{repository} could not be written: {str(error)[:300]}. The table is at {table}") from error
     return f"https://huggingface.co/datasets/{repository}"

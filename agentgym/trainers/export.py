@@ -31,26 +31,26 @@ CALL_SIGNS = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>")
 
 def conversations(episode: Episode) -> list[Messages]:
     """Return the messages of an episode, replies included: one conversation, or one for each prompt that begins anew."""
-    found: list[Messages] = []
+    talks: list[Messages] = []
     held: list[int] = []
     for turn in episode.turns:
         begins = turn.messages[:1] and turn.messages[0]["role"] == "system"
         if turn.prompt_ids and held and list(turn.prompt_ids[: len(held)]) != held:
             begins = True
-        if not found or begins:
-            found.append([])
-        found[-1] += [_message(**message) for message in turn.messages]
+        if not talks or begins:
+            talks.append([])
+        talks[-1] += [_message(**message) for message in turn.messages]
         if turn.text or turn.action:
-            found[-1].append(_reply(turn))
+            talks[-1].append(_reply(turn))
         held = [*turn.prompt_ids, *turn.output_ids]
-    return found
+    return talks
 
 
-def _message(role: str, content: str | None = None, tool_calls: Any = None, **_: Any) -> dict[str, Any]:
+def _message(role: str, content: str | None = None, tool_calls: object = None, **_: object) -> dict[str, Any]:
     return {"role": role, "content": content or "", "tool_calls": tool_calls}
 
 
-def _reply(turn: Turn) -> dict[str, Any]:
+def _reply(turn: Turn) -> dict[str, object]:
     """Return a reply as a message: a call in the model's own form as `tool_calls`, all else as it was said."""
     if any(sign in turn.text for sign in CALL_SIGNS) or (turn.action and not turn.text):
         call = _call(turn.action)
@@ -72,14 +72,14 @@ def _call(action: str) -> Call | None:
 def tools_of(env: str) -> str | None:
     """Return the tools of an environment, made with its default options, as JSON; None without any or where it cannot be."""
     try:
-        made = registry.make(env)
+        environment = registry.make(env)
     except (BadConfig, UnknownName, MissingExtra):
         return None
     shown = [
         {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
-        for t in made.tools.values()
+        for t in environment.tools.values()
     ]
-    made.close()
+    environment.close()
     return json.dumps(shown, ensure_ascii=False) if shown else None
 
 
@@ -152,7 +152,7 @@ class Rows:
         """A row a pair of a group: the best with the worst, the second best with the second worst, while rewards differ."""
         rows: list[Row] = []
         for group in groups(episodes):
-            whole = [(e, found[0]) for e in group if len(found := conversations(e)) == 1 and len(found[0]) > 1]
+            whole = [(e, talks[0]) for e in group if len(talks := conversations(e)) == 1 and len(talks[0]) > 1]
             ranked = sorted(whole, key=lambda pair: -pair[0].reward)
             for good, bad in zip(ranked, reversed(ranked), strict=True):
                 asked = next(place for place, message in enumerate(good[1]) if message["role"] == "assistant")
@@ -173,9 +173,9 @@ class Rows:
 
 def _said(episode: Episode, row: Segment) -> Messages:
     """Return the conversation that a row of tokens is of."""
-    found = conversations(episode)
-    if len(found) == 1:
-        return found[0]
+    talks = conversations(episode)
+    if len(talks) == 1:
+        return talks[0]
     first, place = int(row.turns[row.turns >= 0][0]), -1
     held: list[int] = []
     for number, call in enumerate(call for turn in episode.turns for call in turn.calls):
@@ -184,7 +184,7 @@ def _said(episode: Episode, row: Segment) -> Messages:
         if number == first:
             break
         held = [*call.prompt_ids, *call.output_ids]
-    return found[min(place, len(found) - 1)]
+    return talks[min(place, len(talks) - 1)]
 
 
 def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
@@ -197,8 +197,8 @@ def _noted(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Any]]:
     return told, [[turn.extra["advantage"] for turn in episode.turns] for episode in told]
 
 
-def _credited(found: Iterable[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
-    several = [group for group in found if len(group) > 1]
+def _credited(groups_given: Iterable[Group], credit: Credit) -> tuple[list[Episode], list[Any]]:
+    several = [group for group in groups_given if len(group) > 1]
     if not several:
         raise BadConfig("no group has two episodes to compare; expected several attempts at a task")
     try:
@@ -209,11 +209,11 @@ def _credited(found: Iterable[Group], credit: Credit) -> tuple[list[Episode], li
     return [episode for episode, _ in told], [array for _, array in told]
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows as a Parquet file, whole or not at all; MissingExtra without pyarrow."""
     try:
-        arrow: Any = importlib.import_module("pyarrow")  # which has no types
-        parquet: Any = importlib.import_module("pyarrow.parquet")
+        arrow: object = importlib.import_module("pyarrow")  # which has no types
+        parquet: object = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtra(f"export needs pyarrow: {how_to_install('train')}") from error
     function = arrow.struct([("name", arrow.string()), ("arguments", arrow.string())])

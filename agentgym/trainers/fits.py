@@ -40,7 +40,7 @@ def _refused(config: TrainConfig, memory: Memory) -> str:
     return forecast(config, memory, lenient=True).refusal
 
 
-def read_shape(config: TrainConfig) -> Any:
+def read_shape(config: TrainConfig) -> object:
     """Return the configuration of a model that is made here or lies in a folder or a cache; None of any other."""
     from transformers import AutoConfig
 
@@ -68,7 +68,7 @@ def plainly_fits(config: TrainConfig, shape: Any, memory: Memory) -> bool:
     return config.engine_kind.in_process and config.processes * (GIB + weights + cache + passes + logits) < memory.free / 2
 
 
-def parameters(architecture: Any) -> int:
+def parameters(architecture: object) -> int:
     """Return how many numbers a model learns; tied ones count once."""
     from transformers import AutoModelForCausalLM
 
@@ -76,7 +76,7 @@ def parameters(architecture: Any) -> int:
         return sum(p.numel() for p in AutoModelForCausalLM.from_config(architecture).parameters())
 
 
-def context(config: TrainConfig, architecture: Any) -> int:
+def context(config: TrainConfig, architecture: object) -> int:
     """Return the most tokens of a row: what is asked for, or what the model takes."""
     own = int(getattr(architecture, "max_position_embeddings", None) or 4096)
     return min(config.context_tokens or own, own)

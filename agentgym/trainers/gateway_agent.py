@@ -139,12 +139,12 @@ async def _played(play: Play, task: Task, access: Access) -> tuple[float, bool]:
     return _read(await (play(task, access) if inspect.iscoroutinefunction(play) else _in_thread(play, task, access)))
 
 
-async def _in_thread(play: Play, task: Task, access: Access) -> Any:
+async def _in_thread(play: Play, task: Task, access: Access) -> object:
     """Play in a thread that the end of the process does not wait for: an agent of others may never return."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[Any] = loop.create_future()
 
-    def tell(result: Any, error: BaseException | None) -> None:
+    def tell(result: object, error: BaseException | None) -> None:
         if not told.done():
             told.set_exception(error) if error else told.set_result(result)
 
@@ -163,8 +163,8 @@ async def _in_thread(play: Play, task: Task, access: Access) -> Any:
     return await told
 
 
-def _read(told: Any) -> tuple[float, bool]:
-    pair = cast("tuple[Any, ...]", told) if isinstance(told, tuple) else (told, None)
+def _read(told: object) -> tuple[float, bool]:
+    pair = cast("tuple[object, ...]", told) if isinstance(told, tuple) else (told, None)
     reward: Any = pair[0] if len(pair) == 2 else None
     success: Any = pair[-1]
     if isinstance(reward, int | float) and math.isfinite(reward) and isinstance(success, bool | None):
@@ -172,7 +172,9 @@ def _read(told: Any) -> tuple[float, bool]:
     raise TypeError(f"the agent's function returned {told!r:.100}; expected the reward, or (reward, success)")
 
 
-async def _ended(gateway: Gateway, name: str, played: Coroutine[Any, Any, tuple[float, bool]], seconds: float) -> Episode:
+async def _ended(
+    gateway: Gateway, name: str, played: Coroutine[object, object, tuple[float, bool]], seconds: float
+) -> Episode:
     """Wait for an attempt and return its session as an episode: a fault where it raised, took too long or asked nothing."""
     reward, success, error = 0.0, None, "the agent asked nothing of the base URL that it was given"
     limit = asyncio.timeout(seconds)

@@ -151,7 +151,7 @@ class Imitation(Sitting):
         tokenise = Tokeniser(self.config.learning.spec, self.learner.engine, self.learner.tokenizer)
         return [[tokenise(episode) for episode in episodes] for episodes in files]
 
-    def to_the_end(self) -> dict[str, Any]:
+    def to_the_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""
         with closing(self.record):
             with closing(self.learner), closing(self.loggers), self.stopping():
@@ -193,7 +193,7 @@ class Imitation(Sitting):
         counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
         return {**counted, "learner": self.learner.state_dict()}
 
-    def _summary(self) -> dict[str, Any]:
+    def _summary(self) -> dict[str, object]:
         config = self.config
         return {
             "nll": self.nll,

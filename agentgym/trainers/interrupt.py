@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
@@ -11,7 +10,7 @@ def uninterrupted() -> Generator[None]:
     """Hold Ctrl-C back until the block is done, so that weights and files never stand half updated; a second one ends it."""
     held: list[bool] = []
 
-    def hold(*_: Any) -> None:
+    def hold(*_: object) -> None:
         if held:
             raise SystemExit(128 + signal.SIGINT)  # no checkpoint: the state is not whole; the last one stands
         held.append(True)

@@ -82,7 +82,7 @@ def policy_loss(
     *,
     old: Tensor | None = None,
     reference: Tensor | None = None,
-    function: Callable[[Tokens], Any] = clip,
+    function: Callable[[Tokens], object] = clip,
     correction: float | None = 2.0,
     kl: str = "k3",
     kl_weight: float = 0.0,
@@ -98,8 +98,10 @@ def policy_loss(
     behaviour = batch.logprobs if old is None else old
     if bool(torch.isnan(behaviour).any()):
         raise ValueError("trained tokens without recorded log-probabilities: demonstrations belong in imitation_loss")
-    found = function(Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top))
-    losses, told = cast("tuple[Tensor, dict[str, Tensor]]", found if isinstance(found, tuple) else (found, {}))
+    result = function(
+        Tokens(scores.logprobs, behaviour, batch.logprobs, batch.advantages, scores.entropy, batch, scores.top)
+    )
+    losses, told = cast("tuple[Tensor, dict[str, Tensor]]", result if isinstance(result, tuple) else (result, {}))
     if losses.shape != batch.weights.shape:
         raise BadConfig(f"a loss returned {tuple(losses.shape)}; expected {tuple(batch.weights.shape)}, a number per token")
     if not losses.requires_grad and scores.logprobs.requires_grad:
@@ -186,11 +188,11 @@ def divergence(new: Tensor, reference: Tensor, kind: str = "k3") -> Tensor:
 
 def add_sums(parts: Iterable[Mapping[str, Tensor]]) -> Sums:
     """Add up the metrics of micro-batches; an all-reduce of the result adds up processes."""
-    found: Sums = {}
+    sums: Sums = {}
     for part in parts:
         for name, pair in part.items():
-            found[name] = found[name] + pair if name in found else pair
-    return found
+            sums[name] = sums[name] + pair if name in sums else pair
+    return sums
 
 
 def means(sums: Mapping[str, Tensor]) -> dict[str, float]:

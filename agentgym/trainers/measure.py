@@ -16,7 +16,7 @@ from agentgym.trainers.tally import Tally
 class Measures:
     """Plays the evaluations of a run and remembers what came of those that are made once."""
 
-    await_: Callable[[Coroutine[Any, Any, list[Episode]]], list[Episode]]
+    await_: Callable[[Coroutine[object, object, list[Episode]]], list[Episode]]
     """Runs a coroutine in the run's event loop."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Measures:
         """Keep the episodes of an evaluation and return their success, of several environments also of each."""
         self.record.keep(episodes)
         whole = mean([float(e.success is True) for e in episodes if not e.fault])
-        return {name: whole, **{key: one.total / one.number for key, one in success_by_env(name, episodes).items()}}
+        return {name: whole, **{key: share.total / share.number for key, share in success_by_env(name, episodes).items()}}
 
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return what the run came to."""

@@ -97,13 +97,13 @@ def ages(episodes: Sequence[Episode], version: int) -> dict[str, Any]:
 
 def success_by_env(name: str, episodes: Sequence[Episode]) -> dict[str, Mean]:
     """Return success by environment as NAME/ENV, where there are several."""
-    found: dict[str, Mean] = {}
+    by_env: dict[str, Mean] = {}
     for episode in episodes:
         if "env" in episode.labels and not episode.fault:
             key = f"{name}/{episode.labels['env']}"
-            total, number = found.get(key, (0.0, 0))
-            found[key] = Mean(total + (episode.success is True), number + 1)
-    return found
+            total, number = by_env.get(key, (0.0, 0))
+            by_env[key] = Mean(total + (episode.success is True), number + 1)
+    return by_env
 
 
 def part_names(episodes: Sequence[Episode]) -> set[str]:
@@ -148,6 +148,6 @@ def first_fault(episodes: list[Episode]) -> str:
     return ""
 
 
-def mean(values: list[Any]) -> float:
+def mean(values: Sequence[float]) -> float:
     """Return the mean; nan of nothing."""
     return float(np.mean(values)) if values else float("nan")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +48,8 @@ class Batch:
 
     def __post_init__(self) -> None:
         if not self.counts:
-            found = np.bincount(self.rows.cpu().numpy(), minlength=len(self.lengths))
-            self.counts = tuple(int(number) for number in found)
+            counted = np.bincount(self.rows.cpu().numpy(), minlength=len(self.lengths))
+            self.counts = tuple(int(number) for number in counted)
 
     @property
     def trained(self) -> int:
@@ -95,7 +94,7 @@ def pack(
         raise BadConfig(f"tokens per micro-batch is {tokens}; expected at least 1")
     trees = layouts([segment.ids for segment in segments], tokens) if share else None
     if trees is not None:
-        return [_tree_batch([segments[i] for i in one.rows], [weights[i] for i in one.rows], one) for one in trees]
+        return [_tree_batch([segments[i] for i in tree.rows], [weights[i] for i in tree.rows], tree) for tree in trees]
     order = sorted(range(len(segments)), key=lambda i: (-len(segments[i]), i))
     batches: list[Batch] = []
     start = 0
@@ -139,7 +138,7 @@ def _tree_batch(segments: Sequence[Segment], weights: Sequence[npt.NDArray[np.fl
 def _flat_batch(
     segments: Sequence[Segment],
     weights: Sequence[npt.NDArray[np.float32]],
-    ids: npt.NDArray[Any],
+    ids: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     lengths: tuple[int, ...],
     chosen: tuple[int, ...],
@@ -175,12 +174,12 @@ def _temperatures(segments: Sequence[Segment]) -> Tensor | None:
 
 def unpack(batches: Sequence[Batch], values: Sequence[Tensor], segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
     """Return, per segment, what a model computed at its trained tokens, laid out by token (NaN elsewhere)."""
-    found = [np.full(len(segment), np.nan, dtype=np.float32) for segment in segments]
+    arrays = [np.full(len(segment), np.nan, dtype=np.float32) for segment in segments]
     for batch, flat in zip(batches, values, strict=True):
         pieces = np.split(flat.detach().float().cpu().numpy(), np.cumsum([segments[i].trained for i in batch.segments])[:-1])
         for i, piece in zip(batch.segments, pieces, strict=True):
-            found[i][segments[i].mask] = piece
-    return found
+            arrays[i][segments[i].mask] = piece
+    return arrays
 
 
 def count(segments: Sequence[Segment], loss_aggregation: str) -> int:
@@ -219,7 +218,7 @@ def token_weights(
     per_episode: dict[int, int] = {}
     for segment in segments:
         per_episode[segment.episode] = per_episode.get(segment.episode, 0) + segment.trained
-    found: list[npt.NDArray[np.float32]] = []
+    arrays: list[npt.NDArray[np.float32]] = []
     for segment in segments:
         weights = segment.mask / np.float64(max(total, 1))
         if loss_aggregation == "turn":
@@ -229,5 +228,5 @@ def token_weights(
             weights /= max(per_episode[segment.episode], 1)
         elif constant is not None:
             weights /= constant
-        found.append(weights.astype(np.float32))
-    return found
+        arrays.append(weights.astype(np.float32))
+    return arrays

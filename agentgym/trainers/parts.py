@@ -36,7 +36,7 @@ def engine(config: TrainConfig, folder: Path, model: Any, tokenizer: Any) -> Any
     target = config.engine.partition(":")[2] if kind.of_address else model if kind.in_process else str(folder)
     demand = Demand(config.concurrency, config.weight_transport, config.lora_rank, model.device.type == "cpu")
     options = kind.run_options(demand, config.engine_options)
-    made = kind.engine_class()(target, tokenizer=tokenizer, context=config.context_tokens or None, **options)
+    loaded = kind.engine_class()(target, tokenizer=tokenizer, context=config.context_tokens or None, **options)
     if kind.served:
-        asyncio.run(sync.prove(made, model, tokenizer))
-    return made
+        asyncio.run(sync.prove(loaded, model, tokenizer))
+    return loaded

@@ -36,16 +36,16 @@ def layouts(rows: Sequence[Ids], tokens: int) -> list[Layout] | None:
     """
     keys = [row.astype(">i4").tobytes() for row in rows]  # ids are not negative: bytes sort as they do
     order = sorted(range(len(rows)), key=lambda i: (keys[i], i))
-    found: list[_Growing] = []
+    trees: list[_Growing] = []
     for number, i in enumerate(order):
         common = _common(rows[order[number - 1]], rows[i]) if number else 0
-        if not found or found[-1].size + len(rows[i]) - common > tokens:
-            found.append(_Growing())
-        found[-1].add(i, rows[i], common if found[-1].rows else 0)
+        if not trees or trees[-1].size + len(rows[i]) - common > tokens:
+            trees.append(_Growing())
+        trees[-1].add(i, rows[i], common if trees[-1].rows else 0)
     total = sum(len(row) for row in rows)
-    if total - sum(one.size for one in found) < PAYS * total:
+    if total - sum(tree.size for tree in trees) < PAYS * total:
         return None
-    return [one.layout() for one in sorted(found, key=lambda one: -one.size)]
+    return [tree.layout() for tree in sorted(trees, key=lambda tree: -tree.size)]
 
 
 def _common(left: Ids, right: Ids) -> int:

@@ -148,20 +148,20 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
 
 def cautions(config: TrainConfig) -> list[str]:
     """Return what is allowed but seldom meant."""
-    found: list[str] = []
+    notes: list[str] = []
     pretrained = config.model != "init" and not homemade(config.model)
     if pretrained and config.steps and not config.lora_rank and config.lr > HIGH_LR:
-        found.append(
+        notes.append(
             f"lr is {config.lr:g}, and every weight of the pretrained {config.model} is trained: {USUAL_LR:g} is usual "
             f"(with LoRA 1e-5 to 1e-4); above {HIGH_LR:g} such a model is soon ruined"
         )
     uniform = config.steps and resolve(config.credit, **config.credit_options).stage.attributes["uniform"]
     if uniform and config.select in ("drop", "refill"):
-        found.append(
+        notes.append(
             f"credit {config.credit!r} learns from groups whose returns are all equal too, and select {config.select!r} "
             "leaves them out: give --select keep"
         )
-    return found
+    return notes
 
 
 def check_free(folder: Path) -> None:

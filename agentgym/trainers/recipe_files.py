@@ -50,14 +50,14 @@ def read_config(path: Path) -> TrainConfig:
     return TrainConfig(**{key: _fitting(path, key, value, getattr(default, key)) for key, value in values.items()})
 
 
-def _flat(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(path: Path, raw: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields that a file sets."""
     tables = {table: kind for kind, table in TABLES.items() if table}
     top = {f.name for f in dataclasses.fields(TrainConfig)}
     values: dict[str, Any] = {}
     for key, value in raw.items():
         if key in tables and isinstance(value, dict):
-            values |= dict(_stage(path, key, tables[key], cast("dict[str, Any]", value)))
+            values |= dict(_stage(path, key, tables[key], cast("dict[str, object]", value)))
         elif key == "envs":
             values[key] = _envs(path, value)
         elif key in top:
@@ -67,7 +67,7 @@ def _flat(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _stage(path: Path, table: str, kind: type, raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _stage(path: Path, table: str, kind: type, raw: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield the fields that the table of a stage sets."""
     fields = {f.name for f in dataclasses.fields(kind)}
     options = next((name for name in fields if name.endswith("_options")), "")
@@ -80,31 +80,31 @@ def _stage(path: Path, table: str, kind: type, raw: Mapping[str, Any]) -> Iterat
         elif options in fields:
             extra[key] = value
         else:
-            known = [one.removeprefix(f"{table}_") for one in fields]
+            known = [option.removeprefix(f"{table}_") for option in fields]
             raise bad_option(f"key of [{table}] in {path.name}:", key, known)
     if extra:
         yield options, extra
 
 
-def _envs(path: Path, raw: Any) -> tuple[EnvSpec, ...]:
+def _envs(path: Path, raw: object) -> tuple[EnvSpec, ...]:
     """Return the environments of `[[envs]]`."""
     known = {f.name for f in dataclasses.fields(EnvSpec)}
-    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in cast("list[Any]", raw)):
+    if not isinstance(raw, list) or not all(isinstance(row, dict) for row in cast("list[object]", raw)):
         raise BadConfig(f"{path.name}: envs is {raw!r:.60}; expected [[envs]] tables with an id each")
-    found: list[EnvSpec] = []
-    for one in cast("list[dict[str, Any]]", raw):
-        for key in one:
+    specs: list[EnvSpec] = []
+    for row in cast("list[dict[str, object]]", raw):
+        for key in row:
             if key not in known:
                 raise bad_option(f"key of [[envs]] in {path.name}:", key, known)
-        if "id" not in one:
+        if "id" not in row:
             raise BadConfig(f'{path.name}: an entry of [[envs]] has no id, for example id = "rlvr/Search-v0"')
-        turns = one.get("horizon", [])
-        values: dict[str, Any] = {**one, "horizon": tuple(cast("list[Any]", turns)) if isinstance(turns, list) else (turns,)}
-        found.append(EnvSpec(**values))
-    return tuple(found)
+        turns = row.get("horizon", [])
+        values: dict[str, Any] = {**row, "horizon": tuple(cast("list[Any]", turns)) if isinstance(turns, list) else (turns,)}
+        specs.append(EnvSpec(**values))
+    return tuple(specs)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -113,24 +113,24 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise BadData(f"{path}: not TOML ({error})") from error
 
 
-def _base(path: Path, name: Any) -> tuple[Path, dict[str, Any]]:
+def _base(path: Path, name: object) -> tuple[Path, dict[str, Any]]:
     """Return the base that a file names and what it holds; a base has no base of its own."""
     bases = FOLDER / "bases"
     if not isinstance(name, str):
         raise BadConfig(f"{path.name}: base is {name!r}; expected a name or a .toml file")
-    found = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
-    if found.parent == bases and not found.exists():
+    below_path = path.parent / name if name.endswith(".toml") else bases / f"{name}.toml"
+    if below_path.parent == bases and not below_path.exists():
         raise unknown(f"base in {path.name}:", name, [base.stem for base in bases.glob("*.toml")])
-    below = _read_toml(found)
+    below = _read_toml(below_path)
     if "base" in below:
         raise BadConfig(f"{path.name}: its base {name!r} names a base of its own; one level is read")
-    return found, below
+    return below_path, below
 
 
 def _fitting(path: Path, key: str, value: Any, default: Any) -> Any:
     given, expected = cast("type[object]", type(value)), cast("type[object]", type(default))
     if expected is tuple and given in (list, str):  # a stage of which there may be several, and is one
-        return tuple(cast("list[Any]", value)) if given is list else (value,)
+        return tuple(cast("list[object]", value)) if given is list else (value,)
     if expected is float and given is int:
         return float(value)
     if given is not expected:
@@ -147,8 +147,8 @@ def to_toml(config: TrainConfig) -> str:
         for f in dataclasses.fields(kind):
             value = getattr(config, f.name)
             if f.name == "envs":
-                for one in value:
-                    nested += ["", "[[envs]]", *rows(dataclasses.asdict(one))]
+                for spec in value:
+                    nested += ["", "[[envs]]", *rows(dataclasses.asdict(spec))]
             elif not f.name.endswith("_options"):
                 name = ("names" if isinstance(value, tuple) else "name") if f.name == table else f.name
                 lines.append(f"{name} = {_toml(value)}")
@@ -160,7 +160,7 @@ def to_toml(config: TrainConfig) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rows(values: Mapping[str, Any]) -> list[str]:
+def rows(values: Mapping[str, object]) -> list[str]:
     """Return values as lines of TOML."""
     return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
 
@@ -175,7 +175,9 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
     if isinstance(value, (tuple, list)):
-        return f"[{', '.join(map(_toml, cast('list[Any]', value)))}]"
+        return f"[{', '.join(map(_toml, cast('list[object]', value)))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in cast("dict[str, Any]", value).items()) + "}"
+        return (
+            "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in cast("dict[str, object]", value).items()) + "}"
+        )
     return repr(value)

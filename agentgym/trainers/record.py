@@ -133,7 +133,7 @@ class Record:
         """Return the folder of the newest finished checkpoint."""
         return newest_checkpoint(self.folder)
 
-    def log(self, metrics: dict[str, Any]) -> None:
+    def log(self, metrics: dict[str, object]) -> None:
         """Append one step's metrics."""
         self._append(self.metrics, [json.dumps(_finite(metrics))])
 
@@ -153,7 +153,7 @@ class Record:
                 f"--resume {self.folder}"
             ) from error
 
-    def checkpoint(self, save: Callable[[Path], None], position: int, state: dict[str, Any]) -> None:
+    def checkpoint(self, save: Callable[[Path], None], position: int, state: dict[str, object]) -> None:
         """Write a checkpoint beside the earlier ones, complete or not at all; keep the last two. `save` writes the model."""
         if not self.writes:
             return
@@ -210,7 +210,7 @@ class Record:
         """Return how long the files of metrics and episodes are."""
         return self.metrics.tell(), self.episodes.tell()
 
-    def write(self, name: str, content: dict[str, Any]) -> None:
+    def write(self, name: str, content: dict[str, object]) -> None:
         """Write a JSON file of the run, complete or not at all."""
         if not self.writes:
             return
@@ -223,7 +223,7 @@ class Record:
         self.held.close()
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+def _finite(numbers: dict[str, object]) -> dict[str, object]:
     """Return numbers as JSON can hold them: what is not finite becomes null."""
     return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in numbers.items()}
 

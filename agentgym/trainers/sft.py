@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from agentgym.episodes.episode import Episode
 from agentgym.trainers.config import TrainConfig
@@ -12,21 +11,23 @@ from agentgym.trainers.tally import Tally
 
 FIRST_TASK = 1_000_000_000
 """Number of the first task shown by the expert: reinforcement learning counts from 0, so it meets other tasks."""
+Lost = tuple[int, int, str]
+"""Of a process: its demonstrations, how many of them are faults, and what the first fault said."""
 MOST_LOST = 0.02
 """Largest share of the demonstrations that may be lost to faults."""
 
 
 def faultless(
-    episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Any]], list[Any]]
+    episodes: list[Episode], tally: Tally, config: TrainConfig, gathered: Callable[[list[Lost]], list[Lost]]
 ) -> list[Episode]:
     """Return the faultless demonstrations and count the others over all processes; CannotGoOn where they are too many."""
-    found = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
-    tally.lost += sum(lost for _, lost, _ in found)
-    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in found)
+    by_process = gathered([(len(episodes), sum(e.fault for e in episodes), first_fault(episodes))])
+    tally.lost += sum(lost for _, lost, _ in by_process)
+    shown = tally.played + tally.lost + sum(count - lost for count, lost, _ in by_process)
     if too_many_lost(tally.lost, shown, config):
         raise CannotGoOn(
             f"{tally.lost} of {shown} demonstrations were lost to faults, more than {MOST_LOST:.0%}; the last one: "
-            f"{[reason for _, _, reason in found if reason][-1]}"
+            f"{[reason for _, _, reason in by_process if reason][-1]}"
         )
     return [episode for episode in episodes if not episode.fault]
 

@@ -47,7 +47,7 @@ class Sitting(ABC):
         """How many updates there were."""
 
     @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with; all processes come here."""
 
     @abstractmethod
@@ -82,12 +82,12 @@ class Sitting(ABC):
         """Write a checkpoint."""
         self.record.checkpoint(self.save, self.position, self.state_dict())
 
-    def log(self, row: dict[str, Any]) -> None:
+    def log(self, row: dict[str, object]) -> None:
         """Write a row of metrics, and hand it to the loggers."""
         self.record.log(row)
         self.loggers.log(self.position, row)
 
-    def ended(self, summary: dict[str, Any]) -> dict[str, Any]:
+    def ended(self, summary: dict[str, object]) -> dict[str, Any]:
         """Write and return the summary of the run that has come to its end."""
         self.record.write("summary.json", summary)
         if self.accelerator.num_processes > 1:  # who leaves while another still listens takes it down
@@ -114,5 +114,5 @@ def joined(processes: int, command: str) -> Accelerator:
     return accelerator
 
 
-def _silent(kind: str, numbers: dict[str, Any]) -> None:
+def _silent(kind: str, numbers: dict[str, object]) -> None:
     del kind, numbers

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agentgym import registry
 from agentgym.agents.demonstrator import written_ids
@@ -54,7 +53,7 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
 
     Raises BadConfig where a file is not there, or where nothing is taken from one of them.
     """
-    found: list[list[Episode]] = []
+    files_read: list[list[Episode]] = []
     for path in map(episode_file, files):
         episodes = read_episodes(path)
         taken = [episode for episode in episodes if which.takes(episode)]
@@ -64,8 +63,8 @@ def read_files(files: Sequence[str], which: Filter) -> list[list[Episode]]:
                 f"{path} has {len(episodes)} episodes, {faults} of them faults, and none that passes the filter "
                 f"({which}); expected at least one: loosen the filter, or leave the file out"
             )
-        found.append(taken)
-    return found
+        files_read.append(taken)
+    return files_read
 
 
 def episode_file(name: str) -> Path:
@@ -79,14 +78,14 @@ def episode_file(name: str) -> Path:
 
 def digest(files: Sequence[list[Episode]]) -> str:
     """Return a hash of what was taken from files, in order."""
-    found = hashlib.blake2b(digest_size=16)
+    hashed = hashlib.blake2b(digest_size=16)
     for episodes in files:
-        found.update(f"\x1f{len(episodes)}\x1f".encode())
+        hashed.update(f"\x1f{len(episodes)}\x1f".encode())
         for episode in episodes:
-            found.update(f"{episode.env}\x1f{episode.group_id}\x1f{episode.attempt}\x1f{len(episode.turns)}\x1e".encode())
+            hashed.update(f"{episode.env}\x1f{episode.group_id}\x1f{episode.attempt}\x1f{len(episode.turns)}\x1e".encode())
             for turn in episode.turns:
-                found.update(json.dumps([turn.output_ids, turn.text, turn.action]).encode())
-    return found.hexdigest()
+                hashed.update(json.dumps([turn.output_ids, turn.text, turn.action]).encode())
+    return hashed.hexdigest()
 
 
 def text_only(episode: Episode) -> bool:
@@ -97,7 +96,7 @@ def text_only(episode: Episode) -> bool:
 class Tokeniser:
     """Gives episodes of text the tokens that an agent would have held: its prompts, and its form of the same actions."""
 
-    def __init__(self, spec: AgentSpec, engine: Any, tokenizer: Any) -> None:
+    def __init__(self, spec: AgentSpec, engine: object, tokenizer: object) -> None:
         agent = spec.make(engine, Sampling(), tokenizer)
         assert isinstance(agent, TokenAgent)
         self.agent = agent
@@ -124,9 +123,9 @@ class Tokeniser:
     def tools(self, env: str) -> dict[str, Tool]:
         """Return the tools of an environment, made with its default options."""
         if env not in self._tools:
-            made = registry.make(env)
-            self._tools[env] = dict(made.tools)
-            made.close()
+            environment = registry.make(env)
+            self._tools[env] = dict(environment.tools)
+            environment.close()
         return self._tools[env]
 
     def _told_again(self, episode: Episode) -> Episode:
@@ -136,7 +135,7 @@ class Tokeniser:
         said = (agent.prompt.system, agent.prompt.first, agent.prompt.turn)
         if any(section.fields & LISTED for section in said):
             raise BadConfig(f"prompt {agent.prompt.name!r} lists the admissible commands, which the file does not hold")
-        info: dict[str, Any] = {"valid": True, "error": None, "admissible": None}
+        info: dict[str, object] = {"valid": True, "error": None, "admissible": None}
         for old in episode.turns:
             if not (old.text or old.action):
                 break  # the context was full, or the server said nothing: no action was carried out

@@ -40,6 +40,6 @@ class Tally:
         self.lost_steps = 0 if any(good for good, _ in processes) else self.lost_steps + 1
         self.fault = next((reason for _, reason in processes if reason), "")
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with."""
         return {**dataclasses.asdict(self), "lost_steps": 0, "fault": ""}

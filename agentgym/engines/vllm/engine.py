@@ -46,7 +46,7 @@ class VLLMEngine:
     def __init__(
         self,
         model: str | Path,
-        tokenizer: Any = None,
+        tokenizer: object = None,
         *,
         context: int | None = None,
         weights: str = "shared_memory",

@@ -121,7 +121,7 @@ def _forget_packed_experts(model: Any) -> None:
             method.moe_kernel = None
 
 
-def finalize(model: Any, model_config: Any) -> None:
+def finalize(model: Any, model_config: object) -> None:
     """End vLLM's layerwise reload, the layers that share another one's weights included.
 
     vLLM 0.32 prepares a head that shares the embedding's weights when the model is first loaded (on CPUs: packs a copy)

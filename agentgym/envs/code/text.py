@@ -36,7 +36,7 @@ def call(data: Mapping[str, object], given: Any) -> str:
     return f"it = {entry}({_arguments(start)}); [{', '.join(f'it.{name}({_arguments(values)})' for name, values in calls)}]"
 
 
-def _arguments(packed: list[Any]) -> str:
+def _arguments(packed: list[object]) -> str:
     return ", ".join(shown(argument) for argument in packed)
 
 

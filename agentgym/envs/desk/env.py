@@ -133,7 +133,7 @@ class Desk(TextEnv):
             f"Customer: {self.customer.greeting()}"
         )
 
-    def load(self, payload: Any) -> None:
+    def load(self, payload: object) -> None:
         super().load(payload)
         self._offer_tools()
 

@@ -68,7 +68,7 @@ def _matters(rng: np.random.Generator, domain: Domain, caller: str, difficulty: 
 
 def _matter(
     rng: np.random.Generator, domain: Domain, mine: dict[str, Row], free: dict[str, Row], difficulty: int
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return a matter about one of the rows that no other matter is about; None where none fits."""
     name = pick(rng, list(domain.intents))
     intent = domain.intents[name]

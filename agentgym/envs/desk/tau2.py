@@ -160,4 +160,4 @@ def _json(path: Path) -> object:
 def _object(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadData(f"{where}: {str(value)[:60]!r}; expected an object")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)

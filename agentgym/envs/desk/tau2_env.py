@@ -119,7 +119,7 @@ class Tau2Desk(TextEnv):
         )
         return text + "".join(f"\n\n{line}" for line in _told(task.data["row"]))
 
-    def load(self, payload: Any) -> None:
+    def load(self, payload: object) -> None:
         super().load(payload)
         self._open(self.task)
 

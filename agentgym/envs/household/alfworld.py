@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from agentgym.core.env import Task
+from agentgym.core.json_value import JSON
 from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.envs.household.env import HouseEnv
 from agentgym.envs.household.game import Game, build_game
@@ -31,7 +32,7 @@ def read_game(path: str | Path) -> Game:
 def parse_game(content: bytes, where: str) -> Game:
     """Build a game from the content of a game file."""
     try:
-        raw: object = json.loads(content)
+        raw: JSON = json.loads(content)
     except json.JSONDecodeError as error:
         expected = "expected one JSON object; is the file cut off?"
         raise BadData(f"{where}, line {error.lineno} column {error.colno}: {error.msg}; {expected}") from None
@@ -39,9 +40,9 @@ def parse_game(content: bytes, where: str) -> Game:
         raise BadData(f"{where}, byte {error.start}: not UTF-8 text; expected one JSON object") from None
     if not isinstance(raw, dict):
         raise BadData(f"{where}: a JSON {type(raw).__name__}; expected one object with pddl_domain, grammar, pddl_problem")
-    texts = cast("dict[str, Any]", raw)
+    texts = {name: text for name, text in raw.items() if isinstance(text, str)}
     for name in ("pddl_domain", "grammar", "pddl_problem"):
-        if not isinstance(texts.get(name), str):
+        if name not in texts:
             raise BadData(f"{where}: no text under {name!r}; expected pddl_domain, grammar and pddl_problem")
     dialect, sentence = read_grammar(texts["pddl_domain"], texts["grammar"], where)
     problem = read_problem(texts["pddl_problem"], where)

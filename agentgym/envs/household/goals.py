@@ -1,9 +1,9 @@
 """The six goals: how they are worded, read from PDDL, written to PDDL and told apart."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from agentgym.envs.household.catalog import TASK_TYPES
+from agentgym.envs.household.problem import Tree
 from agentgym.errors import BadData
 
 TEMPLATES = {
@@ -72,7 +72,7 @@ def goal_pddl(goal: Goal) -> str:
     )
 
 
-def read_goal(tree: object, where: str = "goal") -> Goal:
+def read_goal(tree: "str | Tree", where: str = "goal") -> Goal:
     """Recognise one of the six goals whatever its layout and the order of its conditions; else raise BadData."""
     atoms: list[tuple[str, ...]] = []
     _collect(tree, atoms)
@@ -96,15 +96,15 @@ def read_goal(tree: object, where: str = "goal") -> Goal:
     raise BadData(f"{where}: the goal is none of ALFWorld's six (its conditions: {', '.join(sorted(names))})")
 
 
-def _collect(tree: Any, atoms: list[tuple[str, ...]]) -> None:
+def _collect(tree: "str | Tree", atoms: list[tuple[str, ...]]) -> None:
     """Gather the atoms of nested conjunctions, existential quantifiers and negated equalities."""
     if not isinstance(tree, list) or not tree:
         return
-    head: object = tree[0]  # pyright: ignore[reportUnknownVariableType]
+    head: object = tree[0]
     if head in ("and", "not"):
-        for part in tree[1:]:  # pyright: ignore[reportUnknownVariableType]
+        for part in tree[1:]:
             _collect(part, atoms)
     elif head == "exists":
         _collect(tree[-1], atoms)
     else:
-        atoms.append(tuple(str(part) for part in tree))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        atoms.append(tuple(str(part) for part in tree))

@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from agentgym.errors import BadData
 
-Tree = list[Any]
+Tree: TypeAlias = "list[str | Tree]"
 """An S-expression: a list of strings and lists."""
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
@@ -23,7 +23,7 @@ class Problem:
     """Name of an object -> its type."""
     facts: dict[str, list[tuple[str, ...]]]
     """Predicate -> argument lists that hold at the start."""
-    goal: Tree
+    goal: "str | Tree"
 
     def lower(self) -> "Problem":
         """Return the same problem in lower case, as the PDDL reader of the genuine engine sees it."""

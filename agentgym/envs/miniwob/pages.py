@@ -5,10 +5,13 @@ import mimetypes
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from agentgym.errors import MissingExtra, how_to_install
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
 
 HOST = "miniwob.test"
 
@@ -37,7 +40,7 @@ def _read(path: str) -> tuple[bytes, str] | None:
     return file.read_bytes(), kind + ("; charset=utf-8" if kind.startswith("text/") else "")
 
 
-def site(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+def site(environ: "WSGIEnvironment", start_response: Callable[..., object]) -> Iterable[bytes]:
     """Answer with a file."""
     file = _read(unquote(environ.get("PATH_INFO", "")).lstrip("/")) if environ["REQUEST_METHOD"] == "GET" else None
     if file is None:

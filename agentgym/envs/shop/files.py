@@ -103,7 +103,7 @@ def _json(path: Path) -> Any:
     wanted = list if path.name.startswith("items_shuffle") else dict
     if not isinstance(content, wanted):
         raise BadData(f"{path}: holds a {type(content).__name__}; expected a {wanted.__name__}")
-    return cast("Any", content)
+    return cast("object", content)
 
 
 def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Product | None:
@@ -121,7 +121,7 @@ def _product(raw: dict[str, Any], attributes: dict[str, Any], root: Path) -> Pro
             for name, values in choices.items()
             if values
         }
-        bullets: Any = raw.get("small_description") or []
+        bullets: object = raw.get("small_description") or []
         about: dict[str, Any] = attributes.get(asin) or {}
         return Product(
             asin=asin,

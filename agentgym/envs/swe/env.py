@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from agentgym.core.actions import spell
 from agentgym.core.env import Task
@@ -91,7 +91,7 @@ class SWE(RepositoryEnv):
         return task.data["package"], task.data["fix"]
 
     def begin(self, task: Task) -> str:
-        self.changed: tuple[Any, ...] = ()
+        self.changed: tuple[object, ...] = ()
         """How the folder differs from what the episode began with."""
         self.fresh: dict[str, str] = {}
         """What it began with: digests by name; empty until the sandbox was prepared."""

@@ -150,7 +150,7 @@ def _instruction(file: Path) -> str:
     return "\n".join(lines).strip()
 
 
-def _table(raw: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
+def _table(raw: dict[str, object], name: str, file: Path) -> dict[str, Any]:
     value = raw.get(name, {})
     if not isinstance(value, dict):
         raise BadData(f"{file}: {name} is {value!r:.60}; expected a table [{name}]")

@@ -160,7 +160,7 @@ def is_kept(place: Path) -> bool:
     return place.is_file() and place.with_suffix(".json").is_file()
 
 
-def compile_into(place: Path, game: Any) -> None:
+def compile_into(place: Path, game: object) -> None:
     """Compile a game; a Fault where the compiler fails.
 
     Several processes may do the same at once: each compiles in a folder of its own and moves the result into place.

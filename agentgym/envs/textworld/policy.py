@@ -1,13 +1,12 @@
 """How a game is won from where it stands, without its interpreter."""
 
 import importlib
-from typing import Any
 
 
 class Record:
     """The package's record of an episode, which knows what is possible, what came about, and what is still to be done."""
 
-    def __init__(self, game: Any) -> None:
+    def __init__(self, game: object) -> None:
         self._words = importlib.import_module("textworld.generator.inform7").Inform7Game(game)
         self.progress = importlib.import_module("textworld.generator.game").GameProgression(game, track_quests=True)
 

@@ -42,7 +42,7 @@ def main() -> None:
     slow, left = 0, request["room"]
     for number, packed in enumerate(request["inputs"]):
 
-        def call(packed: Any = packed) -> Any:
+        def call(packed: object = packed) -> Any:
             return respond(request["kind"], space[request["entry"]], unpack(packed))
 
         answer = tried(call, request["seconds"], max(left, 0))
@@ -103,7 +103,7 @@ def message(error: BaseException) -> str:
     return text if line is None else f"{text} (line {line})"
 
 
-def write(file: int, answer: Any) -> int:
+def write(file: int, answer: object) -> int:
     """Write an answer as a line of JSON; return its length."""
     left = json.dumps(answer).encode() + b"\n"
     size = len(left)

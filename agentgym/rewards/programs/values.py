@@ -97,7 +97,7 @@ _SCALARS: dict[str, Callable[[Any], object]] = {
 }
 
 
-def _handle(number: Any, true: object) -> Handle:
+def _handle(number: object, true: object) -> Handle:
     if type(number) is not int or type(true) is not bool:
         raise NotData("a handle that is none")
     return Handle(number, true)
@@ -106,7 +106,7 @@ def _handle(number: Any, true: object) -> Handle:
 _CONTAINERS: dict[str, Callable[[list[Any]], object]] = {"t": tuple, "s": set, "z": frozenset, "d": dict}
 
 
-def unpack(packed: Any) -> Any:
+def unpack(packed: object) -> Any:
     """Return the value that `pack` was given; NotData for what it never returns."""
     try:
         return _unpacked(packed, 0)

@@ -26,7 +26,7 @@ def start(work: Callable[[], T]) -> T:
     return done.result()
 
 
-def _serve(asked: "SimpleQueue[tuple[Callable[[], object], Future[Any]]]") -> None:
+def _serve(asked: "SimpleQueue[tuple[Callable[[], object], Future[object]]]") -> None:
     while True:
         work, done = asked.get()
         try:

@@ -1,7 +1,6 @@
 """Generalised advantage estimation with a critic: over turns (PPO), and over turns and the tokens within them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.scores import Share, turn_rewards
 from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.stages.seams import Processes
 
 Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
 """Of an episode: its advantages, and by turn what the critic is to learn at each output token (nan: nothing)."""
@@ -16,7 +16,7 @@ Estimate = Callable[[Episode], tuple[Floats, list[Floats]]]
 
 @credit("turn_gae", scope="batch", needs=("values",), uniform=True)
 def turn_gae(
-    groups: Sequence[Group], *, gamma: Share = 0.95, lam: Share = 0.95, whiten: bool = True, run: Any = None
+    groups: Sequence[Group], *, gamma: Share = 0.95, lam: Share = 0.95, whiten: bool = True, run: Processes | None = None
 ) -> list[list[Floats]]:
     """Turn k is credited with A_k = D_k + gamma * lam * A_{k+1}, where D_k = r_k + gamma * V_{k+1} - V_k: PPO over turns.
 
@@ -49,7 +49,7 @@ def bilevel_gae(
     gamma: Share = 1.0,
     lam: Share = 1.0,
     whiten: bool = True,
-    run: Any = None,
+    run: Processes | None = None,
 ) -> list[list[Floats]]:
     """Each token is credited by GAE within its turn, towards the return that GAE over turns gives the turn's end.
 
@@ -67,8 +67,8 @@ def bilevel_gae(
         _, returns = _over_turns(turn_rewards(episode), np.array([value[-1] for value in values]), turn_gamma, lam)
         within = [_within(value, end, gamma, lam) for value, end in zip(values, returns, strict=True)]
         sizes = [len(turn.output_ids) for turn in episode.turns]
-        advantages = [np.nan_to_num(one[:size]) for one, size in zip(within, sizes, strict=True)]
-        return np.concatenate(advantages), [one + value for one, value in zip(within, values, strict=True)]
+        advantages = [np.nan_to_num(row[:size]) for row, size in zip(within, sizes, strict=True)]
+        return np.concatenate(advantages), [row + value for row, value in zip(within, values, strict=True)]
 
     return _credited(groups, estimate, whiten, run)
 
@@ -76,8 +76,8 @@ def bilevel_gae(
 def _values(episode: Episode) -> list[Floats]:
     """Return the critic's values by turn and output token; one nan for a turn without."""
     none = np.full(1, np.nan)
-    found = [np.asarray(turn.extra.get("values", none), dtype=np.float64) for turn in episode.turns]
-    return [values if len(values) else none for values in found]
+    by_turn = [np.asarray(turn.extra.get("values", none), dtype=np.float64) for turn in episode.turns]
+    return [values if len(values) else none for values in by_turn]
 
 
 def _over_turns(rewards: Floats, values: Floats, gamma: float, lam: float) -> tuple[Floats, Floats]:
@@ -101,13 +101,13 @@ def _within(values: Floats, end: float, gamma: float, lam: float) -> Floats:
     return advantages
 
 
-def _credited(groups: Sequence[Group], estimate: Estimate, whiten: bool, run: Any) -> list[list[Floats]]:
+def _credited(groups: Sequence[Group], estimate: Estimate, whiten: bool, run: Processes | None) -> list[list[Floats]]:
     """Return the advantages of all episodes, and note in their turns what the critic is to learn."""
-    found = [[estimate(episode) for episode in group] for group in groups]
-    for group, estimates in zip(groups, found, strict=True):
+    by_group = [[estimate(episode) for episode in group] for group in groups]
+    for group, estimates in zip(groups, by_group, strict=True):
         for episode, (_, targets) in zip(group, estimates, strict=True):
             for turn, target in zip(episode.turns, targets, strict=True):
                 if "values" in turn.extra:
                     turn.extra["value_target"] = target.astype(np.float32)
-    advantages = [[one for one, _ in estimates] for estimates in found]
+    advantages = [[row for row, _ in estimates] for estimates in by_group]
     return whitened(advantages, run) if whiten else advantages

@@ -29,12 +29,12 @@ def mt_grpo(
     """
     rewards = [turn_rewards(episode) for episode in group]
     outcomes = centred(np.array([row[-1] for row in rewards]), norm=norm, ddof=ddof, eps=eps)
-    found = [np.full(len(row), outcome_weight * outcome) for row, outcome in zip(rewards, outcomes, strict=True)]
-    for array, outcome in zip(found, outcomes, strict=True):
+    credits = [np.full(len(row), outcome_weight * outcome) for row, outcome in zip(rewards, outcomes, strict=True)]
+    for array, outcome in zip(credits, outcomes, strict=True):
         array[-1] = outcome
     for k in range(max(map(len, rewards)) - 1):
         there = [i for i, row in enumerate(rewards) if k < len(row) - 1]
         scores = centred(np.array([rewards[i][k] for i in there]), norm=norm, ddof=ddof, eps=eps)
         for i, score in zip(there, scores, strict=True):
-            found[i][k] += score
-    return found
+            credits[i][k] += score
+    return credits

@@ -1,16 +1,16 @@
 """ReBN: returns of turns against those of all turns of a step."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.credit.scores import Share, discounted, turn_rewards
 from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.stages.seams import Processes
 
 
 @credit("rebn", scope="batch", uniform=True)
-def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Any = None) -> list[list[Floats]]:
+def rebn(groups: Sequence[Group], *, gamma: Share = 0.9, run: Processes | None = None) -> list[list[Floats]]:
     """Turn k is credited with G_k = r_k + gamma * G_{k+1}, less the mean over (std + 1e-9) of all turns of the step.
 
     Source: return batch normalisation of GEM, arXiv 2510.01051, as its code has it (`examples/train_oat`; gamma 0.9 for

@@ -1,7 +1,6 @@
 """REINFORCE++ and its form with a group's baseline: advantages whitened over the tokens of a whole step."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -9,10 +8,11 @@ from agentgym.episodes.episode import Episode, Group
 from agentgym.trainers.credit.scores import Share, turn_rewards
 from agentgym.trainers.credit.whitening import whitened
 from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.stages.seams import Processes
 
 
 @credit("reinforce_pp", scope="batch", uniform=True)
-def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None) -> list[list[Floats]]:
+def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Processes | None = None) -> list[list[Floats]]:
     """Each token is credited with its return G_t = r_t + gamma * G_{t+1}, whitened over all tokens of the step.
 
     Source: REINFORCE++, arXiv 2501.03262, section 3, without its KL in the reward (use `--kl`). r_t is a turn's reward at
@@ -25,7 +25,7 @@ def reinforce_pp(groups: Sequence[Group], *, gamma: Share = 1.0, run: Any = None
 
 
 @credit("reinforce_pp_baseline", scope="batch")
-def reinforce_pp_baseline(groups: Sequence[Group], *, run: Any = None) -> list[list[Floats]]:
+def reinforce_pp_baseline(groups: Sequence[Group], *, run: Processes | None = None) -> list[list[Floats]]:
     """Each turn is credited with R - mean R of its group, whitened over all tokens of the step.
 
     Source: REINFORCE++ with baseline, arXiv 2501.03262, section 3 (its form for several replies a prompt). Statistics:

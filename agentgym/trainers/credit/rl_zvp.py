@@ -31,5 +31,5 @@ def _shaped(entropies: Floats, alpha: float, won: bool) -> Floats:
 
 def _entropies(episode: Episode) -> Floats:
     """Return the entropy of every output token; nan in turns that are not trained."""
-    found = [np.asarray(t.extra.get("entropy", np.full(len(t.output_ids), np.nan)), np.float64) for t in episode.turns]
-    return np.concatenate(found) if found else np.zeros(0)
+    by_turn = [np.asarray(t.extra.get("entropy", np.full(len(t.output_ids), np.nan)), np.float64) for t in episode.turns]
+    return np.concatenate(by_turn) if by_turn else np.zeros(0)

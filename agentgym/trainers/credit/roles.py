@@ -1,17 +1,22 @@
 """Credit against what a role is used to earning: for several players, and groups that cannot be compared."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.stages.credit import Floats, Within, credit
+from agentgym.trainers.stages.seams import Processes
 
 
 @credit("role_baseline", scope="batch", uniform=True)
 def role_baseline(
-    groups: Sequence[Group], *, state: dict[str, Any], run: Any = None, decay: Annotated[float, Within(0, 1)] = 0.95
+    groups: Sequence[Group],
+    *,
+    state: dict[str, float],
+    run: Processes | None = None,
+    decay: Annotated[float, Within(0, 1)] = 0.95,
 ) -> list[list[Floats]]:
     """Every turn is credited with R - b, the return less a moving average of what its role earns in that environment.
 

@@ -38,7 +38,7 @@ def salt(
             if edges[-1] is not None:
                 through.setdefault(edges[-1], {})[i] = float(whole[i][0])
         steps.append(edges)
-    shared = {edge: sum(found.values()) / len(found) for edge, found in through.items()}
+    shared = {edge: sum(values.values()) / len(values) for edge, values in through.items()}
     return [
         np.array([own if edge is None else shared[edge] for own, edge in zip(array, edges, strict=True)])
         for array, edges in zip(whole, steps, strict=True)

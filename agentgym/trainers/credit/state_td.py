@@ -1,7 +1,7 @@
 """Credit by the values of states: what a turn changed in the return that the group's episodes had from there on."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from agentgym.trainers.credit.gigpo import Anchor
 from agentgym.trainers.credit.group import episode_advantages
 from agentgym.trainers.credit.scores import NotNegative, Punish, Share, discounted, punished, turn_rewards
 from agentgym.trainers.stages.credit import Floats, credit
+from agentgym.trainers.stages.seams import Processes
 
 
 @credit("state_td", scope="batch")
 def state_td(
     groups: Sequence[Group],
     *,
-    run: Any = None,
+    run: Processes | None = None,
     anchor: Anchor = "state",
     gamma: Share = 0.95,
     lam: Share = 0.3,
@@ -46,15 +47,15 @@ def state_td(
     turn's finished, scaled advantage.
     """
     early = penalty if penalty_order == "before" else 0.0
-    found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, early, punish) for group in groups]
-    return finished(groups, found, run, scale, penalty - early, punish)
+    errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, early, punish) for group in groups]
+    return finished(groups, errors, run, scale, penalty - early, punish)
 
 
 @credit("branch_td", scope="batch", needs=("branches",))
 def branch_td(
     groups: Sequence[Group],
     *,
-    run: Any = None,
+    run: Processes | None = None,
     anchor: Anchor = "state",
     gamma: Share = 0.95,
     lam: Share = 0.3,
@@ -73,18 +74,23 @@ def branch_td(
     met once has no value but its own return.
     Statistics, ddof, groups of one and those without spread as in `state_td`. Penalties from the finished advantage.
     """
-    found = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
-    return finished(groups, found, run, scale, penalty, punish)
+    errors = [_errors(group, anchor, gamma, lam, shrinkage, revisits, 0.0, punish, branch_visits) for group in groups]
+    return finished(groups, errors, run, scale, penalty, punish)
 
 
 def finished(
-    groups: Sequence[Group], found: Sequence[Sequence[Floats]], run: Any, scale: str, penalty: float, punish: Punish
+    groups: Sequence[Group],
+    errors: Sequence[Sequence[Floats]],
+    run: Processes | None,
+    scale: str,
+    penalty: float,
+    punish: Punish,
 ) -> list[list[Floats]]:
     """Return advantages at their scale, less the penalties."""
-    factor = factor_to_grpo(groups, found, run) if scale == "grpo" else 1.0
+    factor = factor_to_grpo(groups, errors, run) if scale == "grpo" else 1.0
     return [
         [factor * row - penalty * punished(episode.turns, punish) for row, episode in zip(rows, group, strict=True)]
-        for rows, group in zip(found, groups, strict=True)
+        for rows, group in zip(errors, groups, strict=True)
     ]
 
 
@@ -127,19 +133,19 @@ def _errors(
             if branch_visits and not np.isnan(turn.extra["branches"]):
                 visit(state, float(turn.extra["branches"]), branch_visits)
     values = {state: (totals[state] + shrinkage * middle) / (visits[state] + shrinkage) for state in totals}
-    found: list[Floats] = []
+    errors: list[Floats] = []
     for row, path in zip(rewards, states, strict=True):
         value = np.array([*(values[state] for state in path), 0.0])
-        found.append(discounted(row + gamma * value[1:] - value[:-1], gamma * lam))
-    return found
+        errors.append(discounted(row + gamma * value[1:] - value[:-1], gamma * lam))
+    return errors
 
 
-def factor_to_grpo(groups: Sequence[Group], found: Sequence[Sequence[Floats]], run: Any) -> float:
+def factor_to_grpo(groups: Sequence[Group], errors: Sequence[Sequence[Floats]], run: Processes | None) -> float:
     """Return what brings the advantages of all processes to the root mean square that `grpo` gives them."""
     plain = [
         episode_advantages(group, norm="std", ddof=1, eps=1e-6, penalty=0.0, punish="valid", penalty_order="advantage")
         for group in groups
     ]
-    squares = [tuple(sum(float(row @ row) for rows in kind for row in rows) for kind in (plain, found))]
+    squares = [tuple(sum(float(row @ row) for rows in kind for row in rows) for kind in (plain, errors))]
     theirs, ours = (sum(pair) for pair in zip(*(squares if run is None else run.gathered(squares)), strict=True))
     return float(np.sqrt(theirs / ours)) if ours > 1e-12 * theirs else 0.0  # or what rounding left would be blown up

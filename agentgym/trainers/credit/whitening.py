@@ -1,15 +1,19 @@
 """Advantages against the mean and spread of a whole step, over all processes."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from agentgym.trainers.stages.credit import Floats
+from agentgym.trainers.stages.seams import Processes
 
 
 def whitened(
-    advantages: list[list[Floats]], run: Any, *, counts: Sequence[Sequence[Floats]] | None = None, eps: float = 1e-8
+    advantages: list[list[Floats]],
+    run: Processes | None,
+    *,
+    counts: Sequence[Sequence[Floats]] | None = None,
+    eps: float = 1e-8,
 ) -> list[list[Floats]]:
     """Return advantages minus their mean over (std + eps), both over every number of all processes; ddof 0.
 
@@ -20,7 +24,7 @@ def whitened(
     if counts is not None and any(counts):
         often = np.concatenate([array for arrays in counts for array in arrays])
     seen = [(float(often.sum()), float((often * own).sum()), float((often * own**2).sum()))]
-    number, total, square = (sum(one) for one in zip(*(seen if run is None else run.gathered(seen)), strict=True))
+    number, total, square = (sum(column) for column in zip(*(seen if run is None else run.gathered(seen)), strict=True))
     if not number:
         return advantages
     mean = total / number

@@ -1,8 +1,9 @@
 """Clip-Cov and KL-Cov: the few tokens that would cost much entropy are left out, or held back."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from agentgym.core.seeding import generator
@@ -14,12 +15,12 @@ from agentgym.trainers.stages.seams import Within
 Share = Annotated[float, Within(0, 1)]
 
 
-def covariances(update: Update) -> Any:
+def covariances(update: Update) -> npt.NDArray[np.float64]:
     """Return (log p - its mean) * (A - its mean) of each token of an update: what it adds to the fall of entropy."""
     return (update.logprobs - update.logprobs.mean()) * (update.advantages - update.advantages.mean())
 
 
-def _between(update: Update, *, share: float, low: float, high: float, step: int) -> Any:
+def _between(update: Update, *, share: float, low: float, high: float, step: int) -> npt.NDArray[np.float32]:
     """Return 0 for a drawn `share` of all tokens, out of those whose covariance is from `low` to `high`, and 1 else."""
     covariance = covariances(update)
     candidates = np.flatnonzero((covariance >= low) & (covariance <= high))
@@ -48,7 +49,7 @@ def clip_cov(
     return clip(tokens, clip_low=clip_low, clip_high=clip_high)
 
 
-def _highest(update: Update, *, share: float) -> Any:
+def _highest(update: Update, *, share: float) -> npt.NDArray[np.float32]:
     """Return 1 for the `share` of the tokens with the highest covariance, one at least, and 0 else."""
     covariance = covariances(update)
     chosen = np.zeros(len(covariance), dtype=np.float32)

@@ -1,8 +1,9 @@
 """The policy gradient of the tokens at which something is decided."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from agentgym.trainers.losses import Tokens, Update, clip
@@ -10,7 +11,7 @@ from agentgym.trainers.stages.loss import loss
 from agentgym.trainers.stages.seams import Within
 
 
-def highest(update: Update, *, share: float) -> Any:
+def highest(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
     """Return 1 for the `share` of an update's tokens with the highest entropy, one at least, and 0 else."""
     number = max(1, round(share * len(update.advantages)))
     return np.argsort(np.argsort(-update.extra["entropy"], kind="stable")) < number

@@ -1,7 +1,9 @@
 """SimKO: what was right lifts the likeliest tokens together, what was wrong lowers the likeliest one more."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ from agentgym.trainers.stages.loss import loss
 from agentgym.trainers.stages.seams import Within
 
 
-def _forks(update: Update, *, share: float) -> Any:
+def _forks(update: Update, *, share: float) -> npt.NDArray[np.bool_]:
     return highest(update, share=share)
 
 

@@ -253,11 +253,11 @@ def _span(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window
     before = key.shape[2] - query.shape[2]
     if not before:
         return [_row(query, key, value, scale, window)]
-    found, end = list[Tensor](), before
+    rows, end = list[Tensor](), before
     for part in query.split(forward.QUERIES, 2):
         end += part.shape[2]
-        found.append(_row(part, key[:, :, :end], value[:, :, :end], scale, window))
-    return found
+        rows.append(_row(part, key[:, :, :end], value[:, :, :end], scale, window))
+    return rows
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:

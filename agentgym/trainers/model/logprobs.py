@@ -99,8 +99,8 @@ def project(head: Any, hidden: Tensor, ids: Tensor, temperature: float | Tensor 
         def part_of(part: slice) -> Scores:
             return token_logprobs(head(hidden[part]), ids[part], _flat(temperature, part), top)
 
-        found = [checkpoint(part_of, part, use_reentrant=False) for part in _parts(len(ids), len(head.weight))]
-        logprobs, entropy, likeliest = (torch.cat([one[place] for one in found]) for place in (0, 1, 3))
+        scored = [checkpoint(part_of, part, use_reentrant=False) for part in _parts(len(ids), len(head.weight))]
+        logprobs, entropy, likeliest = (torch.cat([scores[place] for scores in scored]) for place in (0, 1, 3))
         return Scores(logprobs, entropy, top=likeliest)
     return Scores(*cast("tuple[Tensor, Tensor]", _Chunked.apply(hidden, head.weight, head.bias, ids, temperature)))
 

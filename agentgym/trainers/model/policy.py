@@ -255,7 +255,7 @@ def train_tokenizer(
 
 def _chatml() -> str:
     """Return Qwen2.5's chat template as trl brings it, to the letter: trl knows by its text how calls are read."""
-    found = find_spec("trl")
-    if found is None or not found.origin:
+    package = find_spec("trl")
+    if package is None or not package.origin:
         raise MissingExtra(f"the template chatml comes from trl: {how_to_install('train')}")
-    return (Path(found.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
+    return (Path(package.origin).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")

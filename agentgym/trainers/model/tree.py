@@ -30,18 +30,18 @@ class Tree:
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """How many tokens of its rows come before each span, [spans]."""
-        found: list[int] = []
+        starts: list[int] = []
         for parent in self.parents:
-            found.append(0 if parent < 0 else found[parent] + self.lengths[parent])
-        return tuple(found)
+            starts.append(0 if parent < 0 else starts[parent] + self.lengths[parent])
+        return tuple(starts)
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
         """From the root to each span, itself included, [spans]."""
-        found: list[tuple[int, ...]] = []
+        spans: list[tuple[int, ...]] = []
         for span, parent in enumerate(self.parents):
-            found.append((span,) if parent < 0 else (*found[parent], span))
-        return tuple(found)
+            spans.append((span,) if parent < 0 else (*spans[parent], span))
+        return tuple(spans)
 
     @cached_property
     def positions(self) -> Tensor:

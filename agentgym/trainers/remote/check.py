@@ -1,7 +1,7 @@
 """What a run on a server of the Tinker API cannot ask for, before anything is loaded."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.model import lora
@@ -9,7 +9,7 @@ from agentgym.trainers.model import lora
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
 
-LOCAL: dict[str, Any] = {
+LOCAL: dict[str, object] = {
     "muon": False,
     "optimizer": "adamw",
     "attention": "auto",

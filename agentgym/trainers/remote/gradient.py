@@ -82,9 +82,11 @@ def imitation(trained: Trained, rows: Sequence[Segment], weights: Sequence[Any],
     """Add the gradient of the weighted log-likelihood, and return the log-probabilities that it was at."""
     if server.reduction == "tokens" and "cross_entropy" in server.losses:
         sent = [imitation_datum(row, weight) for row, weight in zip(rows, weights, strict=True)]
-        return [placed(row, one) for row, one in zip(rows, trained.backward(sent, "cross_entropy")[0], strict=True)]
+        return [
+            placed(row, logprobs) for row, logprobs in zip(rows, trained.backward(sent, "cross_entropy")[0], strict=True)
+        ]
     told = trained.forward([scored_datum(row.ids.tolist()) for row in rows])
-    new = [placed(row, one) for row, one in zip(rows, told, strict=True)]
+    new = [placed(row, logprobs) for row, logprobs in zip(rows, told, strict=True)]
     _linear(trained, rows, new, weights, server)
     return new
 
@@ -94,8 +96,8 @@ def _linear(
 ) -> None:
     """Add the gradient of the sum of `pull * log p`, from the server's present log-probabilities."""
     sent = [
-        policy_datum(row, one, np.where(row.mask, some, 0), factor)
-        for row, one, some, factor in zip(rows, new, pull, scales(rows, server.reduction), strict=True)
+        policy_datum(row, logprobs, np.where(row.mask, some, 0), factor)
+        for row, logprobs, some, factor in zip(rows, new, pull, scales(rows, server.reduction), strict=True)
     ]
     trained.backward(sent, "importance_sampling")
 

@@ -58,7 +58,7 @@ class RemoteLearner:
         qualified: str = "",
         seconds: Annotated[float, Within(1)] = 1800.0,
         patience: Annotated[float, Within(1)] = 30.0,
-        state: Mapping[str, Any],
+        state: Mapping[str, object],
     ) -> None:
         del accelerator
         self.config = config
@@ -76,31 +76,31 @@ class RemoteLearner:
         except BaseException:
             self.service.close()
             raise
-        self._reference: Any = None
-        self._kept: dict[str, Any] | None = saved
+        self._reference: object = None
+        self._kept: dict[str, object] | None = saved
         """Where the present weights are saved, once they are."""
 
     def _qualified(self, file: str) -> Qualified:
         """Find out what the server computes, or read what was found; BadConfig where that is not what this run needs."""
         if file:
-            found = read_qualified(file)
+            qualified = read_qualified(file)
         else:
-            found = qualify(self.service, self.base, self.model, self.tokenizer, rank=self.config.lora_rank)
-        reasons = found.refused(self.config)
+            qualified = qualify(self.service, self.base, self.model, self.tokenizer, rank=self.config.lora_rank)
+        reasons = qualified.refused(self.config)
         if reasons:
-            raise BadConfig(f"{self.service.url} cannot train this run: {'; '.join(reasons)}.\n{show(found)}")
-        return found
+            raise BadConfig(f"{self.service.url} cannot train this run: {'; '.join(reasons)}.\n{show(qualified)}")
+        return qualified
 
     def _loaded(self, saved: dict[str, Any]) -> Trained:
         """Return the adapter of a checkpoint, held to what the saved one said of a row of tokens."""
         try:
             trained = self.service.loaded(saved["path"], optimizer=True)
-            found = trained.forward([datums.scored_datum(saved["probe"]["ids"])])[0]
+            logprobs = trained.forward([datums.scored_datum(saved["probe"]["ids"])])[0]
         except EngineDead as error:
             raise BadData(
                 f"{saved['path']} could not be loaded ({error}); remove {saved['folder']} to use an earlier one"
             ) from error
-        off = float(np.abs(np.asarray(found) - np.asarray(saved["probe"]["logprobs"])).max())
+        off = float(np.abs(np.asarray(logprobs) - np.asarray(saved["probe"]["logprobs"])).max())
         if not off < 1e-3:
             raise BadData(
                 f"{saved['path']} holds other weights than were saved: its log-probabilities are off by up to {off:.2g}; "
@@ -141,7 +141,9 @@ class RemoteLearner:
         weights = token_weights(rows, total=total)
         before = gradient.imitation(self.trained, rows, weights, self.qualified)
         self._step(lr)
-        return {"nll": -float(np.concatenate([one[row.mask] for one, row in zip(before, rows, strict=True)]).mean())}
+        return {
+            "nll": -float(np.concatenate([logprobs[row.mask] for logprobs, row in zip(before, rows, strict=True)]).mean())
+        }
 
     def update(self, groups: Sequence[Group], credit: Credit, loss: Stage, step: int) -> dict[str, float]:
         """Update the policy on groups of episodes: what `step.reinforce` does, with the server's gradients."""
@@ -163,11 +165,11 @@ class RemoteLearner:
                     told.append(self._updated(update, loss, step))
         if not told:
             return {}
-        found = means(add_sums(told))
-        found["loss"] = found.get("loss", 0.0) / len(told)
-        return {**{name: value for name, value in found.items() if not np.isnan(value)}, **mismatch(gaps)}
+        metrics = means(add_sums(told))
+        metrics["loss"] = metrics.get("loss", 0.0) / len(told)
+        return {**{name: value for name, value in metrics.items() if not np.isnan(value)}, **mismatch(gaps)}
 
-    def _updated(self, update: OneUpdate, loss: Stage, step: int) -> Any:
+    def _updated(self, update: OneUpdate, loss: Stage, step: int) -> object:
         """Take one optimizer step on some of the rows and return the sums of its metrics."""
         config = self.config
         constant = config.constant if config.loss_aggregation == "constant" else None
@@ -214,8 +216,8 @@ class RemoteLearner:
         """Return `logprobs` of the trained tokens; the server tells no `entropy`."""
         if not rows:
             return {"logprobs": [], "entropy": []}
-        found = self.trained.forward([datums.scored_datum(row.ids.tolist()) for row in rows])
-        placed = [datums.placed(row, values) for row, values in zip(rows, found, strict=True)]
+        scores = self.trained.forward([datums.scored_datum(row.ids.tolist()) for row in rows])
+        placed = [datums.placed(row, values) for row, values in zip(rows, scores, strict=True)]
         return {"logprobs": placed, "entropy": [np.full(len(row), np.nan, dtype=np.float32) for row in rows]}
 
     async def publish(self, version: int) -> None:
@@ -242,11 +244,11 @@ class RemoteLearner:
         except Exception as error:
             raise BadData(f"{folder}: where the weights are could not be written ({error})") from error
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return where the server keeps weights and optimizer."""
         return {"path": self._saved()["path"]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Hold the state to what was loaded when this was made."""
         if self._kept is None or state["path"] != self._kept["path"]:
             raise BadData(f"the checkpoint is of {state['path']}; its {FILE} names another")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from agentgym.engines import Sampling
@@ -27,6 +28,7 @@ from agentgym.trainers.remote.datums import Floats, Reduction, imitation_datum, 
 from agentgym.trainers.remote.service import Service, Trained
 from agentgym.trainers.segments import Segment
 
+Scores = npt.NDArray[np.float64]
 Verdict = Literal["ok", "corrected", "refused", "not known", "none"]
 TEXT = "The quick brown fox jumps over the lazy dog. 1, 2, 3, 5, 8,"
 PROMPT, REPLY, PLACE, SHORT = 8, 16, 11, 14
@@ -50,13 +52,13 @@ class Qualified:
     findings: list[list[str]] = field(default_factory=list[list[str]])
     """What was asked, what was found, and the verdict."""
 
-    def note(self, what: str, found: str, verdict: Verdict) -> None:
+    def note(self, what: str, text: str, verdict: Verdict) -> None:
         """Add a line to the table."""
-        self.findings.append([what, found, verdict])
+        self.findings.append([what, text, verdict])
 
     def refused(self, config: TrainConfig | None = None) -> list[str]:
         """Return why the server cannot train, or not this run."""
-        reasons = [f"{what}: {found}" for what, found, verdict in self.findings if verdict == "refused"]
+        reasons = [f"{what}: {text}" for what, text, verdict in self.findings if verdict == "refused"]
         if config is not None and config.grad_clip < UNCLIPPED and not self.clips_gradients:
             reasons.append(f"it clips no gradients, and grad_clip is {config.grad_clip:g}: give --grad-clip {UNCLIPPED:g}")
         return reasons
@@ -66,45 +68,45 @@ def read_qualified(path: str) -> Qualified:
     """Return what `agentgym qualify --json` printed, or a run's `qualified.json`; BadData for anything else."""
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
-        return Qualified(**{one.name: told[one.name] for one in fields(Qualified)})
+        return Qualified(**{known.name: told[known.name] for known in fields(Qualified)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadData(
             f"{path}: expected what `agentgym qualify --json` prints, got {type(error).__name__}: {error}"
         ) from error
 
 
-def show(found: Qualified) -> str:
+def show(qualified: Qualified) -> str:
     """Return the table as text."""
-    width = max(len(line[0]) for line in found.findings)
-    return "\n".join(f"  {what:<{width}}  {verdict:<10} {text}" for what, text, verdict in found.findings)
+    width = max(len(line[0]) for line in qualified.findings)
+    return "\n".join(f"  {what:<{width}}  {verdict:<10} {text}" for what, text, verdict in qualified.findings)
 
 
 def qualify(service: Service, base: str, model: str, tokenizer: Any, *, rank: int = 8) -> Qualified:
     """Return what a server computes; EngineDead where it gives no answers. It trains adapters of its own, for nothing."""
-    found, trained = Qualified(), service.trainer(base, rank, 7)
+    qualified, trained = Qualified(), service.trainer(base, rank, 7)
     try:
-        _look(service, trained, model, tokenizer, found)
+        _look(service, trained, model, tokenizer, qualified)
     finally:
         trained.forget()
-    return found
+    return qualified
 
 
-def _look(service: Service, trained: Trained, model: str, tokenizer: Any, found: Qualified) -> None:
-    ids = _sampling(service, trained, tokenizer, found)
-    if ids is None or not _scores(trained, ids, model, found):
+def _look(service: Service, trained: Trained, model: str, tokenizer: object, qualified: Qualified) -> None:
+    ids = _sampling(service, trained, tokenizer, qualified)
+    if ids is None or not _scores(trained, ids, model, qualified):
         return
-    lab = Lab(trained, ids, found)
+    lab = Lab(trained, ids, qualified)
     if not lab.moves():
         return
     lab.reduction()
     lab.accumulation()
     lab.bounds()
     lab.clipping()
-    _versions(service, trained, ids, found)
-    _resumed(service, lab, found)
+    _versions(service, trained, ids, qualified)
+    _resumed(service, lab, qualified)
 
 
-def _sampling(service: Service, trained: Trained, tokenizer: Any, found: Qualified) -> list[int] | None:
+def _sampling(service: Service, trained: Trained, tokenizer: Any, qualified: Qualified) -> list[int] | None:
     """Look at the sampler of a fresh adapter; return a row of tokens that it made."""
     engine = TinkerEngine(service, tokenizer, 10**6)
     prompt = [int(id) for id in tokenizer.encode(TEXT, add_special_tokens=False)][:PROMPT]
@@ -118,16 +120,16 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, found: Qualifi
         await engine.serve(trained.sampler, 0)
         ids, said, scores = await ask(1.0)
         again = (await ask(1.0))[0]
-        found.note("seeds", "the same tokens twice" if again == ids else "other tokens each time", "ok")
+        qualified.note("seeds", "the same tokens twice" if again == ids else "other tokens each time", "ok")
         gap = _gap(said, scores)
-        found.note("its sampler's own scores", f"{gap:.2g} from what it sampled with", "ok" if gap < 0.1 else "refused")
+        qualified.note("its sampler's own scores", f"{gap:.2g} from what it sampled with", "ok" if gap < 0.1 else "refused")
         _, said, scores = await ask(0.5)
         told = "those of temperature 1" if _gap(said, scores) < 0.02 else "scaled by it"
-        found.note("logprobs at temperature 0.5", f"{told}; training is at temperature 1", "ok")
+        qualified.note("logprobs at temperature 0.5", f"{told}; training is at temperature 1", "ok")
         stop = ids[len(ids) // 2]
         ended = (await ask(1.0, (stop,)))[0]
         right = ended == ids[: ids.index(stop) + 1]
-        found.note(
+        qualified.note(
             "stop ids", "end a reply and stay in it" if right else f"not followed: {ended} of {ids} at {stop}", _or(right)
         )
         return [*prompt, *ids]
@@ -137,34 +139,34 @@ def _sampling(service: Service, trained: Trained, tokenizer: Any, found: Qualifi
     except EngineDead:
         raise
     except Fault as error:
-        found.note("sampling", str(error), "refused")
+        qualified.note("sampling", str(error), "refused")
         return None
 
 
-def _scores(trained: Trained, ids: list[int], model: str, found: Qualified) -> bool:
+def _scores(trained: Trained, ids: list[int], model: str, qualified: Qualified) -> bool:
     """Hold the trainer's log-probabilities to the sampler's, and to our own torch where the weights can be had."""
     scores = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     service = trained.service
     sampler = trained.sampler()
     served = np.asarray(asyncio.run(scored(service, sampler, ids)))
     if len(scores) != len(served):
-        found.note("trainer's logprobs", f"{len(scores)} of {len(served)} targets", "refused")
+        qualified.note("trainer's logprobs", f"{len(scores)} of {len(served)} targets", "refused")
         return False
-    found.mismatch = _gap(scores, served)
+    qualified.mismatch = _gap(scores, served)
     true = _own(model, ids)
     for what, other in (("trainer and its sampler", served), ("trainer and our torch", true)):
         if other is None:
-            found.note(what, "no weights here to compare with", "not known")
+            qualified.note(what, "no weights here to compare with", "not known")
             continue
         gap, near = _gap(scores, other), _gap(scores[1:], other[:-1]) if len(other) > 1 else 1.0
         near = min(near, _gap(scores[:-1], other[1:]))
         fine = gap < 0.1
         off = " and off by one token" if not fine and near < 0.1 else ""
-        found.note(what, f"{gap:.2g} apart in the mean{off}", _or(fine))
-    return not found.refused()
+        qualified.note(what, f"{gap:.2g} apart in the mean{off}", _or(fine))
+    return not qualified.refused()
 
 
-def _own(model: str, ids: list[int]) -> Any:
+def _own(model: str, ids: list[int]) -> Scores | None:
     """Return what the model in a folder says in float32; None where it cannot be loaded."""
     try:
         policy, _ = load_policy(model)
@@ -178,23 +180,29 @@ def _own(model: str, ids: list[int]) -> Any:
 class Lab:
     """Gradients, by the moves of a row's log-probabilities that a small step along them brings."""
 
-    def __init__(self, trained: Trained, ids: list[int], found: Qualified) -> None:
-        self.trained, self.found = trained, found
+    def __init__(self, trained: Trained, ids: list[int], qualified: Qualified) -> None:
+        self.trained, self.found = trained, qualified
         self.row, self.short = _row(ids), _row(ids[:SHORT])
         self.rate, self.unit = 1e-4, np.zeros(len(ids) - 1)
         self.now = self.scores()
         """The row's log-probabilities under the present weights: [targets]."""
 
-    def scores(self) -> Any:
+    def scores(self) -> Scores:
         """Ask for them."""
         return np.asarray(self.trained.forward([scored_datum(self.row.ids.tolist())])[0], dtype=np.float64)
 
-    def datum(self, row: Segment, advantage: float, ratio: float = 1.0) -> Any:
+    def datum(self, row: Segment, advantage: float, ratio: float = 1.0) -> object:
         """Return a row with an advantage at one token, whose ratio is as given."""
         now = np.concatenate(([np.nan], self.now))[: len(row)].astype(np.float32)
         return policy_datum(row, now - np.float32(np.log(ratio)), _at(row, advantage))
 
-    def step(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
+    def step(
+        self,
+        *sent: Sequence[object],
+        loss: str = "importance_sampling",
+        config: dict[str, float] | None = None,
+        clip: float = 0.0,
+    ) -> Scores:
         """Return how they move by a step along the gradient of requests."""
         for datums in sent:
             self.trained.backward(datums, loss, config)
@@ -202,7 +210,13 @@ class Lab:
         before, self.now = self.now, self.scores()
         return self.now - before
 
-    def moved(self, *sent: Sequence[Any], loss: str = "importance_sampling", config: Any = None, clip: float = 0.0) -> Any:
+    def moved(
+        self,
+        *sent: Sequence[object],
+        loss: str = "importance_sampling",
+        config: dict[str, float] | None = None,
+        clip: float = 0.0,
+    ) -> Scores:
         """Return the same, and go back: by how much tells what the unit is now, for each step leaves a second order."""
         move = self.step(*sent, loss=loss, config=config, clip=clip)
         part = self.part(move)
@@ -211,7 +225,7 @@ class Lab:
             self.unit = -back / part if abs(part) > 0.4 else self.unit
         return move
 
-    def part(self, move: Any) -> float:
+    def part(self, move: Scores) -> float:
         """Return how much of the unit's move a move is."""
         return float(move @ self.unit / max(self.unit @ self.unit, 1e-30))
 
@@ -231,7 +245,7 @@ class Lab:
             self.found.losses.append("importance_sampling")
         return bool(rises)
 
-    def near(self, move: Any, factor: float) -> bool:
+    def near(self, move: Scores, factor: float) -> bool:
         """Return whether a move is the unit's times a factor."""
         return float(np.linalg.norm(move - factor * self.unit)) < NEAR * max(1.0, factor) * float(np.linalg.norm(self.unit))
 
@@ -255,12 +269,12 @@ class Lab:
 
     def accumulation(self) -> None:
         """Find out whether requests add up, whether a step forgets them, and whether imitation pulls alike."""
-        one = [self.datum(self.row, 1.0)]
-        twice = self.moved(one, one)
+        once = [self.datum(self.row, 1.0)]
+        twice = self.moved(once, once)
         wanted = 2.0 if self.found.reduction == "tokens" else 1.0
         adds = self.near(twice, wanted)
         self.found.note("requests before a step", f"add up to {self.part(twice):.2f} (expected {wanted:g})", _or(adds))
-        self.step(one)
+        self.step(once)
         rest = float(np.linalg.norm(self.step())) / float(np.linalg.norm(self.unit))
         self.step([self.datum(self.row, -1.0)])
         self.found.note("a step without a gradient", f"moves {rest:.2f}", _or(rest < NEAR))
@@ -309,7 +323,7 @@ class Lab:
         self.found.note("clipping of gradients", text, "ok" if self.found.clips_gradients else "none")
 
 
-def _versions(service: Service, trained: Trained, ids: list[int], found: Qualified) -> None:
+def _versions(service: Service, trained: Trained, ids: list[int], qualified: Qualified) -> None:
     """See whether a new sampler serves new weights, and no other."""
     row = _row(ids)
     old = trained.forward([scored_datum(ids)])[0]
@@ -320,19 +334,19 @@ def _versions(service: Service, trained: Trained, ids: list[int], found: Qualifi
     new = np.asarray(trained.forward([scored_datum(ids)])[0], dtype=np.float64)
     served = np.asarray(asyncio.run(scored(service, trained.sampler(), ids)))
     gap, moved = _gap(new, served), _gap(new, old)
-    fine = gap < max(0.02, 3 * found.mismatch)
-    found.note("a new sampler", f"{gap:.2g} from the new weights, which moved by {moved:.2g}", _or(fine))
+    fine = gap < max(0.02, 3 * qualified.mismatch)
+    qualified.note("a new sampler", f"{gap:.2g} from the new weights, which moved by {moved:.2g}", _or(fine))
 
 
-def _resumed(service: Service, lab: Lab, found: Qualified) -> None:
+def _resumed(service: Service, lab: Lab, qualified: Qualified) -> None:
     """See whether weights and optimizer come back from a saved state."""
     trained, ids = lab.trained, lab.row.ids.tolist()
 
-    def step(one: Trained) -> Any:
-        now = np.concatenate(([np.nan], one.forward([scored_datum(ids)])[0])).astype(np.float32)
-        one.backward([policy_datum(lab.row, now, _at(lab.row, 1.0))], "importance_sampling")
-        one.step(1e-3)
-        return np.asarray(one.forward([scored_datum(ids)])[0], dtype=np.float64)
+    def step(trainer: Trained) -> Scores:
+        now = np.concatenate(([np.nan], trainer.forward([scored_datum(ids)])[0])).astype(np.float32)
+        trainer.backward([policy_datum(lab.row, now, _at(lab.row, 1.0))], "importance_sampling")
+        trainer.step(1e-3)
+        return np.asarray(trainer.forward([scored_datum(ids)])[0], dtype=np.float64)
 
     path = trained.save("qualify")
     saved = lab.scores()
@@ -343,12 +357,12 @@ def _resumed(service: Service, lab: Lab, found: Qualified) -> None:
         weights, optimizer = _gap(saved, loaded), _gap(went_on, step(other))
         other.forget()
     except EngineDead as error:
-        found.note("a saved state", f"does not come back ({str(error)[-160:]})", "refused")
+        qualified.note("a saved state", f"does not come back ({str(error)[-160:]})", "refused")
         return
-    found.note("weights of a saved state", f"{weights:.2g} from those saved", _or(weights < 1e-3))
+    qualified.note("weights of a saved state", f"{weights:.2g} from those saved", _or(weights < 1e-3))
     moved = _gap(saved, went_on)
     fine = optimizer < 0.02 * moved + 1e-5
-    found.note(
+    qualified.note(
         "optimizer of a saved state", f"its next step is {optimizer:.2g} from the one not stopped, of {moved:.2g}", _or(fine)
     )
 
@@ -364,8 +378,8 @@ def _at(row: Segment, advantage: float) -> Floats:
     return np.where(np.arange(len(row)) == PLACE, advantage, 0).astype(np.float32)
 
 
-def _gap(one: Any, other: Any) -> float:
-    return float(np.abs(np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)).mean())
+def _gap(left: npt.ArrayLike, other: npt.ArrayLike) -> float:
+    return float(np.abs(np.asarray(left, dtype=np.float64) - np.asarray(other, dtype=np.float64)).mean())
 
 
 def _or(fine: bool) -> Verdict:

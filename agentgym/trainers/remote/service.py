@@ -15,13 +15,18 @@ import urllib.error
 import urllib.request
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from agentgym.errors import BadConfig, EngineDead, Fault, MissingExtra, how_to_install
 
+T = TypeVar("T")
+Array = npt.NDArray[np.float32]
 LOOK = 1.0
 """Seconds that an answer may take before the server's health is looked at."""
 
@@ -80,7 +85,7 @@ class Service:
             elif time.monotonic() - self._answered > self.patience:
                 raise EngineDead(f"{self.url} was asked to {what} and answers no health check for {self.patience:g} seconds")
 
-    def call(self, what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def call(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
         """Return what a function of the client returns, or what the future that it returns brings.
 
         EngineDead for a server that died, refused or let the deadline pass: what it holds then is not known.
@@ -101,7 +106,7 @@ class Service:
             except Exception as error:  # the client has many types
                 raise EngineDead(f"{self.url} was asked to {what}: {_said(error)}") from error
 
-    async def acall(self, what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    async def acall(self, what: str, function: Callable[..., Any], *arguments: object, **options: object) -> Any:
         """Do the same without blocking; Fault for an answer that failed alone, EngineDead for a server that is gone."""
         started = time.monotonic()
         try:
@@ -172,15 +177,17 @@ class Trained:
     def __init__(self, service: Service, client: Any) -> None:
         self.service, self.client = service, client
 
-    def forward(self, datums: Sequence[Any]) -> list[Any]:
+    def forward(self, datums: Sequence[object]) -> list[Array]:
         """Return the log-probabilities of the targets of each datum, [targets]."""
         output = self.service.call("score rows", self.client.forward, list(datums), "cross_entropy")
-        return [_array(one["logprobs"]) for one in output.loss_fn_outputs]
+        return [_array(row["logprobs"]) for row in output.loss_fn_outputs]
 
-    def backward(self, datums: Sequence[Any], loss: str, config: dict[str, float] | None = None) -> tuple[list[Any], Any]:
+    def backward(
+        self, datums: Sequence[object], loss: str, config: dict[str, float] | None = None
+    ) -> tuple[list[Array], Mapping[str, float]]:
         """Add to the gradient; return the log-probabilities of the targets of each datum, and the server's metrics."""
         output = self.service.call("compute a gradient", self.client.forward_backward, list(datums), loss, config)
-        return [_array(one["logprobs"]) for one in output.loss_fn_outputs], output.metrics
+        return [_array(row["logprobs"]) for row in output.loss_fn_outputs], output.metrics
 
     def step(self, lr: float, *, weight_decay: float = 0.0, clip: float = 0.0, plain: float = 0.0) -> dict[str, float]:
         """Take a step of AdamW with torch's defaults; with `plain` above 0 one of that many times the gradient instead.
@@ -219,9 +226,9 @@ def _session(client: Any) -> Any:
     return client
 
 
-def _started(work: Callable[[], Any]) -> "Future[Any]":
+def _started(work: Callable[[], T]) -> "Future[T]":
     """Run in a thread that does not keep the process alive: some calls of the client never return."""
-    future: Future[Any] = Future()
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
@@ -237,7 +244,7 @@ def _settled(value: Any, seconds: float) -> Any:
     return value.result(seconds) if hasattr(value, "result") else value
 
 
-def _array(tensor: Any) -> Any:
+def _array(tensor: Any) -> Array:
     return tensor.to_numpy() if hasattr(tensor, "to_numpy") else tensor._numpy
 
 

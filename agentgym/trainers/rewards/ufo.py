@@ -18,9 +18,9 @@ def ufo(episodes: Sequence[Episode], *, decay: Share = 0.9, weight: Share = 0.1)
     answers / turns. Here the first turn costs nothing, so an episode of one turn keeps the environment's own reward. For
     environments that let a policy try again. Actions are compared without the white space around them.
     """
-    found: list[dict[str, float]] = []
+    parts: list[dict[str, float]] = []
     for episode in episodes:
         actions = [turn.action.strip() for turn in episode.turns]
         late = decay ** (len(actions) - 1) - 1 if episode.success else 0.0
-        found.append({"late": late, "again": -weight * (1 - len(set(actions)) / len(actions))})
-    return found
+        parts.append({"late": late, "again": -weight * (1 - len(set(actions)) / len(actions))})
+    return parts

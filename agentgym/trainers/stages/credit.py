@@ -10,7 +10,7 @@ import numpy.typing as npt
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.stages.needs import NEEDS
-from agentgym.trainers.stages.seams import Seam, Stage
+from agentgym.trainers.stages.seams import Processes, Seam, Stage
 from agentgym.trainers.stages.seams import Within as Within
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ class Credit:
     """A credit function with its hyper-parameters filled in: call it on all groups of a training step."""
 
     stage: Stage
-    run: Any = None
+    run: Processes | None = None
     """What the function may use of the run, where it is one's: handed in under that name."""
 
     @property
@@ -68,7 +68,7 @@ class Credit:
         return self.stage.attributes["needs"]
 
     @property
-    def hyperparameters(self) -> Mapping[str, Any]:
+    def hyperparameters(self) -> Mapping[str, object]:
         """What was set."""
         return self.stage.options
 
@@ -77,17 +77,17 @@ class Credit:
 
         Raises ValueError, naming the credit and the episode, when an array has another length or is not finite.
         """
-        handed: dict[str, Any] = {"step": step, "run": self.run}
+        handed: dict[str, object] = {"step": step, "run": self.run}
         call = self.stage
-        found = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
-        return [self._checked(group, arrays) for group, arrays in zip(groups, found, strict=True)]
+        credited = call(groups, **handed) if self.scope == "batch" else [call(group, **handed) for group in groups]
+        return [self._checked(group, arrays) for group, arrays in zip(groups, credited, strict=True)]
 
-    def _checked(self, group: Group, arrays: Sequence[Any]) -> list[Floats]:
+    def _checked(self, group: Group, arrays: Sequence[object]) -> list[Floats]:
         if len(arrays) != len(group):
             raise ValueError(f"credit {self.name!r} returned {len(arrays)} arrays for a group of {len(group)} episodes")
         return [self._array(episode, array) for episode, array in zip(group, arrays, strict=True)]
 
-    def _array(self, episode: Episode, array: Any) -> Floats:
+    def _array(self, episode: Episode, array: object) -> Floats:
         values = np.asarray(array, dtype=np.float64)
         turns, tokens = len(episode.turns), sum(len(turn.output_ids) for turn in episode.turns)
         where = f"credit {self.name!r}, task {episode.task_id!r}, attempt {episode.attempt}"
@@ -119,7 +119,7 @@ def credit(
     return CREDITS.declare(name, scope=scope, needs=tuple(needs), uniform=uniform)
 
 
-def resolve(name: str, /, **hyperparameters: Any) -> Credit:
+def resolve(name: str, /, **hyperparameters: object) -> Credit:
     """Return the credit of a short name (the package's, or declared by `@credit`) or MODULE:NAME, ready to be called.
 
     Hyper-parameters are the function's keyword-only parameters. Strings, as they come from a command line, are read as
@@ -127,11 +127,11 @@ def resolve(name: str, /, **hyperparameters: Any) -> Credit:
     function's annotations (`Literal`, `Annotated[float, Within(0, 1)]`) or the function itself refuses, and for a need
     that nothing computes.
     """
-    found = Credit(CREDITS.resolve(name, hyperparameters))
-    for need in found.needs:
+    credit = Credit(CREDITS.resolve(name, hyperparameters))
+    for need in credit.needs:
         NEEDS.looked_up(need)
-    _try(found)
-    return found
+    _try(credit)
+    return credit
 
 
 def _try(credit: Credit) -> None:

@@ -1,29 +1,29 @@
 """The need `entropy_mean`: the entropy that tokens had on average in the steps before."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from agentgym.episodes.episode import Group
 from agentgym.trainers.segments import build
-from agentgym.trainers.stages.needs import needs
+from agentgym.trainers.stages.needs import Scoring, needs
 from agentgym.trainers.stages.seams import Within
 
 
 @needs("entropy_mean")
 def entropy_mean(
-    groups: Sequence[Group], *, run: Any, state: dict[str, Any], window: Annotated[int, Within(1, 100_000)] = 50
+    groups: Sequence[Group], *, run: Scoring, state: dict[str, list[float]], window: Annotated[int, Within(1, 100_000)] = 50
 ) -> None:
     """The mean entropy in nats over the trained tokens of the last `window` steps, this one's included (EPO).
 
     One number, in every turn; of several processes it is over the tokens of all. The steps' means are kept in the `state`.
     """
     rows = build([episode for group in groups for episode in group])
-    found = run.learner.score(rows)["entropy"]
-    own = np.concatenate([values[row.mask] for values, row in zip(found, rows, strict=True)]) if rows else np.zeros(0)
+    entropies = run.learner.score(rows)["entropy"]
+    own = np.concatenate([values[row.mask] for values, row in zip(entropies, rows, strict=True)]) if rows else np.zeros(0)
     sums = run.gathered([(float(own.sum()), len(own))])
-    total, number = (sum(one) for one in zip(*sums, strict=True))
+    total, number = (sum(column) for column in zip(*sums, strict=True))
     past: list[float] = state.setdefault("means", [])
     if number:
         past.append(total / number)

@@ -43,7 +43,7 @@ class Remembering(Uniform):
                     self.decay * attempts + len(group.successes),
                 ]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return where each environment's stream stands, and the history."""
         return {**super().state_dict(), "past": self.past}
 
@@ -106,7 +106,7 @@ class Prioritized(Remembering):
             draws.append(Draw(task, times, name))
         return draws
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the history, and how often each task was drawn."""
         return {**super().state_dict(), "times": self.times}
 

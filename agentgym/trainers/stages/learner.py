@@ -52,11 +52,11 @@ class Learner(Protocol):
         """Write the policy as a model folder."""
         ...
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what, beside the model folder, a later sitting needs to go on to the last digit."""
         ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on from what `state_dict` returned."""
         ...
 

@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentgym.core.folders import write_whole
 from agentgym.errors import BadConfig, MissingExtra, how_to_install
 from agentgym.trainers.stages.seams import Seam, Stage, Target, shared_out
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from agentgym.trainers.settings import TrackConfig
 
 TRACKERS = "agentgym.trainers.stages.trackers"
@@ -36,7 +38,7 @@ class Logger(Protocol):
     A resumed run makes it again with the same folder, where it may remember which run of its service it was.
     """
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Take in a row of `metrics.jsonl`: its `phase` and `step`, and numbers. `position`: all updates so far."""
         ...
 
@@ -53,7 +55,7 @@ def logger(name: str, *, package: str = "") -> Callable[[Target], Target]:
     return LOGGERS.declare(name, package=package)
 
 
-def resolve_loggers(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+def resolve_loggers(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
     """Return the loggers of a run; an option belongs to the one that has it."""
     bare = [LOGGERS.looked_up(name) for name in names]
     if options and not bare:
@@ -73,26 +75,26 @@ def resolve_loggers(names: Sequence[str], options: Mapping[str, Any]) -> list[St
 class Loggers:
     """The loggers of a sitting. None of them can end the run: what one raises is said once."""
 
-    def __init__(self, folder: Path, made: Mapping[str, Logger]) -> None:
-        self.path, self.made = folder / MARK, made
+    def __init__(self, folder: Path, loggers: Mapping[str, Logger]) -> None:
+        self.path, self.made = folder / MARK, loggers
         self.failed: set[str] = set()
         self.position: int = json.loads(self.path.read_text())["position"] if self.path.exists() else 0
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Hand on a row, unless an earlier sitting did: after a kill, steps behind the checkpoint are made again."""
         if not self.made or position <= self.position:
             return
         self.position = position
         write_whole(self.path, json.dumps({"position": position}) + "\n")  # first: a kill here loses a row, and doubles none
-        for name, one in self.made.items():
-            self._safely(name, one.log, position, row)
+        for name, logger in self.made.items():
+            self._safely(name, logger.log, position, row)
 
     def close(self) -> None:
         """Let every logger send what it holds."""
-        for name, one in self.made.items():
-            self._safely(name, one.close)
+        for name, logger in self.made.items():
+            self._safely(name, logger.close)
 
-    def _safely(self, name: str, call: Callable[..., None], *arguments: Any) -> None:
+    def _safely(self, name: str, call: Callable[..., None], *arguments: object) -> None:
         try:
             call(*arguments)
         except Exception as error:  # of a service that is not reached, a disk that is full, code of the user's
@@ -104,19 +106,19 @@ class Loggers:
 
 def start(config: "TrackConfig", folder: Path, main: bool) -> Loggers:
     """Make the loggers of a run, in its main process alone; BadConfig where one cannot start."""
-    made: dict[str, Logger] = {}
+    by_name: dict[str, Logger] = {}
     for stage in resolve_loggers(config.loggers, config.logger_options) if main else ():
         try:
-            made[stage.name] = stage(folder, told(config))
+            by_name[stage.name] = stage(folder, told(config))
         except Exception as error:
-            Loggers(folder, made).close()
+            Loggers(folder, by_name).close()
             raise BadConfig(
                 f"logger {stage.name!r} could not start ({type(error).__name__}: {error}); mend that, or leave it out"
             ) from error
-    return Loggers(folder, made)
+    return Loggers(folder, by_name)
 
 
-def told(config: Any) -> dict[str, Any]:
+def told(config: "DataclassInstance") -> dict[str, object]:
     """Return a run's configuration as loggers are told it: flat, without the key of an engine."""
     values = dataclasses.asdict(config)
     if "key" in values.get("engine_options", {}):
@@ -124,11 +126,11 @@ def told(config: Any) -> dict[str, Any]:
     return values
 
 
-def numbers(row: Mapping[str, Any]) -> dict[str, float]:
+def numbers(row: Mapping[str, object]) -> dict[str, float]:
     """Return the numbers of a row as PHASE/NAME; what is not finite (a mean of nothing) is left out."""
     phase = row.get("phase", "rl")
-    found = {name: value for name, value in row.items() if isinstance(value, int | float)}
-    return {f"{phase}/{name}": value for name, value in found.items() if abs(value) < float("inf")}
+    plain = {name: value for name, value in row.items() if isinstance(value, int | float)}
+    return {f"{phase}/{name}": value for name, value in plain.items() if abs(value) < float("inf")}
 
 
 def remembered(folder: Path, name: str) -> str | None:

@@ -26,7 +26,7 @@ FRAME = ("loss_aggregation", "constant", "kl", "kl_kind", "tis_cap")
 
 
 def loss(
-    name: str, needs: Sequence[str] = (), choose: Callable[..., Any] | None = None, *, marks: bool = False, top: str = ""
+    name: str, needs: Sequence[str] = (), choose: Callable[..., object] | None = None, *, marks: bool = False, top: str = ""
 ) -> Callable[[Target], Target]:
     """Declare a function `(tokens, *, options) -> loss of each token`, and give it a short name.
 
@@ -57,10 +57,10 @@ def resolve_loss(config: LossConfig) -> Stage:
         if name not in known and getattr(config, name) != default:
             raise BadConfig(f"{name} is {getattr(config, name)} and does nothing with loss {config.loss!r}: leave it out")
     taken: Mapping[str, Any] = {name: getattr(config, name) for name in fields if name in known}
-    found = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
-    for need in found.attributes["needs"]:
+    loss = LOSSES.resolve(config.loss, {**taken, **config.loss_options})
+    for need in loss.attributes["needs"]:
         NEEDS.looked_up(need)
-    return found
+    return loss
 
 
 def top_of(loss: Stage) -> int:
@@ -72,5 +72,5 @@ def top_of(loss: Stage) -> int:
 def factors(loss: Stage, update: Any, step: int) -> Any:
     """Return what a loss's `choose` says of the tokens of an update."""
     choose = loss.attributes["choose"]
-    own = {name: loss.option(name, one.default) for name, one in options_of(choose).items()}
+    own = {name: loss.option(name, parameter.default) for name, parameter in options_of(choose).items()}
     return choose(update, **own, **({"step": step} if "step" in parameters(choose) else {}))

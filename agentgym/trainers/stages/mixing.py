@@ -9,7 +9,7 @@ from agentgym.episodes.episode import Episode, Group, view
 from agentgym.rollout.play import Job
 from agentgym.trainers.stages.needs import score
 from agentgym.trainers.stages.rewards import pay
-from agentgym.trainers.stages.seams import Within
+from agentgym.trainers.stages.seams import Processes, Within
 from agentgym.trainers.stages.selection import drop, select, uniform
 
 
@@ -19,8 +19,8 @@ def replay(
     *,
     number: Annotated[int, Within(1, 1000)] = 1,
     capacity: Annotated[int, Within(1, 1_000_000)] = 1000,
-    state: dict[str, Any],
-    run: Any,
+    state: dict[str, dict[str, list[str]]],
+    run: Processes,
 ) -> list[Group]:
     """Groups whose returns differ; to one that failed as a whole, `number` earlier successes at its task are added.
 

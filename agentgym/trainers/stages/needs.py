@@ -1,7 +1,7 @@
 """What credit and loss functions need to know of each turn, computed into `turn.extra` before they are called."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from agentgym.core.env import TextEnv
 from agentgym.episodes.episode import Episode, Group, Turn
 from agentgym.errors import BadConfig
 from agentgym.trainers.segments import Segment, build
-from agentgym.trainers.stages.seams import Seam, Stage, Target, Within, options_of, shared_out
+from agentgym.trainers.stages.seams import Processes, Seam, Stage, Target, Within, options_of, shared_out
 
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
@@ -35,6 +35,23 @@ Check = Callable[["TrainConfig", TextEnv, str], None]
 """Raises BadConfig where a need cannot be computed: of a run, an environment of it, and the environment's name."""
 
 
+class Scorer(Protocol):
+    """What goes over the tokens of rows under the present weights."""
+
+    def score(self, rows: list[Segment]) -> Values:
+        """Return by name an array [tokens] per row."""
+        ...
+
+
+class Scoring(Processes, Protocol):
+    """What a need may use of a run: its processes, and its learner."""
+
+    @property
+    def learner(self) -> Scorer:
+        """The policy that is trained."""
+        ...
+
+
 def needs(name: str, check: Check | None = None) -> Callable[[Target], Target]:
     """Declare a function `(groups, *, run, options)`, async or not, that puts `turn.extra[NAME]` into every turn; name it.
 
@@ -45,7 +62,7 @@ def needs(name: str, check: Check | None = None) -> Callable[[Target], Target]:
     return NEEDS.declare(name, check=check)
 
 
-def resolve_needs(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+def resolve_needs(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
     """Return what computes these needs, each once; an option belongs to the one that has it."""
     names = list(dict.fromkeys(names))
     bare = [NEEDS.looked_up(name) for name in names]
@@ -66,7 +83,7 @@ def check_needs(stages: Sequence[Stage], config: "TrainConfig", env: TextEnv, na
 def values(
     groups: Sequence[Group],
     *,
-    run: Any,
+    run: Scoring,
     lr: Annotated[float, Within(0, 1)] = 0.02,
     policy_weight: Annotated[float, Within(0, 1000)] = 0.0,
     clip: Annotated[float, Within(0)] = 0.0,
@@ -81,19 +98,19 @@ def values(
     score([episode for group in groups for episode in group], ("values",), run.learner.score)
 
 
-def critic_options(stage: Stage) -> dict[str, Any]:
+def critic_options(stage: Stage) -> dict[str, object]:
     """Return the options of the critic, those that were not given too."""
     return {name: stage.option(name, None) for name in options_of(stage.target)}
 
 
 @needs("entropy")
-def entropy(groups: Sequence[Group], *, run: Any) -> None:
+def entropy(groups: Sequence[Group], *, run: Scoring) -> None:
     """The entropy in nats of the distribution that each output token was drawn from, under the trainer's weights."""
     score([episode for group in groups for episode in group], ("entropy",), run.learner.score)
 
 
 @needs("logprobs")
-def logprobs(groups: Sequence[Group], *, run: Any) -> None:
+def logprobs(groups: Sequence[Group], *, run: Scoring) -> None:
     """The log-probability of each output token under the trainer's weights."""
     score([episode for group in groups for episode in group], ("logprobs",), run.learner.score)
 
@@ -105,10 +122,10 @@ def score(episodes: Sequence[Episode], names: Sequence[str], scored: Callable[[l
     all go through the model together.
     """
     rows = build(episodes)
-    found = scored(rows)
-    if missing := [name for name in names if name not in found]:
+    scores = scored(rows)
+    if missing := [name for name in names if name not in scores]:
         raise BadConfig(f"the learner computes no {', '.join(missing)}: take learner 'local', or another credit and loss")
-    place(episodes, rows, names, found)
+    place(episodes, rows, names, scores)
 
 
 def place(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence[str], values: Values) -> None:
@@ -132,7 +149,7 @@ def attach(episodes: Sequence[Episode], rows: Sequence[Segment], names: Sequence
                     row.extra[name][row.turns == number] = value
 
 
-async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Any, step: int = 0) -> dict[str, float]:
+async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Scoring, step: int = 0) -> dict[str, float]:
     """Compute everything that is needed, and return what it took, over all processes.
 
     What one pass over the tokens gives is asked for once.
@@ -144,8 +161,8 @@ async def compute(groups: Sequence[Group], stages: Sequence[Stage], run: Any, st
     for stage in stages:
         if stage.name not in SCORED:
             own: Mapping[str, float] = await finished(stage(groups, run=run, step=step)) or {}
-            for one in run.gathered([dict(own)]):
-                took = {**took, **{name: took.get(name, 0) + number for name, number in one.items()}}
+            for seconds in run.gathered([dict(own)]):
+                took = {**took, **{name: took.get(name, 0) + number for name, number in seconds.items()}}
     return took
 
 

@@ -52,9 +52,9 @@ async def probe(groups: Sequence[Group], *, run: Any, per_token: bool = False) -
         asked.append(Episode(episode.env, episode.task_id, episode.group_id, 0, turns=calls if ids else []))
     score(asked, ("logprobs",), run.learner.score)
     for episode, probes in zip(episodes, asked, strict=True):
-        found = iter(probes.turns)
+        answered = iter(probes.turns)
         for turn in episode.turns:
-            said = next(found, None) if turn.prompt_ids else None
+            said = next(answered, None) if turn.prompt_ids else None
             logprobs = None if said is None else np.asarray(said.extra["logprobs"], dtype=np.float64)
             total = math.nan if logprobs is None else float(logprobs.mean() if per_token else logprobs.sum())
             turn.extra["probe"] = math.exp(total)
@@ -69,11 +69,11 @@ async def _answers(episodes: Sequence[Episode], run: Any) -> dict[tuple[str, str
     jobs = [Job(task, 0, run.config.seed, f"oracle/{name}/{task.id}", name) for (name, _), task in tasks.items()]
     solved: list[Episode] = await run.rollouts.pool.collect(OracleAgent(), jobs)
     agents = run.rollouts.agents(run.config.temperature)
-    found: dict[tuple[str, str], list[int]] = {}
+    by_place: dict[tuple[str, str], list[int]] = {}
     for (place, task), episode in zip(tasks.items(), solved, strict=True):
-        found[place] = []
+        by_place[place] = []
         if episode.success:
             demonstrator = Demonstrator(agents[place[0]])
             talk: TokenTalk = demonstrator.agent.begin(task, run.rollouts.env(place[0]).tools)
-            found[place] = demonstrator.reply_ids(talk, episode.turns[-1].action)
-    return found
+            by_place[place] = demonstrator.reply_ids(talk, episode.turns[-1].action)
+    return by_place

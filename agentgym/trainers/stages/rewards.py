@@ -40,7 +40,7 @@ class Schedule:
 
 
 def reward(
-    name: str, check: Callable[..., None] | None = None, reach: Callable[..., Any] | None = None
+    name: str, check: Callable[..., None] | None = None, reach: Callable[..., object] | None = None
 ) -> Callable[[Target], Target]:
     """Declare a function `(episodes, *, options) -> named parts of each`, async or not, and give it a short name.
 
@@ -55,7 +55,7 @@ def reward(
     return REWARDS.declare(name, check=check, reach=reach)
 
 
-def resolve_rewards(names: Sequence[str], options: Mapping[str, Any]) -> list[Stage]:
+def resolve_rewards(names: Sequence[str], options: Mapping[str, object]) -> list[Stage]:
     """Return the reward stages of a run; an option belongs to the one that has it.
 
     Raises UnknownName or BadConfig, with the closest name, for what is unknown or would do nothing.
@@ -79,7 +79,7 @@ async def reach(stages: Sequence[Stage]) -> None:
             await finished(stage.attributes["reach"](**_values(stage)))
 
 
-async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: Any) -> None:
+async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int, run: object) -> None:
     """Add to each episode what the stages pay, one stage after another; what is paid stands in its turns' `rewards`."""
     for stage in stages:
         judged = [episode for episode in episodes if not episode.fault and episode.turns]
@@ -91,13 +91,13 @@ async def pay(episodes: Sequence[Episode], stages: Sequence[Stage], *, step: int
                 _add(episode, stage.name, paid)
 
 
-async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: Any) -> Sequence[Any]:
+async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: object) -> Sequence[object]:
     """Return what a stage pays each episode; a Fault that it raises holds for all of them."""
     weight = stage.options.get("weight")
     if isinstance(weight, Schedule):
         stage = replace(stage, options={**stage.options, "weight": weight.at(step)})
     try:
-        parts = cast("Sequence[Any]", await finished(stage(episodes, step=step, run=run)))
+        parts = cast("Sequence[object]", await finished(stage(episodes, step=step, run=run)))
     except EngineDead:
         raise
     except Fault as fault:
@@ -107,7 +107,7 @@ async def _parts(stage: Stage, episodes: Sequence[Episode], step: int, run: Any)
     return parts
 
 
-def _add(episode: Episode, stage: str, parts: Any) -> None:
+def _add(episode: Episode, stage: str, parts: object) -> None:
     """Pay an episode; a part of a whole episode is noted also where it is 0."""
     where = f"reward {stage!r}, task {episode.task_id!r}, attempt {episode.attempt}"
     if not isinstance(parts, Mapping):
@@ -122,7 +122,7 @@ def _add(episode: Episode, stage: str, parts: Any) -> None:
     episode.reward = sum((turn.reward for turn in episode.turns), 0.0)
 
 
-def _amounts(what: str, amount: Any, turns: int) -> list[float]:
+def _amounts(what: str, amount: object, turns: int) -> list[float]:
     try:
         values = np.asarray(amount, dtype=np.float64)
     except (TypeError, ValueError):
@@ -133,7 +133,7 @@ def _amounts(what: str, amount: Any, turns: int) -> list[float]:
     return amounts
 
 
-def _resolved(reference: str, options: Mapping[str, Any], points: tuple[tuple[int, float], ...] | None) -> Stage:
+def _resolved(reference: str, options: Mapping[str, object], points: tuple[tuple[int, float], ...] | None) -> Stage:
     name = REWARDS.looked_up(reference).name
     if points is not None and "weight" in options:
         raise BadConfig(f"reward {name!r} has a weight and a schedule, which gives the weight: leave one out")

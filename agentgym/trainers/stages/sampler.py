@@ -72,12 +72,12 @@ class Seen:
 
 def first_tasks(env: TextEnv, tasks: int) -> list[Task]:
     """Return the first tasks of an environment's split: all of them, and a warning, where it has fewer than asked for."""
-    found = env.up_to(tasks)
-    if len(found) < tasks:
+    listed = env.up_to(tasks)
+    if len(listed) < tasks:
         warnings.warn(
-            f"{len(found)} tasks of the split {env.split!r} are evaluated, not {tasks}: it has no more", stacklevel=2
+            f"{len(listed)} tasks of the split {env.split!r} are evaluated, not {tasks}: it has no more", stacklevel=2
         )
-    return found
+    return listed
 
 
 class TaskSource:
@@ -106,12 +106,12 @@ class TaskSource:
         if self.tasks is None:
             return [Draw(self.env.numbered(place, self.split, difficulty), env=self.name) for place in places]
         orders: dict[int, list[int]] = {}
-        found: list[Draw] = []
+        draws: list[Draw] = []
         for epoch, place in (divmod(place, len(self.tasks)) for place in places):
             if epoch not in orders:
                 orders[epoch] = generator("epoch", self.seed, stream, epoch).permutation(len(self.tasks)).tolist()
-            found.append(Draw(self.tasks[orders[epoch][place]], epoch, self.name))
-        return found
+            draws.append(Draw(self.tasks[orders[epoch][place]], epoch, self.name))
+        return draws
 
 
 class Sampler(Protocol):

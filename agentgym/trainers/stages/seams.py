@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from agentgym.errors import BadConfig, bad_option
 from agentgym.registry import load
@@ -22,7 +22,16 @@ REQUIRED = {
 }
 """What a sampler or a selection may require of a run."""
 MARK = "__stage__"
-Target = TypeVar("Target", bound=Callable[..., Any])
+T = TypeVar("T")
+Target = TypeVar("Target", bound=Callable[..., object])
+
+
+class Processes(Protocol):
+    """What a stage may ask of the processes of a run."""
+
+    def gathered(self, items: list[T]) -> list[T]:
+        """Return the items of all processes, in the order of the processes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +58,27 @@ class Stage:
     kind: str
     name: str
     target: Callable[..., Any]
-    options: dict[str, Any]
+    options: dict[str, object]
     attributes: Mapping[str, Any]
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     """What a function with a parameter `state` keeps from step to step: plain data, saved in the checkpoint."""
 
-    def __call__(self, *arguments: Any, **handed: Any) -> Any:
+    def __call__(self, *arguments: object, **handed: object) -> Any:
         """Call the target with its options and with what it asks to be handed, of `step`, `state` and `run`."""
         asked = parameters(self.target)
         values = {name: value for name, value in {**handed, "state": self.state}.items() if name in asked}
         return self.target(*arguments, **self.options, **values)
 
-    def option(self, name: str, default: Any) -> Any:
+    def option(self, name: str, default: object) -> Any:
         """Return the value of an option, as it was given or as the target has it; `default` where it has none."""
         known = options_of(self.target)
         return self.options.get(name, known[name].default) if name in known else default
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what goes into the checkpoint."""
         return self.state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Take what a checkpoint holds."""
         self.state.clear()
         self.state.update(state)
@@ -82,15 +91,15 @@ class Seam:
     """
 
     def __init__(
-        self, kind: str, table: Mapping[str, str], attributes: Mapping[str, Any] | None = None, *, noun: str = ""
+        self, kind: str, table: Mapping[str, str], attributes: Mapping[str, object] | None = None, *, noun: str = ""
     ) -> None:
         self.kind, self.noun = kind, noun or kind
         self.table = dict(table)
         self.attributes = dict(attributes or {})
         """What a decorator of this kind may say of a function, with the defaults."""
-        self._declared: dict[str, Callable[..., Any]] = {}
+        self._declared: dict[str, Callable[..., object]] = {}
 
-    def declare(self, name: str, **attributes: Any) -> Callable[[Target], Target]:
+    def declare(self, name: str, **attributes: object) -> Callable[[Target], Target]:
         """Return the decorator that gives a function or class a short name; what it decorates is returned unchanged."""
         for key in attributes:
             if key not in self.attributes:
@@ -111,20 +120,23 @@ class Seam:
         """Return every name there is: the package's and those declared so far."""
         return sorted({*self.table, *self._declared})
 
-    def resolve(self, reference: str, options: Mapping[str, Any] | None = None) -> Stage:
+    def resolve(self, reference: str, options: Mapping[str, object] | None = None) -> Stage:
         """Return the stage of a short name or MODULE:NAME with its options.
 
         Strings are read as the type of the option's default, as they come from a command line. Raises UnknownName or
         BadConfig with the closest name, and BadConfig for a value that the annotation (`Literal`,
         `Annotated[float, Within(0, 1)]`) does not allow.
         """
-        found = self.looked_up(reference)
-        found.options = self._bound(found.name, found.target, dict(options or {}))
-        return found
+        stage = self.looked_up(reference)
+        stage.options = self._bound(stage.name, stage.target, dict(options or {}))
+        return stage
 
     def looked_up(self, reference: str) -> Stage:
         """Return the stage of a short name or MODULE:NAME, its options at their defaults."""
-        table = {**{name: f"{one.__module__}:{one.__qualname__}" for name, one in self._declared.items()}, **self.table}
+        table = {
+            **{name: f"{known.__module__}:{known.__qualname__}" for name, known in self._declared.items()},
+            **self.table,
+        }
         target = self._declared.get(reference) or load(reference, self.noun, table)
         declared: Declared | None = getattr(target, MARK, None)
         if declared is None or declared.kind != self.kind:
@@ -132,12 +144,14 @@ class Seam:
             raise BadConfig(f"{reference} is no {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
         return Stage(self.kind, declared.name, target, {}, declared.attributes)
 
-    def _bound(self, name: str, target: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    def _bound(self, name: str, target: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:
         known = options_of(target)
         for key in given:
             if key not in known:
                 raise bad_option(f"option of {self.kind} {name!r}:", key, known)
-        missing = [key for key, one in known.items() if one.default is inspect.Parameter.empty and key not in given]
+        missing = [
+            key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty and key not in given
+        ]
         if missing:
             raise BadConfig(f"{self.kind} {name!r} needs {', '.join(missing)}; give --{self.kind}.{missing[0]} VALUE")
         values = {
@@ -155,18 +169,18 @@ def required(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def parameters(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the keyword-only parameters of a function, or of a class's `__init__`."""
-    found = inspect.signature(target).parameters
-    return {name: one for name, one in found.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    every = inspect.signature(target).parameters
+    return {name: parameter for name, parameter in every.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def options_of(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def options_of(target: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters that are options: those that nobody hands in."""
-    return {name: one for name, one in parameters(target).items() if name not in HANDED_IN}
+    return {name: parameter for name, parameter in parameters(target).items() if name not in HANDED_IN}
 
 
-def _check_values(where: str, target: Callable[..., Any], values: Mapping[str, Any]) -> None:
+def _check_values(where: str, target: Callable[..., object], values: Mapping[str, object]) -> None:
     """Raise BadConfig for a value that the annotation of its option does not allow."""
     try:
         hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
@@ -189,8 +203,8 @@ def _within(value: object, bound: Within) -> bool:
     return math.isfinite(value) and bound.least <= value <= bound.most
 
 
-def _converted(what: str, value: Any, default: Any) -> Any:
-    kind = next((one for one in (bool, int, float, str) if isinstance(default, one)), None)
+def _converted(what: str, value: Any, default: object) -> object:
+    kind = next((candidate for candidate in (bool, int, float, str) if isinstance(default, candidate)), None)
     if kind is None:
         return value
     if isinstance(value, str) and kind is bool and value.lower() in ("true", "false"):
@@ -207,30 +221,30 @@ def _converted(what: str, value: Any, default: Any) -> Any:
     raise BadConfig(f"{what} is {value!r}; expected {kind.__name__}, for example {default!r}")
 
 
-def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def shared_out(kind: str, stages: Sequence[Stage], options: Mapping[str, object]) -> dict[str, dict[str, object]]:
     """Return by stage the options that are its own: `weight`, or `NAME.weight` where several stages have it.
 
     In TOML, a table `NAME` may hold the options of that stage.
     """
-    found: dict[str, dict[str, Any]] = {stage.name: {} for stage in stages}
-    for key, value in unfolded(options, found).items():
+    by_stage: dict[str, dict[str, object]] = {stage.name: {} for stage in stages}
+    for key, value in unfolded(options, by_stage).items():
         name, _, plain = key.rpartition(".")
         owners = [stage.name for stage in stages if plain in options_of(stage.target) and name in ("", stage.name)]
         if not owners:
             known = {option for stage in stages for option in options_of(stage.target)}
-            raise bad_option(f"option of {kind} {', '.join(found)}:", key, known)
+            raise bad_option(f"option of {kind} {', '.join(by_stage)}:", key, known)
         if len(owners) > 1:
             raise BadConfig(f"{key} is an option of {' and '.join(owners)}; say which: --{kind}.{owners[0]}.{plain} VALUE")
-        found[owners[0]][plain] = value
-    return found
+        by_stage[owners[0]][plain] = value
+    return by_stage
 
 
-def unfolded(options: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+def unfolded(options: Mapping[str, object], names: Container[str]) -> dict[str, object]:
     """Return options with a table that is called like one of the names as `NAME.OPTION` each."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in options.items():
         if key in names and isinstance(value, Mapping):
-            flat |= {f"{key}.{name}": one for name, one in cast("Mapping[str, Any]", value).items()}
+            flat |= {f"{key}.{name}": setting for name, setting in cast("Mapping[str, object]", value).items()}
         else:
             flat[key] = value
     return flat

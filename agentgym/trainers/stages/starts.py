@@ -46,10 +46,10 @@ class Starts(Uniform):
         draws = [self._labelled(draw) for draw in super().draw(step, number)]
         places: list[int] = run.share(range(number))
         mine = [place for place in places if draws[place].label]
-        found = await run.demonstrations.starts(
+        held = await run.demonstrations.starts(
             [draws[place] for place in mine], [self.back[draws[p].env] for p in mine], step
         )
-        for place, start in zip(mine, found, strict=True):
+        for place, start in zip(mine, held, strict=True):
             draws[place] = replace(draws[place], start=start)
         return draws
 
@@ -71,7 +71,7 @@ class Starts(Uniform):
                 self.back[name] = min(self.back[name] + further, self.most)
                 rates.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return where each environment stands."""
         return {**super().state_dict(), "back": self.back, "rates": self.rates, "due": self.due}
 

@@ -22,13 +22,13 @@ SECOND = "%Y%m%d_%H%M%S"
 class TensorBoard:
     """Event files in the folder `tensorboard` of the run; `tensorboard --logdir RUN` shows them."""
 
-    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         del config
         target = folder / "tensorboard"
         sitting = f".{len(list(target.glob('events.*')))}"  # or a sitting in the same second would overwrite the last
         self._writer: Any = importlib.import_module("tensorboardX").SummaryWriter(str(target), filename_suffix=sitting)
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Write a scalar each."""
         for name, value in numbers(row).items():
             self._writer.add_scalar(name, value, position)
@@ -46,7 +46,7 @@ class WandB:
     def __init__(
         self,
         folder: Path,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         *,
         project: str = "agentgym",
         entity: str = "",
@@ -73,7 +73,7 @@ class WandB:
         if before is None:
             remember(folder, "wandb", str(self._run.id))
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         self._run.log(numbers(row), step=position)
 
@@ -87,7 +87,7 @@ class Trackio:
     """A run of Trackio, in its database on this machine (TRACKIO_DIR says where), or in the Space `space_id`."""
 
     def __init__(
-        self, folder: Path, config: Mapping[str, Any], *, project: str = "agentgym", name: str = "", space_id: str = ""
+        self, folder: Path, config: Mapping[str, object], *, project: str = "agentgym", name: str = "", space_id: str = ""
     ) -> None:
         trackio: Any = importlib.import_module("trackio")
         before = remembered(folder, "trackio")
@@ -99,7 +99,7 @@ class Trackio:
         if before is None:
             remember(folder, "trackio", str(self._run.name))
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         self._run.log(numbers(row), step=position)
 
@@ -114,7 +114,7 @@ class MLflow:
     """A run of MLflow at the tracking server `uri`; without one, at MLFLOW_TRACKING_URI, or in `mlflow.db` of the run."""
 
     def __init__(
-        self, folder: Path, config: Mapping[str, Any], *, uri: str = "", experiment: str = "agentgym", name: str = ""
+        self, folder: Path, config: Mapping[str, object], *, uri: str = "", experiment: str = "agentgym", name: str = ""
     ) -> None:
         self._mlflow: Any = importlib.import_module("mlflow")
         where = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(folder / 'mlflow.db').resolve()}"
@@ -129,7 +129,7 @@ class MLflow:
             remember(folder, "mlflow", before)
         self._id = before
 
-    def log(self, position: int, row: Mapping[str, Any]) -> None:
+    def log(self, position: int, row: Mapping[str, object]) -> None:
         """Log a step."""
         metric = self._mlflow.entities.Metric
         now = self._mlflow.utils.time.get_current_time_millis()
@@ -140,6 +140,6 @@ class MLflow:
         self._client.set_terminated(self._id)
 
 
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(config: Mapping[str, object]) -> dict[str, Any]:
     """Return a configuration in which nested values are text."""
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in config.items()}

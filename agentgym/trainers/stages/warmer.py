@@ -52,7 +52,7 @@ class Warmer(Remembering):
                 before = self.streaks[group.env].get(group.task_id, 0)
                 self.streaks[group.env][group.task_id] = before + 1 if all(group.successes) else 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the history, and the streaks."""
         return {**super().state_dict(), "streaks": self.streaks}
 

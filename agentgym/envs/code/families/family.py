@@ -288,7 +288,7 @@ def _pattern(says: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def outcome(code: str, entry: str, kind: str, given: Any) -> list[object] | None:
+def outcome(code: str, entry: str, kind: str, given: object) -> list[object] | None:
     """Return what code of ours gives for an input, packed, in a list of one; None where it raises."""
     try:
         return [sorted_through(pack(respond(kind, made(code, entry), unpack(given))))]

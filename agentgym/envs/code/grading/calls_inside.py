@@ -149,7 +149,7 @@ class Distant:
         _asked("=", (self, name, value), {})
 
 
-def _asked(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _asked(name: str, given: tuple[object, ...], named: dict[str, object]) -> Any:
     """Return what the solution's sandbox says to a call."""
     try:
         asked = [name, pack(_sent(list(given))), pack(_sent(named))]

@@ -41,7 +41,7 @@ class Peer:
         self.theirs: dict[int, Any] = {}
         self.stand_ins: dict[int, int] = {}
         """Functions at the other end, by the id of what stands for them here: `functools.wraps` copies attributes."""
-        self.described: list[dict[str, Any]] = []
+        self.described: list[dict[str, object]] = []
         self.shared = values.Shared(odd=obedient)
         self.judged: set[str] = set()
         """Operations at the other end that may have decided a test, with the classes of their operands."""
@@ -150,7 +150,7 @@ class Peer:
         base = next((kind for kind in values.DATA if isinstance(value, kind)), None)
         return packed if base is None else packed | {"data": self.pack(values.plain(value, base))}
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: object) -> Any:
         """Return what was packed at the other end."""
         if not isinstance(packed, dict):
             return values.unpacked(packed, self.unpack)

@@ -171,7 +171,7 @@ class _Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.peer, self.names = peer, set(names)
         self.found: dict[str, Any] = {}
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name.partition(".")[0] not in self.names:
             return None
         try:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 
 class Journal:
@@ -11,7 +10,7 @@ class Journal:
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self.path = path
-        self.verdicts: dict[str, dict[str, Any]] = {}
+        self.verdicts: dict[str, dict[str, object]] = {}
         head = json.dumps(settings, sort_keys=True)
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         if lines[:1] == [head]:

@@ -4,7 +4,6 @@ import configparser
 import csv
 import io
 import json
-from typing import Any
 
 from agentgym.envs.terminal.scenario import Checks, Final, Rng, Scenario, family, pick, sample, shuffled
 from agentgym.envs.terminal.tree import Entry, file
@@ -107,19 +106,20 @@ def settings_json(ask: Rng, fill: Rng, level: int) -> Scenario:
     chosen = names(fill, 5 + 3 * level)
     for place, name in enumerate(chosen):
         enabled: object = (True, False, "false")[place % 3] if level else place % 2 == 0
-        value: dict[str, Any] = {
+        server: dict[str, object] = {"host": f"{name}.example", "port": 8000 + place}
+        value: dict[str, object] = {
             "name": pick(fill, SERVICES),
             "enabled": enabled,
-            "server": {"host": f"{name}.example", "port": 8000 + place},
+            "server": server,
             "metrics": {"port": 9000 + place, "labels": sample(fill, CITIES, 2)},
             "note": "café „übung“",
         }
         if level >= 1 and place % 2:
-            value["server"]["fallback"] = {"host": "spare", "port": 7000 + place}
+            server["fallback"] = {"host": "spare", "port": 7000 + place}
         where = f"{top}/{path(fill, place % 2 * min(level, 4))}{name}.json"
         tree[where] = file(json.dumps(value, indent=2, ensure_ascii=bool(place % 2)) + "\n")
         if enabled is True:
-            value = {**value, "server": {**value["server"], "port": port}, "owner": owner}
+            value = {**value, "server": {**server, "port": port}, "owner": owner}
         expected[where] = value
     tree[f"{top}/{numbered(fill)}.json.bak"] = file('{"enabled": true, "server": {"port": 1}}\n')
 
