@@ -1,6 +1,7 @@
 """What all tests share, and what pytest says at its end: why tests were skipped, and what `./dev full` has besides."""
 
 import os
+import signal
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
@@ -9,11 +10,16 @@ import pytest
 LEFT = pytest.StashKey[list[str]]()
 
 LONG = {"test_contract_browser.py", "test_contract.py", "test_examples.py", "test_kills.py", "test_launch.py"}
-LONG |= {"test_package.py", "test_several_processes.py", "test_swe_grading.py", "test_train.py"}
+LONG |= {"test_package.py", "test_several_processes.py", "test_swe_grading.py", "test_train.py", "test_mix.py"}
+LONG |= {"test_weights.py", "test_plan.py", "test_cli_eval.py", "test_integrations_page.py"}
 """Files with tests of 10 s and more. They come first: begun at the end, one would hold a core while the others are idle."""
 
 year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: what tests start would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
