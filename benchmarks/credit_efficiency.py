@@ -41,6 +41,7 @@ CREDITS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"state_td, lam {lam:g}": ("state_td", {"lam": lam}) for lam in (0.0, 0.6, 1.0)},
     **{f"state_td, shrinkage {m:g}": ("state_td", {"shrinkage": m}) for m in (0.0, 2.0, 8.0)},
     **{f"state_td, gamma {gamma:g}": ("state_td", {"gamma": gamma}) for gamma in (0.9, 1.0)},
+    **{name: (name, {}) for name in ("turn_mc", "mt_grpo", "rebn", "ngrpo", "salt", "hgpo")},
 }
 ROUND, TURNS = 16, 128
 """Groups that are played together, and how many of their turns are measured."""

@@ -18,7 +18,7 @@ year, week, _ = datetime.now(UTC).isocalendar()
 os.environ.setdefault("AGENTGYM_CHECK_SEED", str(100 * year + week))  # before workers start, so that all have the same
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: what tests start would ignore it too
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; what tests start would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
