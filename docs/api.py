@@ -24,6 +24,7 @@ MODULES = (
     "agentgym.engines",
     "agentgym.engines.scripted",
     "agentgym.browser",
+    "agentgym.mcp_tools",
     "agentgym.sandbox",
     "agentgym.retrieval",
     "agentgym.rewards.answer_text",

@@ -127,7 +127,7 @@ def test_self_play_keeps_what_it_promises():
 
 def test_the_environment_of_the_page_keeps_the_contract(tmp_path, monkeypatch):
     page = (Path(__file__).parent.parent / "docs" / "contract.md").read_text(encoding="utf-8")
-    ladder, vault = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    ladder, vault, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "page_of_envs.py").write_text(ladder + vault, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     report = check("page_of_envs:me/Ladder-v0", slippery=0.1)

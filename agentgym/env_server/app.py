@@ -47,7 +47,7 @@ class App:
         self._token, self._body_seconds = token, body_seconds
         self.body_bytes = body_bytes
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, object], receive: Receive, send: Send) -> None:
         """Answer one request or hold one connection, as ASGI wants it; nothing that one client does raises here."""
         if scope["type"] == "websocket":
             await self._connection(scope, receive, send)
@@ -91,7 +91,7 @@ class App:
             return await self._begun(data)
         return await self._told(path[1:], self.sessions.find(named), data)
 
-    async def _begun(self, data: dict[str, Any]) -> dict[str, object]:
+    async def _begun(self, data: dict[str, object]) -> dict[str, object]:
         """Begin a session with its first episode; where that fails there is no session."""
         session = self.sessions.begin()
         try:
@@ -114,7 +114,7 @@ class App:
         self.sessions.end(session)
         return {"closed": True}
 
-    async def _steps(self, data: dict[str, Any]) -> dict[str, object]:
+    async def _steps(self, data: dict[str, object]) -> dict[str, object]:
         """Take one step in each of many sessions; what one refuses stands in its place."""
         listed = data.get("steps")
         steps: list[Any] = cast("list[Any]", listed) if isinstance(listed, list) else []
@@ -198,7 +198,7 @@ class App:
     async def _said(self, session: Session, kind: object, data: object) -> tuple[str, dict[str, object]]:
         if not isinstance(data, dict):
             raise Refusal(422, f"data is {str(data)[:40]}; expected an object", "VALIDATION_ERROR")
-        given = cast("dict[str, Any]", data)
+        given = cast("dict[str, object]", data)
         if kind == "state":
             return "state", self.sessions.state(session)
         if kind not in ("reset", "step", "snapshot", "restore"):

@@ -44,12 +44,12 @@ class McpServer:
     def server(self) -> Any:
         """Return the official package's server; MissingExtra without that package."""
         try:
-            lowlevel: Any = importlib.import_module("mcp.server.lowlevel")
-            types: Any = importlib.import_module("mcp_types")
+            lowlevel: object = importlib.import_module("mcp.server.lowlevel")
+            types: object = importlib.import_module("mcp_types")
         except ImportError as error:
             raise MissingExtra(f"an MCP server needs the package mcp: {how_to_install('mcp')}") from error
 
-        async def list_tools(context: Any, _: Any) -> Any:
+        async def list_tools(context: Any, _: object) -> Any:
             return types.ListToolsResult(tools=[types.Tool(**tool) for tool in self.tools()])
 
         async def call_tool(context: Any, params: Any) -> Any:
@@ -77,7 +77,7 @@ class McpServer:
             *({"name": t.name, "description": t.description, "input_schema": dict(t.parameters)} for t in offered),
         ]
 
-    async def call(self, name: str, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, object] | None, bool]:
+    async def call(self, name: str, tool: str, arguments: dict[str, object]) -> tuple[str, dict[str, object] | None, bool]:
         """Return what a call brings: a text, facts for programs, and whether it failed."""
         try:
             if len(name) < _NAME:
@@ -96,12 +96,12 @@ class McpServer:
         except Refusal as refusal:
             return refusal.detail, None, True
 
-    async def _begun(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _begun(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
         if refused := arguments.keys() - ({} if self._fixed else _TASK).keys():
             raise Refusal(422, f"{self.reset_name} takes no {sorted(map(str, refused))[0][:40]!r} here")
         session = self._named.get(name)
         if session is None or session.id not in self.sessions.open:
-            self._named = {key: one for key, one in self._named.items() if one.id in self.sessions.open}
+            self._named = {key: session for key, session in self._named.items() if session.id in self.sessions.open}
             session = self._named[name] = self.sessions.begin()
         elif session.running:
             self._write(session, {"reason": "reset", "success": None})
@@ -129,7 +129,7 @@ class McpServer:
         with Path(self._out).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def app(self, host: str, token: str | None, body_bytes: int) -> Any:
+    def app(self, host: str, token: str | None, body_bytes: int) -> object:
         """Return an ASGI application that speaks streamable HTTP at /mcp."""
         limits = self.sessions.limits
         inside = self.server().streamable_http_app(

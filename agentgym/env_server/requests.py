@@ -36,7 +36,7 @@ def authorize(token: str | None, headers: Mapping[str, str]) -> None:
         raise Refusal(401, "the token is missing or wrong: send Authorization: Bearer TOKEN", "UNAUTHORIZED")
 
 
-def parsed(content: bytes | str) -> dict[str, Any]:
+def parsed(content: bytes | str) -> dict[str, object]:
     """Return a JSON object."""
     try:
         raw = json.loads(content or "{}")
@@ -44,7 +44,7 @@ def parsed(content: bytes | str) -> dict[str, Any]:
         raise Refusal(400, f"invalid JSON: {str(error)[:100]}", "INVALID_JSON") from None
     if not isinstance(raw, dict):
         raise Refusal(400, f"the JSON is {str(cast('object', raw))[:40]}; expected an object", "INVALID_JSON")
-    return cast("dict[str, Any]", raw)
+    return cast("dict[str, object]", raw)
 
 
 def action_of(action: object, tools: Mapping[str, Tool]) -> str:
@@ -52,9 +52,9 @@ def action_of(action: object, tools: Mapping[str, Tool]) -> str:
 
     A call is `{"name": …, "arguments": {…}}`, or OpenEnv's `{"type": "call_tool", "tool_name": …, "arguments": {…}}`.
     """
-    fields: dict[str, Any] = {"text": action} if isinstance(action, str) else {}
+    fields: dict[str, object] = {"text": action} if isinstance(action, str) else {}
     if isinstance(action, dict):
-        fields = {str(name): value for name, value in cast("dict[Any, Any]", action).items() if name != "metadata"}
+        fields = {str(name): value for name, value in cast("dict[object, object]", action).items() if name != "metadata"}
     name = fields.pop("tool_name", None) if fields.pop("type", None) == "call_tool" else fields.get("name")
     if isinstance(name, str) and fields.keys() <= {"name", "arguments"}:
         arguments: object = fields.get("arguments") or {}

@@ -190,7 +190,7 @@ class Sessions:
         """Go on from a snapshot; `seed` draws later chance afresh."""
         handle, seed = data.get("snapshot"), _seed(data)
         held = (
-            next((one.snapshots[handle] for one in self.open.values() if handle in one.snapshots), None)
+            next((session.snapshots[handle] for session in self.open.values() if handle in session.snapshots), None)
             if isinstance(handle, str)
             else None
         )
@@ -205,7 +205,7 @@ class Sessions:
 
     # Within
 
-    def _wanted(self, data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _wanted(self, data: dict[str, object]) -> tuple[int, dict[str, object]]:
         seed = _seed(data)
         options = {name: data[name] for name in ("task", "horizon") if data.get(name) is not None}
         horizon, task = options.get("horizon", 1), options.get("task", 0)
@@ -231,7 +231,7 @@ class Sessions:
         self._workers = self._workers or Workers(self._make, self.limits.workers)
         return self._workers.hosted()
 
-    async def _asked(self, session: Session, what: str, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _asked(self, session: Session, what: str, work: Coroutine[object, object, object]) -> Any:
         """Return what the environment answers; a Refusal with a `reason` where it failed, and it is not used again."""
         if session.busy:
             work.close()
@@ -278,7 +278,7 @@ class Sessions:
         return {"observation": observation, "reward": reward, "done": terminated or truncated}
 
 
-def _seed(data: dict[str, Any]) -> int | None:
+def _seed(data: dict[str, object]) -> int | None:
     seed = data.get("seed")
     if seed is None or (isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63):
         return seed

@@ -41,7 +41,7 @@ class Connection:
             self.close()
             raise Fault(f"{where} did not answer within {START_SECONDS:g} s", reason="timeout") from None
 
-    def call(self, name: str, arguments: dict[str, Any], seconds: float) -> tuple[str, bool]:
+    def call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
         """Return the text of a tool's result and whether the tool says that it failed; TimeoutError, or a Fault."""
         asked = asyncio.run_coroutine_threadsafe(self._call(name, arguments, seconds), self._loop)
         try:
@@ -102,13 +102,13 @@ def target(where: str) -> Any:
 def _checked(listed: list[Any], where: str) -> dict[str, Tool]:
     """Return the tools that a server offers; BadConfig for what cannot be one."""
     tools: dict[str, Tool] = {}
-    for one in listed:
-        name, schema = str(one.name), dict(one.input_schema)
-        if not _NAME.fullmatch(name) or len(str(schema)) > _LONGEST or len(one.description or "") > _LONGEST:
+    for offered in listed:
+        name, schema = str(offered.name), dict(offered.input_schema)
+        if not _NAME.fullmatch(name) or len(str(schema)) > _LONGEST or len(offered.description or "") > _LONGEST:
             raise BadConfig(
                 f"{where} offers a tool {name[:60]!r} that cannot be offered: its name, schema or description is odd"
             )
-        tools[name] = Tool(name, " ".join((one.description or "").split()), {"properties": {}, "required": [], **schema})
+        tools[name] = Tool(name, " ".join((offered.description or "").split()), {"properties": {}, "required": [], **schema})
     if not tools or len(tools) > _MOST_TOOLS:
         raise BadConfig(f"{where} offers {len(tools)} tools; expected 1 to {_MOST_TOOLS}")
     return tools

@@ -45,7 +45,7 @@ class Job:
     """Turns; None leaves it to the environment."""
     start: Start | None = None
     """Where it begins; None at the beginning of the task."""
-    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sampling: Mapping[str, object] = field(default_factory=dict[str, object])
     """What of the agent's way to draw replies is different, such as the temperature."""
     moments: deque[Start] | None = None
     """Where the points before each turn are put, from which others may start; None where nobody asks."""

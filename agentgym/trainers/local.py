@@ -63,7 +63,7 @@ class LocalLearner:
             self.engine.close()
             raise
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Return what a reader of the log wants to know."""
         return {
             "parameters": sum(p.numel() for p in self.model.parameters()),

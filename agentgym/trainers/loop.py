@@ -35,12 +35,12 @@ from agentgym.trainers.step import CannotGoOn
 from agentgym.trainers.tally import LOST_STEPS, Tally
 
 
-def train(config: TrainConfig, show: Show | None = None) -> dict[str, Any]:
+def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
     return Loop.fresh(config, show).to_the_end()
 
 
-def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, Any]:
+def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, object]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped.
 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
@@ -102,7 +102,7 @@ class Loop(Sitting):
             record.close()
             raise
 
-    def to_the_end(self) -> dict[str, Any]:
+    def to_the_end(self) -> dict[str, object]:
         """Run to the end and return the summary."""
         config, tally = self.config, self.tally
         with closing(self.record):
@@ -137,7 +137,11 @@ class Loop(Sitting):
         self.show("progress", {"what": f"step {step + 1}, updating on", "done": len(chosen), "total": config.tasks_per_step})
         with uninterrupted():
             together = any(run.gathered([bool(chosen)]))  # who has no group still takes part
-            metrics = needed | (self._update(chosen, step) if together else {})
+            metrics: dict[str, float] = dict(needed)
+            if together and config.async_level:  # later steps are played meanwhile
+                metrics |= self.await_(updating(run, chosen, step))
+            elif together:
+                metrics |= run.learner.update(chosen, run.credit, run.loss, step)
             metrics |= ages(episodes, tally.position) if config.async_level else {}
             tally.position += 1
             self.await_(run.learner.publish(tally.position))
@@ -160,12 +164,6 @@ class Loop(Sitting):
         if tally.lost_steps >= LOST_STEPS:
             self.checkpoint()  # with the position behind the steps that were lost: --resume goes on with other tasks
             raise CannotGoOn(f"every episode of the last {LOST_STEPS} steps ended in a fault, the last with: {tally.fault}")
-
-    def _update(self, groups: list[Group], step: int) -> dict[str, float]:
-        """Update the policy; with `async_level`, later steps are played meanwhile."""
-        if self.config.async_level:
-            return self.await_(updating(self.run, groups, step))
-        return self.run.learner.update(groups, self.run.credit, self.run.loss, step)
 
     async def _groups(self, step: int) -> tuple[list[Group], list[Episode], list[Seen]]:
         """Return the groups to train on and all episodes of this process, and how the groups of all processes ended."""
@@ -221,7 +219,7 @@ class Loop(Sitting):
         total = sum(draw.attempts or self.config.group_size for draw in self.run.share(draws))
         return lambda _: self.show("progress", {"what": what, "done": next(numbers), "total": total})
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> dict[str, object]:
         config = self.config
         correction = config.tis_cap if config.differs and config.steps else None
         where = {"position": self.tally.position, "sft_steps": config.sft_steps, "steps": config.steps}

@@ -39,7 +39,7 @@ class Ahead:
     round is played ahead: selection, and what it plays once more, have their turn with the step.
     """
 
-    def __init__(self, run: Run, counting: Counting, state: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+    def __init__(self, run: Run, counting: Counting, state: Mapping[int, Sequence[Mapping[str, object]]]) -> None:
         self.run, self.counting = run, counting
         self.plans: dict[int, Plan] = {}
         self._again = {int(step): [_drawn(run, values) for values in draws] for step, draws in state.items()}
@@ -104,7 +104,7 @@ def _check(draw: Draw, sampler: str) -> None:
         )
 
 
-def _plain(draw: Draw) -> dict[str, Any]:
+def _plain(draw: Draw) -> dict[str, object]:
     return {
         "env": draw.env,
         "task": draw.task.id,

@@ -26,12 +26,12 @@ Progress = Callable[[Episode], None]
 class Rollouts:
     """Plays what a task sampler draws. Environments, worker processes and browsers live as long as this does."""
 
-    def __init__(self, config: TrainConfig, engine: Any, tokenizer: Any) -> None:
+    def __init__(self, config: TrainConfig, engine: Any, tokenizer: object) -> None:
         self.config, self.engine, self.tokenizer = config, engine, tokenizer
         self.envs: dict[str, EnvSpec] = {env.name: env for env in config.mix}
         self.pool = RolloutPool({name: Maker(env.id, env.options) for name, env in self.envs.items()}, config)
         self._ids = {name: full_id(env.id) for name, env in self.envs.items()}
-        self._agents: dict[float, dict[str, Any]] = {}
+        self._agents: dict[float, dict[str, object]] = {}
         self._askable: dict[str, TextEnv] = {}
 
     @property
@@ -58,7 +58,7 @@ class Rollouts:
             self._agents[temperature] = {name: self._agent(env, temperature) for name, env in self.envs.items()}
         return self._agents[temperature]
 
-    def _agent(self, env: EnvSpec, temperature: float) -> Any:
+    def _agent(self, env: EnvSpec, temperature: float) -> object:
         config = settings_in(self.config, env)
         if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
             play = load(config.agent, "agent", {})
@@ -84,7 +84,7 @@ class Rollouts:
 
     async def _played(
         self,
-        agents: Mapping[str, Any],
+        agents: Mapping[str, object],
         draws: Sequence[Draw],
         seed: int,
         prefix: str,

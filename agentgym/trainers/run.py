@@ -58,7 +58,7 @@ class Run:
         needs = resolve_needs((*credit.needs, *loss.attributes["needs"]), config.needs_options)
         model = parts.policy_folder(accelerator, config, folder) if state is None else Path(state["folder"])
         kind = resolve_learner(config)
-        handed: dict[str, Any] = {"resumed": state is not None}
+        handed: dict[str, object] = {"resumed": state is not None}
         for stage in needs:
             if stage.name == "values":
                 handed["critic"] = critic_options(stage)
@@ -108,7 +108,7 @@ class Run:
 
     async def draw(self, step: int, number: int, before: set[str]) -> list[Draw]:
         """Return what the task sampler draws; BadConfig for what cannot be played. `before`: the step's groups so far."""
-        sampler: Any = self.sampler
+        sampler: object = self.sampler
         asked = {"run": self} if "run" in parameters(sampler.draw) else {}
         draws: list[Draw] = [self._placed(draw) for draw in await finished(sampler.draw(step, number, **asked))]
         for draw in draws:

@@ -24,7 +24,7 @@ from agentgym.trainers.model.memory import Memory
 from agentgym.trainers.model.policy import init_policy
 from agentgym.trainers.model.precision import DTYPES, masters
 from agentgym.trainers.optim.optimizers import optimizers
-from agentgym.trainers.planner import dry_run, fitting
+from agentgym.trainers.planner import dry_run, fitting, forecast
 from agentgym.trainers.planner import plan as planning
 from agentgym.trainers.planner.dry_run import Rows, micro_batch, rollout_bytes, update_bytes
 from agentgym.trainers.planner.duration import Rates, likely, most
@@ -151,7 +151,7 @@ def test_a_few_layers_stand_for_many():
     deep = shape(layers=16)
     assert update_bytes(deep, FP32, Rows(3, 40, 9)) == dry_run._update(deep, FP32, Rows(3, 40, 9), False)
     config = replace(FP32, concurrency=6)
-    assert rollout_bytes(deep, config, 30, 600) == dry_run._rollout(deep, config, 30, 600, 8192)
+    assert rollout_bytes(deep, config, 30, 600) == dry_run._rollout(deep, config, 30, 600, 8192, True)
 
 
 def test_eight_bits_are_a_quarter_of_adamws_state_in_whole_blocks():
@@ -329,7 +329,7 @@ def test_a_model_that_cannot_be_planned_may_be_trained(monkeypatch, tmp_path):
     config = TrainConfig(env="rlvr/GuessNumber-v0", model=str(tmp_path))
     assert fits.plainly_fits(config, read_architecture(config), Memory("cpu", "a machine", 2**50, 2**50))
     monkeypatch.setattr(fits, "available", lambda: Memory("cpu", "this machine", 2**30, 2**30))
-    monkeypatch.setattr(fitting, "read_workload", lambda config: Workload(None, PLAY))
+    monkeypatch.setattr(forecast, "read_workload", lambda config: Workload(None, PLAY))
     with pytest.warns(UserWarning, match="whether this run fits into memory is not known"):
         fits.check(config)
     with pytest.raises(BadConfig, match=r"cannot be planned.*may be trained all the same"):

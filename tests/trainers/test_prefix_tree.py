@@ -16,7 +16,7 @@ from tiny_rows import VOCABULARY, tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
-from agentgym.trainers import prefixes
+from agentgym.trainers import prefixes, step
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.losses import clip, imitation_loss, policy_loss
 from agentgym.trainers.model import forward, layers
@@ -27,7 +27,7 @@ from agentgym.trainers.packing import pack, token_weights, unpack
 from agentgym.trainers.prefixes import layouts
 from agentgym.trainers.segments import Segment, build
 from agentgym.trainers.stages.credit import resolve
-from agentgym.trainers.step import Scorer, TrainedModel, _minibatches, reinforce
+from agentgym.trainers.step import Scorer, TrainedModel, reinforce
 
 
 def segment(rng, ids, episode, temperatures=False, vocabulary=VOCABULARY):
@@ -318,12 +318,12 @@ def test_siblings_are_dealt_into_one_mini_batch_as_far_as_it_goes(minibatches):
     rows = build([episode for group in played for episode in group])
     owner = [number for number, group in enumerate(played) for _ in group]
     config = TrainConfig(minibatches=minibatches, share_prefixes=True)
-    dealt = _minibatches(rows, played, config, 3, 0)
+    dealt = step.minibatches(rows, played, config, 3, 0)
     assert sorted(row for part in dealt for row in part) == list(range(len(rows)))
     assert max(len(part) for part in dealt) - min(len(part) for part in dealt) <= 1
     parted = sum(len({owner[rows[row].episode] for row in part}) for part in dealt) - len(played)
     assert parted <= minibatches - 1  # a cut parts one group at most
-    assert dealt != _minibatches(rows, played, config, 4, 0) or minibatches == 1
+    assert dealt != step.minibatches(rows, played, config, 4, 0) or minibatches == 1
 
 
 def test_attention_that_shares_no_prefix_is_refused_when_the_configuration_is_read():

@@ -16,7 +16,7 @@ from agentgym.engines import adapters
 from agentgym.errors import BadConfig, BadData, bad_option
 
 
-def load_model(model: Any, tokenizer: Any, device: str, dtype: str | None) -> tuple[Any, Any]:
+def load_model(model: Any, tokenizer: object, device: str, dtype: str | None) -> tuple[Any, Any]:
     """Return (model, tokenizer): of a folder or hub name, of an adapter's folder, or the objects given.
 
     The generation config is never used.

@@ -496,7 +496,8 @@ def test_answers_to_the_examples_of_the_issue_alone_are_no_repair(tasks):
     """The hidden test is the example here; the reference's tests have other values for it."""
     task = tasks["purse-discount"]
     verdict = judged(task, {"purse.py": forging(task, QUOTED)})
-    assert not verdict.resolved and "still there" in verdict.said, verdict
+    assert not verdict.resolved, verdict
+    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
 
 
 def test_tests_with_other_values_look_at_results_and_expect_nothing(tasks):
@@ -537,14 +538,16 @@ def test_answers_to_what_an_issue_quotes_win_nothing(id):
     assert set(elsewhere(lambda sandbox: run_tests(sandbox, task.graded(tree), asked)).values()) == {"passed"}
     grading._known.clear()
     verdict = grade(task, tree, elsewhere)
-    assert not verdict.resolved and "still there" in verdict.said, verdict
+    assert not verdict.resolved, verdict
+    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
 
 
 def test_what_is_right_for_the_hidden_tests_own_calls_alone_is_no_repair(tasks):
     task = tasks["purse-discount"]
     grading._known.clear()
     verdict = grade(task, swe_memorized.repair(task), elsewhere)
-    assert not verdict.resolved and "still there" in verdict.said, verdict
+    assert not verdict.resolved, verdict
+    assert "still there" in verdict.said or verdict.said == grading.FORGED, verdict  # the values drawn say which
 
 
 @pytest.mark.slow
