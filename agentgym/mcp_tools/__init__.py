@@ -1,3 +1,5 @@
 """Tools of MCP servers inside an environment."""
 
-from agentgym.mcp_tools.env import McpEnv as McpEnv
+from agentgym.mcp_tools.env import McpEnv
+
+__all__ = ["McpEnv"]
