@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("api", ROOT / "docs" / "api.py")
 api = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(api)
-FORWARD = {
+FORWARD = {"make", "register", "check", "engine", "resolve", "serve"}
+FORWARD |= {"Session", "TextEnv", "McpEnv", "Attempts", "BrowserEnv"}
     "make",
     "register",
     "check",
