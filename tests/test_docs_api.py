@@ -14,18 +14,6 @@ api = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(api)
 FORWARD = {"make", "register", "check", "engine", "resolve", "serve"}
 FORWARD |= {"Session", "TextEnv", "McpEnv", "Attempts", "BrowserEnv"}
-    "make",
-    "register",
-    "check",
-    "engine",
-    "resolve",
-    "serve",
-    "Session",
-    "TextEnv",
-    "McpEnv",
-    "Attempts",
-    "BrowserEnv",
-}
 """What hands options on to something that checks them by name and value: an environment, an engine, a credit function."""
 PARTS = ["agentgym", "agentgym.evaluate", "agentgym.sandbox", "agentgym.browser", "agentgym.retrieval"]
 
