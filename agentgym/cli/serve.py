@@ -1,9 +1,9 @@
 """Serve an environment to programs elsewhere, a model to agents of others, or a retriever to environments.
 
-agentgym serve env ID            sessions over HTTP and WebSocket, for OpenEnv's clients too: agentgym serve env --help
-agentgym serve mcp ID            an environment as an MCP server, over stdio or HTTP: agentgym serve mcp --help
-agentgym serve gateway           an OpenAI-compatible endpoint that records what agents of others say; its flags are below
-agentgym serve retriever         an index, in Search-R1's form: agentgym serve retriever --help
+agentgym serve env ID            sessions over HTTP and WebSocket (serve env --help)
+agentgym serve mcp ID            an environment as an MCP server (serve mcp --help)
+agentgym serve gateway           records what agents of others say; flags below
+agentgym serve retriever         an index of passages (serve retriever --help)
 
 agentgym serve gateway --model runs/policy                       then point the agent's base URL to http://127.0.0.1:8000/v1
 agentgym serve gateway --model Qwen/Qwen3-1.7B --engine vllm --temperature 1 --out runs/agent/episodes.jsonl

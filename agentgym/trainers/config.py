@@ -93,7 +93,7 @@ class TrainConfig(
 
         What `hf` says, the trainer's own weights, a server that trains samples itself.
         """
-        return TINKER if self.remote and self.engine == "hf" else training_kind(self.engine)
+        return TINKER if self.remote and self.engine == type(self).engine else training_kind(self.engine)
 
     @property
     def served(self) -> bool:

@@ -202,7 +202,7 @@ def test_what_a_server_cannot_do_is_refused_before_anything_is_asked(policy, tmp
         ({"lora_alpha": 8}, "the server decides"),
         ({"engine": "vllm"}, "cannot be sent"),
         ({"engine_options": {"slots": 4}}, "the server samples"),
-        ({"processes": 3}, "one process plays"),
+        ({"processes": 3, "sft_batch": 9}, "one process plays"),
         ({"sft_episodes": 8, "sft_muon": True}, "sft_muon is on"),
     ):
         with pytest.raises(BadConfig, match=reason):

@@ -29,7 +29,7 @@ def check(config: "TrainConfig") -> None:
     for name, free in LOCAL.items():
         if getattr(config, name) != free and not (name == "precision" and config.precision in ("fp32", "bf16")):
             raise BadConfig(f"{name} is {getattr(config, name)!r} and does nothing with {learner}: the server decides it")
-    if config.engine != "hf":
+    if config.engine != type(config).engine:
         raise BadConfig(
             f"engine {config.engine!r} with {learner}: the weights are the server's, and cannot be sent to another engine "
             "yet. Leave engine out: the server samples from what it trains"
