@@ -8,20 +8,12 @@ from typing import cast
 from agentgym.retrieval.batching import Batches, Busy
 from agentgym.retrieval.documents import plain_text
 from agentgym.retrieval.protocol import LONGEST, Hit
-from agentgym.serving.asgi import Gone, Receive, Send, read_body, send_json
+from agentgym.serving.asgi import Gone, Receive, Refusal, Send, read_body, send_json
 
 _log = logging.getLogger(__name__)
 _BODY_SECONDS = 30.0
 _MOST_DOCUMENTS = 1000  # of one query
 _MOST_IN_ALL = 100_000  # of one request: all of them are in memory at once
-
-
-class _Refusal(Exception):
-    """An answer other than 200."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.detail = status, detail
 
 
 class App:
@@ -46,7 +38,7 @@ class App:
             await send_json(send, 200, await self._route(scope, receive))
         except Gone:
             return
-        except _Refusal as refusal:
+        except Refusal as refusal:
             await send_json(send, refusal.status, {"detail": refusal.detail})
         except Exception:
             _log.exception("a request failed")
@@ -56,39 +48,39 @@ class App:
         path, method = str(scope["path"]).rstrip("/"), scope["method"]
         wanted = {"/retrieve": "POST", "/health": "GET"}.get(path)
         if wanted is None:
-            raise _Refusal(404, f"there is no {str(scope['path'])[:200]} here; POST /retrieve searches")
+            raise Refusal(404, f"there is no {str(scope['path'])[:200]} here; POST /retrieve searches")
         if method != wanted:
-            raise _Refusal(405, f"{path} takes {wanted}")
+            raise Refusal(405, f"{path} takes {wanted}")
         if path == "/health":
             return {"status": "ok", "documents": self.batches.retriever.size}
-        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, _Refusal))
+        queries, topk, scores = self._asked(await read_body(receive, self._body_bytes, _BODY_SECONDS, Refusal))
         try:
             async with asyncio.timeout(self._seconds):
                 result = await self.batches.search(queries, topk)
         except TimeoutError:
-            raise _Refusal(504, f"the search took longer than {self._seconds:g} seconds") from None
+            raise Refusal(504, f"the search took longer than {self._seconds:g} seconds") from None
         except Busy as error:
-            raise _Refusal(503, str(error)) from None
+            raise Refusal(503, str(error)) from None
         return {"result": [[_entry(hit, scores) for hit in hits] for hits in result]}
 
     def _asked(self, content: bytes) -> tuple[list[str], int, bool]:
         try:
             raw = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise _Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
+            raise Refusal(422, f"the body is no JSON ({str(error)[:100]})") from None
         body = cast("dict[str, object]", raw if isinstance(raw, dict) else {})
         queries, topk, scores = body.get("queries"), body.get("topk") or self._topk, body.get("return_scores", False)
         if not isinstance(queries, list) or not all(isinstance(query, str) for query in cast("list[object]", queries)):
-            raise _Refusal(422, 'the body has no "queries", a list of texts')
+            raise Refusal(422, 'the body has no "queries", a list of texts')
         texts = [plain_text(query[:LONGEST]) for query in cast("list[str]", queries)]
         if len(texts) > self._queries:
-            raise _Refusal(422, f"{len(texts)} queries; at most {self._queries} at once")
+            raise Refusal(422, f"{len(texts)} queries; at most {self._queries} at once")
         if isinstance(topk, bool) or not isinstance(topk, int) or not 1 <= topk <= _MOST_DOCUMENTS:
-            raise _Refusal(422, f"topk is {str(topk)[:40]}; expected 1 to {_MOST_DOCUMENTS}")
+            raise Refusal(422, f"topk is {str(topk)[:40]}; expected 1 to {_MOST_DOCUMENTS}")
         if len(texts) * topk > _MOST_IN_ALL:
-            raise _Refusal(422, f"{len(texts)} queries with topk {topk}; at most {_MOST_IN_ALL} documents at once")
+            raise Refusal(422, f"{len(texts)} queries with topk {topk}; at most {_MOST_IN_ALL} documents at once")
         if not isinstance(scores, bool):
-            raise _Refusal(422, f"return_scores is {str(scores)[:40]}; expected true or false")
+            raise Refusal(422, f"return_scores is {str(scores)[:40]}; expected true or false")
         return texts, topk, scores
 
 
