@@ -5,7 +5,10 @@ import signal
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
+import gymnasium
 import pytest
+
+from agentgym.registry import DESCRIPTIONS
 
 LEFT = pytest.StashKey[list[str]]()
 
@@ -33,6 +36,16 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AGENTGYM_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """What a test registers is gone after it: other tests list all environments and name the closest."""
+    kept, described = dict(gymnasium.registry), dict(DESCRIPTIONS)
+    yield
+    for table, before in ((gymnasium.registry, kept), (DESCRIPTIONS, described)):
+        table.clear()
+        table.update(before)
 
 
 def pytest_collection_modifyitems(items):

@@ -15,13 +15,13 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode, Group
 from agentgym.errors import BadConfig
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critic import TARGET, Critic, explained, targets_of
 from agentgym.trainers.losses import Sums, Update, add_sums, entropy_sum, imitation_loss, means, policy_loss
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.minibatches import minibatches
 from agentgym.trainers.model import layers
 from agentgym.trainers.model.attention import choose
 from agentgym.trainers.model.logprobs import Scores, policy_logprobs
@@ -235,30 +235,6 @@ def imitate(learner: TrainedModel, episodes: Sequence[Episode], config: TrainCon
     return {**means(_together(learner, add_sums(parts), np.empty(0, dtype=np.float32))[0]), "grad_norm": norm}
 
 
-def minibatches(
-    segments: list[Segment], groups: Sequence[Group], config: TrainConfig, step: int, epoch: int
-) -> list[list[int]]:
-    """Deal the rows into mini-batches, all rows of an episode together, by a draw that depends on seed and step.
-
-    Where prefixes are shared, the episodes of a group follow one another in the deal, for theirs are the long ones.
-    """
-    episodes = sorted({segment.episode for segment in segments})
-    order = generator("minibatches", config.seed, step, epoch).permutation(len(episodes))
-    if config.share_prefixes:
-        group_of = [number for number, group in enumerate(groups) for _ in group]
-        first: dict[int, int] = {}
-        for place, j in enumerate(order):
-            first.setdefault(group_of[episodes[int(j)]], place)
-        near = sorted(order, key=lambda j: first[group_of[episodes[int(j)]]])
-        part = {episodes[int(j)]: i * config.minibatches // len(order) for i, j in enumerate(near)}
-    else:
-        part = {episodes[int(j)]: i % config.minibatches for i, j in enumerate(order)}
-    dealt: list[list[int]] = [[] for _ in range(config.minibatches)]
-    for row, segment in enumerate(segments):
-        dealt[part[segment.episode]].append(row)
-    return dealt
-
-
 def _losses(learner: TrainedModel, update: OneUpdate, config: TrainConfig, loss_stage: Stage, step: int) -> Iterator[Tensor]:
     """Give the loss of each micro-batch of an optimizer step; what is measured on the way is added to `update`."""
     rows, before = update.segments, update.before
@@ -377,12 +353,16 @@ def _differentiable(learner: TrainedModel, losses: Iterable[Tensor]) -> Iterator
             learner.masters.collect()
 
 
+def _reduced_once(learner: TrainedModel, config: TrainConfig) -> bool:
+    return config.gradient_reduction == "update" and learner.accelerator.num_processes > 1
+
+
 def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -> Generator[Batch]:
     """Yield micro-batches; with `gradient_reduction` `update` the gradients of all but the last are not reduced.
 
     The last backward pass then reduces what all have added up; masters have taken that over already, and `_apply` does it.
     """
-    once = config.gradient_reduction == "update" and learner.accelerator.num_processes > 1
+    once = _reduced_once(learner, config)
     for number, batch in enumerate(batches, 1):
         alone = once and (number < len(batches) or learner.masters is not None)
         with learner.accelerator.no_sync(learner.scorer) if alone else nullcontext():
@@ -391,7 +371,7 @@ def _in_turn(learner: TrainedModel, batches: list[Batch], config: TrainConfig) -
 
 def _apply(learner: TrainedModel, config: TrainConfig) -> float:
     updated = learner.scorer if learner.masters is None else learner.masters
-    if learner.masters is not None and config.gradient_reduction == "update" and learner.accelerator.num_processes > 1:
+    if learner.masters is not None and _reduced_once(learner, config):
         learner.masters.reduce(learner.accelerator.num_processes)
     norm = float(learner.accelerator.clip_grad_norm_(list(updated.parameters()), config.grad_clip))
     if not np.isfinite(norm):

@@ -49,7 +49,7 @@ def test_the_stand_in_cuts_text_as_coarsely_as_words_and_shows_tools():
 
 
 def test_a_plan_for_a_gpu_elsewhere_times_nothing_and_caps_rows(monkeypatch, capsys):
-    monkeypatch.setattr("agentgym.trainers.planner.calibrate", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr("agentgym.trainers.planner.forecast.calibrate", lambda *_: pytest.fail("timed"))
     few = ["--horizon", "3", "--turn-tokens", "64", "--tasks-per-step", "2", "--group-size", "2", "--concurrency", "4"]
     words = ["train", "--env", "rlvr/GuessNumber-v0", "--model", "Qwen/Qwen2.5-0.5B-Instruct", *few, "--plan", "--json"]
     assert main([*words, "--on", "80GB"]) == 0

@@ -16,9 +16,10 @@ from tiny_rows import VOCABULARY, tiny_model, token_episode
 
 from agentgym.episodes.episode import groups
 from agentgym.errors import BadConfig
-from agentgym.trainers import prefixes, step
+from agentgym.trainers import prefixes
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.losses import clip, imitation_loss, policy_loss
+from agentgym.trainers.minibatches import minibatches as deal
 from agentgym.trainers.model import forward, layers
 from agentgym.trainers.model.attention import choose, inputs
 from agentgym.trainers.model.logprobs import policy_logprobs
@@ -318,12 +319,12 @@ def test_siblings_are_dealt_into_one_mini_batch_as_far_as_it_goes(minibatches):
     rows = build([episode for group in played for episode in group])
     owner = [number for number, group in enumerate(played) for _ in group]
     config = TrainConfig(minibatches=minibatches, share_prefixes=True)
-    dealt = step.minibatches(rows, played, config, 3, 0)
+    dealt = deal(rows, played, config, 3, 0)
     assert sorted(row for part in dealt for row in part) == list(range(len(rows)))
     assert max(len(part) for part in dealt) - min(len(part) for part in dealt) <= 1
     parted = sum(len({owner[rows[row].episode] for row in part}) for part in dealt) - len(played)
     assert parted <= minibatches - 1  # a cut parts one group at most
-    assert dealt != step.minibatches(rows, played, config, 4, 0) or minibatches == 1
+    assert dealt != deal(rows, played, config, 4, 0) or minibatches == 1
 
 
 def test_attention_that_shares_no_prefix_is_refused_when_the_configuration_is_read():

@@ -23,6 +23,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.fits import parameters
 from agentgym.trainers.losses import add_sums, means
 from agentgym.trainers.metrics import mismatch
+from agentgym.trainers.minibatches import minibatches
 from agentgym.trainers.packing import count, token_weights
 from agentgym.trainers.remote import datums, gradient
 from agentgym.trainers.remote.qualify import Qualified, qualify, read_qualified, show
@@ -33,7 +34,7 @@ from agentgym.trainers.stages.credit import Credit
 from agentgym.trainers.stages.learner import learner
 from agentgym.trainers.stages.needs import Values
 from agentgym.trainers.stages.seams import Stage, Within
-from agentgym.trainers.step import CannotGoOn, OneUpdate, chosen, credited, minibatches
+from agentgym.trainers.step import CannotGoOn, OneUpdate, chosen, credited
 
 FILE = "tinker.json"
 """The file of a model folder that says where the server keeps the weights."""
