@@ -2,8 +2,10 @@
 
 import copy
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import partial
+from functools import partial, wraps
+from types import FunctionType
 from typing import Any, Self, cast, final
 
 import gymnasium
@@ -54,6 +56,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         """Refuse a subclass that takes a name of this class by accident; `replaces` names what it replaces on purpose."""
         super().__init_subclass__()
         refuse_taken(cls, TextEnv, cls.settings, MOVED, replaces)
+        for name in ("oracle", "expert"):
+            if isinstance(method := vars(cls).get(name), FunctionType):
+                setattr(cls, name, _until_it_ends(method))
 
     def __init__(self, *, preset: str | None = None, render_mode: str | None = None, **options: object) -> None:
         kind = type(self).__name__
@@ -330,3 +335,19 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
 def _check_integer(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadConfig(f"{name} is {value!r}; expected an integer from {least}")
+
+
+def _until_it_ends(method: Callable[[TextEnv], Iterator[str]]) -> Callable[[TextEnv], Iterator[str]]:
+    """Return an oracle or expert whose actions end with the episode, so that `for action in env.oracle()` needs no more."""
+
+    def running(env: TextEnv, actions: Iterator[str]) -> Iterator[str]:
+        for action in actions:
+            yield action
+            if not env._running:  # pyright: ignore[reportPrivateUsage]  # a part of the class, in a function for its subclasses
+                return
+
+    @wraps(method)
+    def guided(self: TextEnv) -> Iterator[str]:
+        return running(self, method(self))
+
+    return guided

@@ -398,3 +398,30 @@ def test_begin_and_setup_are_refused_the_names_of_the_base_class(name):
     if name in ("state", "reward"):
         with pytest.raises(TypeError, match=rf"Early.setup set self.{name}, which the base class uses: rename it"):
             Early()
+
+
+def test_what_an_oracle_or_expert_says_ends_with_the_episode():
+    class Endless(Ladder):
+        def oracle(self):
+            while True:
+                yield "up"
+
+        expert = oracle
+
+    class More(Endless):
+        def expert(self):
+            yield from super().expert()
+
+    for method in ("oracle", "expert"):
+        env = More(horizon=9)
+        env.reset(seed=0)
+        for action in getattr(env, method)():  # a plain loop needs no look at `terminated`
+            last = env.step(action)
+        assert last[2] and env.turn == 4
+    env = More(horizon=2)
+    env.reset(seed=0)
+    assert [env.step(action)[3] for action in env.oracle()] == [False, True]
+    env.reset(seed=0)
+    assert len([action for _, action in zip(range(9), env.oracle(), strict=False)]) == 9  # asked without a step
+    with pytest.raises(NotImplementedError, match="Ladder defines no oracle"):
+        ladder().oracle()
