@@ -39,6 +39,8 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
     """
     if fresh:
         check_free(Path(config.out))
+    if config.lora_rank and not config.steps and not config.sft_episodes:  # `sft` trains them, and does not come here
+        raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
     config = replace(config, model=model_folder(config.model))
     rewards = _check_stages(config)
     _check_agent(config)

@@ -30,6 +30,7 @@ from agentgym.trainers.model.lora import ALPHA, ATTENTION, TARGETS, add_adapters
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy, save_policy
 from agentgym.trainers.optim.optimizers import optimizers
 from agentgym.trainers.packing import pack, token_weights
+from agentgym.trainers.preflight import looked_at
 from agentgym.trainers.recipe_files import read_config, to_toml
 from agentgym.trainers.segments import build
 from agentgym.trainers.stages.credit import resolve
@@ -301,7 +302,6 @@ REFUSED = [
     ({"muon": True}, "Set muon to false"),
     ({"sft_episodes": 8}, "Set sft_muon to false"),
     ({"sft_episodes": 8, "sft_muon": False, "kl": 0.1}, "would undo the SFT warm start"),
-    ({"steps": 0}, "nothing trains the adapters"),
     ({"engine": "vllm", "weight_transport": "nccl"}, "adapters .lora_rank 4. go as a folder"),
     ({"engine": "vllm", "engine_options": {"lora_rank": 8}}, "engine.lora_rank is no option of a run"),
     ({"lora_targets": ()}, "lora_targets is empty"),
@@ -318,6 +318,11 @@ REFUSED = [
 def test_what_cannot_be_trained_or_served_is_refused(changes, message):
     with pytest.raises(BadConfig, match=message):
         config(**changes)
+
+
+def test_adapters_that_nothing_would_train_are_refused():
+    with pytest.raises(BadConfig, match="nothing trains the adapters"):
+        looked_at(config(steps=0), fresh=False)
 
 
 def test_targets_are_held_to_the_models_folder(tmp_path, base):

@@ -123,6 +123,27 @@ def test_weights_by_file_by_hand():
     assert Counter(file for file, _ in pairs) == {0: 6, 1: 2}
 
 
+def test_adapters_imitate_too(run, tmp_path):
+    words = [
+        "sft",
+        str(run),
+        "--model",
+        str(run / "init"),
+        "--lora-rank",
+        "4",
+        "--lr",
+        "1e-2",
+        "--epochs",
+        "2",
+        "--threads",
+        "1",
+    ]
+    assert main([*words, "--batch", "4", "--split", "train", "--out", str(tmp_path / "out")]) == 0
+    losses = [row["nll"] for row in rows(tmp_path / "out")]
+    assert losses[-1] < losses[0]
+    assert (tmp_path / "out/checkpoints/step-00000012/adapter_config.json").exists()
+
+
 def test_the_schedule_by_hand():
     made = ImitationConfig(("f",), "m", lr=1.0, lr_schedule="linear", min_lr_ratio=0.0, lr_warmup=2)
     assert [made.lr_at(place, 7) for place in range(7)] == [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]

@@ -48,8 +48,6 @@ def _check_combination(config: "TrainConfig") -> None:
             f"lora_rank is {config.lora_rank} with model 'init': adapters would be all that is trained of random weights. "
             "Name a trained model, or leave lora_rank at 0"
         )
-    if not config.steps and not config.sft_episodes:
-        raise BadConfig(f"lora_rank is {config.lora_rank} with 0 steps and 0 sft_episodes: nothing trains the adapters")
     if config.weight_transport != "auto":
         raise BadConfig(
             f"weight_transport is {config.weight_transport!r}, but adapters (lora_rank {config.lora_rank}) go as a "
