@@ -22,6 +22,7 @@ from agentgym.trainers import preflight
 from agentgym.trainers.config import TrainConfig, homemade
 from agentgym.trainers.launch import LOST, end_with_launcher, launch, launched, leave, main_process
 from agentgym.trainers.recipe_files import read_recipe, recipes
+from agentgym.trainers.remote.check import without_local
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,8 @@ def read(arguments: Sequence[str]) -> Config:
     if asked:
         print(help_text(default))
         raise SystemExit(0)
+    if _taken(list(words), "--learner", "a name, for example tinker:http://127.0.0.1:8000").startswith("tinker:"):
+        default = without_local(default)
     config = read_flags(TrainConfig, words, command="train", default=default)
     if config.credit != default.credit:  # what a recipe tells one algorithm, engine or environment is nothing to another
         default = dataclasses.replace(default, credit_options={})

@@ -17,6 +17,7 @@ from small_runs import curve, episodes, small
 from tinker_fake import Behaviour, Served
 
 from agentgym.cli import main
+from agentgym.cli.train import read
 from agentgym.engines import Sampling
 from agentgym.engines.tinker import TinkerEngine
 from agentgym.errors import BadConfig, BadData, EngineDead
@@ -25,6 +26,7 @@ from agentgym.trainers.losses import policy_loss
 from agentgym.trainers.model.logprobs import policy_logprobs
 from agentgym.trainers.model.policy import PolicySize, init_policy, load_policy
 from agentgym.trainers.packing import pack, token_weights
+from agentgym.trainers.recipe_files import read_recipe, recipes
 from agentgym.trainers.remote import gradient
 from agentgym.trainers.remote.datums import placed, scored_datum
 from agentgym.trainers.remote.qualify import Qualified, qualify, show
@@ -336,3 +338,19 @@ def test_a_run_goes_on_after_a_kill(policy, tmp_path, victim):
     rows = [row for row in curve(tmp_path / "run") if "success_train" in row]
     assert [row["step"] for row in rows] == list(range(1, 7))
     assert len(episodes(tmp_path / "run")) == 6 * 9
+
+
+PRETRAINED = [name for name in recipes() if read_recipe(name).model != "init"]
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_a_recipe_goes_to_a_server_without_what_it_says_of_this_machine(name):
+    words = [name, "--learner", "tinker:http://127.0.0.1:8000", "--lora-rank", "16"]
+    config = read(words).config
+    assert (config.engine, config.engine_options, config.processes, config.temperature) == ("hf", {}, 1, 1.0)
+    own = read_recipe(name)
+    assert (config.credit, config.tasks_per_step, config.clip_high) == (own.credit, own.tasks_per_step, own.clip_high)
+    with pytest.raises(BadConfig, match="gradient_checkpointing is True and does nothing with learner"):
+        read([*words, "--gradient-checkpointing"])
+    with pytest.raises(BadConfig, match="cannot be sent to another engine"):
+        read([*words, "--engine", "vllm"])

@@ -1,7 +1,8 @@
 """What a run on a server of the Tinker API cannot ask for, before anything is loaded."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import BadConfig
 from agentgym.trainers.model import lora
@@ -9,7 +10,7 @@ from agentgym.trainers.model import lora
 if TYPE_CHECKING:
     from agentgym.trainers.config import TrainConfig
 
-LOCAL: dict[str, object] = {
+LOCAL: dict[str, Any] = {
     "muon": False,
     "optimizer": "adamw",
     "attention": "auto",
@@ -21,6 +22,16 @@ LOCAL: dict[str, object] = {
     "weight_transport": "auto",
 }
 """Fields that the server decides, by the value that leaves it the decision."""
+
+
+def without_local(config: "TrainConfig") -> "TrainConfig":
+    """Return a recipe without what it tells the trainer and the engine of this machine, which a server decides.
+
+    Servers compute log-probabilities at temperature 1, and train adapters, which Muon is not for.
+    """
+    return replace(
+        config, **LOCAL, engine=type(config).engine, engine_options={}, processes=1, temperature=1.0, sft_muon=False
+    )
 
 
 def check(config: "TrainConfig") -> None:
