@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -57,6 +57,11 @@ def test_index_lists_every_page_and_no_other() -> None:
     listed = set(re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", index, re.MULTILINE))
     pages = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")} - {"README.md"}
     assert listed == pages
+
+
+def test_the_site_lists_every_page() -> None:
+    nav = (ROOT / "docs/site.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    assert sorted(re.findall(r"[\w-]+\.md", nav)) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
 def test_readme_episode_is_short_and_runs(tmp_path: Path) -> None:

@@ -1,0 +1,10 @@
+"""What the site's builder asks of this folder: links out of it become plain text, for the site holds the pages alone."""
+
+import re
+
+OUTSIDE = re.compile(r"\[([^][]+)\]\(\.\./[^()\s]+\)")
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Return a page with its links to other folders of the repository replaced by what they say."""
+    return OUTSIDE.sub(r"\1", markdown)
