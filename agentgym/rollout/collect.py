@@ -3,7 +3,6 @@
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import IO, ParamSpec, TypeVar
 from agentgym import registry
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core.env import Task, TextEnv
+from agentgym.core.loops import own_loop
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import Episode, append_episodes
 from agentgym.errors import BadConfig
@@ -123,21 +123,11 @@ def runner() -> Generator[asyncio.Runner]:
         yield asyncio_runner
 
 
+@own_loop()
 def finished(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine to its end, also from a notebook, whose own event loop is running: there in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        return _in_thread(coroutine)
+    """Run a coroutine to its end, also from a notebook, whose own event loop is running."""
     with runner() as loop:
         return loop.run(coroutine)
-
-
-def _in_thread(coroutine: Coroutine[object, object, T]) -> T:
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
 
 
 collect = blocking(acollect)

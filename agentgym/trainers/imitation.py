@@ -13,6 +13,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
+from agentgym.core.loops import own_loop
 from agentgym.core.seeding import generator
 from agentgym.episodes.episode import Episode
 from agentgym.errors import BadConfig
@@ -32,12 +33,14 @@ LINES = 20
 
 def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, Any]:
     """Imitate stored episodes in a fresh folder and return the summary; Ctrl-C leaves a checkpoint to resume from."""
-    return Imitation.fresh(config, show).to_the_end()
+    with own_loop():
+        return Imitation.fresh(config, show).to_the_end()
 
 
 def resume_sft(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
-    return Imitation.resumed(folder, show).to_the_end()
+    with own_loop():
+        return Imitation.resumed(folder, show).to_the_end()
 
 
 def cautions(config: ImitationConfig, files: Sequence[list[Episode]]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
+from agentgym.core.loops import own_loop
 from agentgym.episodes.episode import Episode, Group, groups
 from agentgym.rollout.collect import runner
 from agentgym.trainers import fits, preflight, sft
@@ -37,7 +38,8 @@ from agentgym.trainers.tally import LOST_STEPS, Tally
 
 def train(config: TrainConfig, show: Show | None = None) -> dict[str, object]:
     """Run a training run in a fresh folder and return its summary; Ctrl-C leaves a checkpoint to resume from."""
-    return Loop.fresh(config, show).to_the_end()
+    with own_loop():
+        return Loop.fresh(config, show).to_the_end()
 
 
 def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = None) -> dict[str, object]:
@@ -46,7 +48,8 @@ def resume(folder: str | Path, show: Show | None = None, *, steps: int | None = 
     `steps` asks for more updates than the run was started with: it goes on as a run of so many, whose schedules are
     functions of the step and of their number. Where the learning rate is constant, it is the very run that would have been.
     """
-    return Loop.resumed(folder, show, steps=steps).to_the_end()
+    with own_loop():
+        return Loop.resumed(folder, show, steps=steps).to_the_end()
 
 
 class Loop(Sitting):
