@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
+    "watch": ("agentgym.cli.watch", "follow runs while they go, in the browser or the terminal"),
 }
 
 OUR_ERRORS = (UnknownName, BadConfig, BadData, EpisodeOver, MissingExtra, Fault)
