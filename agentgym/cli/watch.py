@@ -10,10 +10,13 @@ A run need not be there yet: the page waits for it. `agentgym view` writes a pag
 
 import errno
 import os
+import subprocess
 import sys
-import threading
 import webbrowser
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import tyro
 from rich.console import Console
@@ -24,6 +27,7 @@ from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch, new_token
 from agentgym.serving.server import loopback, terminated_as_interrupted
+from agentgym.trainers.launch import LAUNCHER, end_with_launcher
 
 PORT = 8420
 """Where the page is looked for first."""
@@ -46,12 +50,11 @@ class Config:
     """Port to listen on; 0 takes a free one. Default: 8420, or a free one where that is taken."""
     seconds: float = 2.0
     """Seconds between two looks at the files by --terminal; the page looks every two."""
-    ends_with_input: tyro.conf.Suppress[bool] = False
-    """End when standard input does: whoever started this is gone."""
 
 
 def run(config: Config) -> int:
     """Follow the runs until Ctrl-C or SIGTERM."""
+    end_with_launcher()
     runs = followed(config)
     console = Console(highlight=False)
     if config.terminal:
@@ -65,14 +68,28 @@ def run(config: Config) -> int:
         console.print(printable(f"watching {names} at {server.address} (Ctrl-C ends)"), markup=False, soft_wrap=True)
         if config.open and not webbrowser.open(server.address):
             console.print("no browser could be started here: open the address yourself")
-        if config.ends_with_input:
-            threading.Thread(target=_outlive, args=(server,), daemon=True).start()
         try:
             with terminated_as_interrupted():
                 server.serve_forever(poll_interval=1.0)
         except KeyboardInterrupt:
             console.print("\nended")
     return 0
+
+
+@contextmanager
+def beside(folder: str, console: Console) -> Generator[None]:
+    """Serve the page of a run in a process of its own, which takes nothing from training's, until the block ends."""
+    command = [sys.executable, "-m", "agentgym", "watch", folder]
+    environment = {**os.environ, LAUNCHER: str(os.getpid())}
+    ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen(command, env=environment, **ends) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            said = process.stdout.readline().decode(errors="replace").strip()
+            console.print(printable(said or "the page could not be served"), markup=False, soft_wrap=True)
+            yield
+        finally:
+            process.stdin.close()  # which ends it, as does this process's own end
 
 
 def followed(config: Config) -> list[FollowedRun]:
@@ -103,8 +120,3 @@ def _server(config: Config, watch: Watch, token: str | None) -> PageServer:
             raise BadConfig(f"port {config.port} is taken: choose another --port, or 0 for a free one") from error
     return PageServer(watch, config.host, 0, token)
 
-
-def _outlive(server: PageServer) -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    server.shutdown()

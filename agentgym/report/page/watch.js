@@ -1,6 +1,6 @@
 // A page that follows runs: it asks its server what is new, and draws again what has changed.
 
-const data = { ...JSON.parse(document.getElementById("data").textContent), episodes: [] }; // the episodes of the group shown
+const data = { ...JSON.parse(document.getElementById("data").textContent), episodes: [], beside: true }; // the episodes of the group shown
 const EVERY = 2000; // milliseconds between two questions
 const STATES = { waiting: "waiting", running: "running", finished: "finished", stopped: "stopped", open: "" };
 const runs = data.titles.map((name) => ({ name, state: "waiting", said: "", metrics: [], about: {}, problems: [], read: 1,
@@ -109,9 +109,11 @@ function summary() {
     one ? tiles(told[0][1]) : table());
 }
 
+// The groups that fit the filters, those of several runs by turns.
 function listed() {
-  return runs.flatMap((run, r) => (shown.only < 0 || shown.only === r ? run.episodes.groups.map((group) => ({ ...group, run: r })) : []))
-    .filter((group) => !shown.part || (group.part === "train") === (shown.part === "train"));
+  return runs.flatMap((run, r) => (shown.only < 0 || shown.only === r ? run.episodes.groups : [])
+    .filter((group) => !shown.part || (group.part === "train") === (shown.part === "train")).map((group, place) => ({ ...group, run: r, place })))
+    .sort((a, b) => a.place - b.place);
 }
 
 function groups() {
@@ -124,7 +126,7 @@ function groups() {
   if (!section.querySelector(".tools").contains(document.activeElement) || document.activeElement.tagName !== "SELECT") replace(section.querySelector(".tools"),
     node("button", { class: "follow", "aria-pressed": String(shown.follow), onclick: () => { shown.follow = !shown.follow; groups(); } }, "Follow the newest"),
     runs.length > 1 ? pick("only", "run", [[-1, "every run"], ...runs.map((run, r) => [r, run.name])]) : "",
-    parts.size > 1 || shown.part ? pick("part", "part", [["", "training and evaluations"], ["train", "training"], ["eval", "evaluations"]]) : "",
+    parts.size > 1 || shown.part ? pick("part", "part", [["", "every part"], ["train", "training"], ["eval", "evaluations"]]) : "",
     node("span", { class: "soft" }, "The newest groups of each; every episode is in the page that `agentgym view` writes."));
   const found = listed();
   replace(section.querySelector(".list"), found.length ? found.map(groupRow) : node("p", { class: "soft empty" }, "No group fits."));
@@ -219,6 +221,17 @@ function origins() {
   replace(document.querySelector("#origin .body"), parts.map(([run, name, text]) => part((runs.length > 1 ? run.name + ", " : "") + name, text)));
 }
 
+document.querySelector("#episodes .list").addEventListener("keydown", (event) => {
+  const move = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+  const found = listed();
+  const to = found[found.findIndex((group) => group.run === shown.run && group.group === shown.group) + move];
+  if (!to) return;
+  event.preventDefault();
+  shown.follow = false;
+  open(to);
+  groups();
+  document.querySelector(`[data-group="${to.run}-${to.group}"]`).scrollIntoView({ block: "nearest" });
+});
 for (const kind of ["wheel", "pointerdown", "keydown"]) { // someone reads: nothing may be exchanged under their eyes
   document.querySelector("#episodes .detail").addEventListener(kind, () => {
     if (!shown.follow) return;

@@ -51,7 +51,7 @@ class Metrics:
         del self._lines[kept:]
         for number, line in enumerate(lines, kept + 1):
             try:
-                self._lines.append(metrics_row(line) if line.strip() else None)
+                self._lines.append(_plain(metrics_row(line)) if line.strip() else None)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 self._lines.append(None)
                 self.damaged = f"{self.tail.path.name}, line {number}: not a row of metrics ({str(error)[:SHORT]})"
@@ -226,6 +226,11 @@ def facts(config: str) -> dict[str, Any]:
         "steps": tables.get("sampler", {}).get("steps", raw.get("steps")),
     }
     return {name: value for name, value in found.items() if isinstance(value, (str, int))}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that are numbers or texts: nothing else can be drawn."""
+    return {name: value for name, value in row.items() if value is None or isinstance(value, (int, float, str))}
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
