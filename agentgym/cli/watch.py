@@ -14,7 +14,7 @@ import subprocess
 import sys
 import webbrowser
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,19 +60,19 @@ def run(config: Config) -> int:
     if config.terminal:
         from agentgym.report.watch.terminal import show
 
-        show(runs, console, config.seconds)
+        with suppress(KeyboardInterrupt), terminated_as_interrupted():
+            show(runs, console, config.seconds)
         return 0
     token = None if loopback(config.host) else os.environ.get("AGENTGYM_TOKEN") or new_token()
-    with _server(config, Watch(runs), token) as server:
-        names = ", ".join(str(one.path) for one in runs)
-        console.print(printable(f"watching {names} at {server.address} (Ctrl-C ends)"), markup=False, soft_wrap=True)
-        if config.open and not webbrowser.open(server.address):
-            console.print("no browser could be started here: open the address yourself")
-        try:
-            with terminated_as_interrupted():
-                server.serve_forever(poll_interval=1.0)
-        except KeyboardInterrupt:
-            console.print("\nended")
+    try:
+        with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
+            names = ", ".join(str(one.path) for one in runs)
+            console.print(printable(f"watching {names} at {server.address} (Ctrl-C ends)"), markup=False, soft_wrap=True)
+            if config.open and not webbrowser.open(server.address):
+                console.print("no browser could be started here: open the address yourself")
+            server.serve_forever(poll_interval=1.0)
+    except KeyboardInterrupt:
+        console.print("\nended")
     return 0
 
 

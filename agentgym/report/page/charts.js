@@ -1,6 +1,6 @@
 // Line and area charts as plain SVG, drawn to the width they have.
 
-const MARGIN = { top: 10, right: 14, bottom: 24, left: 44 };
+const MARGIN = { top: 10, right: 14, bottom: 24, left: 48 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
 //         bottom, top, format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}

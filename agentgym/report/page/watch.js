@@ -5,7 +5,7 @@ const EVERY = 2000; // milliseconds between two questions
 const STATES = { waiting: "waiting", running: "running", finished: "finished", stopped: "stopped", open: "" };
 const runs = data.titles.map((name) => ({ name, state: "waiting", said: "", metrics: [], about: {}, problems: [], read: 1,
   generation: 0, about_version: 0, version: 0, known: false, episodes: { total: 0, faults: 0, groups: [], errors: [], parts: [] } }));
-const shown = { run: -1, group: -1, size: 0, at: 0, beside: -1, follow: true, part: "", only: -1, note: "" };
+const shown = { run: -1, group: -1, size: 0, at: 0, beside: -1, follow: true, part: null, only: -1, note: "" };
 let lost = "";
 
 async function ask() {
@@ -65,7 +65,7 @@ function measuresOf(run) {
   const total = run.episodes.total;
   const share = last(run, "fault_share") ?? (total ? run.episodes.faults / total : null);
   const of = row.phase !== "sft" && isNumber(steps) ? "of " + steps : row.phase === "sft" ? "of the SFT warm start" : "";
-  const cells = [["step", isNumber(row.step) ? short(row.step + (row.phase === "sft" ? 0 : 1)) : "–", of]];
+  const cells = [["step", isNumber(row.step) ? short(row.step) : "–", of]];
   const rate = (name, key) => { if (last(run, key) !== null) cells.push([name, percent(last(run, key)), ""]); };
   rate("success in training", "success_train");
   rate("success held out", "success_valid");
@@ -121,6 +121,7 @@ function groups() {
   section.hidden = !runs.some((run) => run.episodes.groups.length);
   if (section.hidden) return;
   const parts = new Set(runs.flatMap((run) => run.episodes.groups.map((group) => group.part === "train")));
+  if (shown.part === null) shown.part = runs.some((run) => run.episodes.groups.some((group) => group.part === "train" && group.outcomes.length > 1)) ? "train" : "";
   const pick = (key, label, values) => node("select", { "aria-label": label, onchange: (event) => { shown[key] = key === "only" ? Number(event.target.value) : event.target.value; groups(); } },
     values.map(([value, name]) => node("option", { value, selected: String(shown[key]) === String(value) }, name)));
   if (!section.querySelector(".tools").contains(document.activeElement) || document.activeElement.tagName !== "SELECT") replace(section.querySelector(".tools"),
@@ -179,7 +180,7 @@ function detail() {
     [[-1, "one attempt"], ...numbers].map(([value, name]) => node("option", { value, selected: value === shown.beside }, name))) : "";
   const back = node("button", { class: "back", onclick: () => document.querySelector("#episodes .tools").scrollIntoView() }, "↑ list");
   const side = (k) => node("article", {}, node("p", { class: "soft" }, "attempt " + data.episodes[k].attempt), episodeView(data.episodes[k], k, true));
-  replace(host, shown.note ? node("p", { class: "soft" }, shown.note) : "", node("div", { class: "move" }, back, choice),
+  replace(host, shown.note ? node("p", { class: "soft" }, shown.note) : "", node("div", { class: "move" + (pair ? " still" : "") }, back, choice),
     !data.episodes.length ? "" : pair ? [groupView(shown.at), node("div", { class: "pair" }, side(shown.at), side(shown.beside))] : episodeView(data.episodes[shown.at], shown.at));
   host.scrollTop = 0;
 }

@@ -71,6 +71,7 @@ class Watch:
         with self._one:
             if run >= len(self.runs) or group >= len(self.runs[run].episodes.places):
                 raise Refused(HTTPStatus.NOT_FOUND, "there is no such group")
+            self.runs[run].look()  # it may have been cut off just now
             try:
                 return self.runs[run].group(group)
             except BadData as error:
@@ -178,7 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._compare(given)
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", "/")
-        self.send_header("Set-Cookie", f"{self._cookie}={given.strip()}; HttpOnly; SameSite=Strict; Path=/")
+        cookie: http.cookies.SimpleCookie = http.cookies.SimpleCookie({self._cookie: given.strip()})  # quotes what has to be
+        self.send_header("Set-Cookie", f"{cookie.output(header='').strip()}; HttpOnly; SameSite=Strict; Path=/")
         self._headers(0)
 
     @property

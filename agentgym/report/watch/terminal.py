@@ -76,7 +76,7 @@ def _table(states: Sequence[dict[str, Any]]) -> Table:
         rows, episodes = state["rows"], state["episodes"]
         last: dict[str, Any] = rows[-1] if rows else {}
         steps = state["about"].get("facts", {}).get("steps")
-        step = f"{last['step'] + (last.get('phase') != 'sft'):g}" if rows else "-"
+        step = f"{last['step']:g}" if rows else "-"
         of = f" of {steps}" if isinstance(steps, int) and last.get("phase") != "sft" and rows else ""
         share = _share(state)
         left = last.get("eta_seconds") if state["state"] == "running" else None
