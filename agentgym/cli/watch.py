@@ -119,4 +119,3 @@ def _server(config: Config, watch: Watch, token: str | None) -> PageServer:
         if config.port is not None:
             raise BadConfig(f"port {config.port} is taken: choose another --port, or 0 for a free one") from error
     return PageServer(watch, config.host, 0, token)
-

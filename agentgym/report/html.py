@@ -53,7 +53,12 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
 
 
 def page(
-    title: str, data: Mapping[str, object], *, body: str = "run.html", scripts: tuple[str, ...] = SCRIPTS, served: bool = False
+    title: str,
+    data: Mapping[str, object],
+    *,
+    body: str = "run.html",
+    scripts: tuple[str, ...] = SCRIPTS,
+    served: bool = False,
 ) -> str:
     """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw.
 

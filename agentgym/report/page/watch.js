@@ -128,7 +128,7 @@ function groups() {
     node("button", { class: "follow", "aria-pressed": String(shown.follow), onclick: () => { shown.follow = !shown.follow; groups(); } }, "Follow the newest"),
     runs.length > 1 ? pick("only", "run", [[-1, "every run"], ...runs.map((run, r) => [r, run.name])]) : "",
     parts.size > 1 || shown.part ? pick("part", "part", [["", "every part"], ["train", "training"], ["eval", "evaluations"]]) : "",
-    node("span", { class: "soft" }, "The newest groups of each; every episode is in the page that `agentgym view` writes."));
+    node("span", { class: "soft" }, "The newest groups; ", node("code", {}, "agentgym view"), " writes a page with episodes of the whole run."));
   const found = listed();
   replace(section.querySelector(".list"), found.length ? found.map(groupRow) : node("p", { class: "soft empty" }, "No group fits."));
   section.querySelector(".follow").setAttribute("aria-pressed", String(shown.follow));
@@ -161,6 +161,7 @@ async function open(group, at = 0) {
     const answer = await fetch(`group?run=${group.run}&group=${group.group}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(await answer.text());
     episodes = (await answer.json()).episodes;
+    if (group.outcomes.length > episodes.length) note = `The first ${episodes.length} of ${group.outcomes.length} attempts.`;
     if (!episodes.length) note = "This group is no longer in the file: the run went on from an earlier checkpoint.";
   } catch (error) {
     note = "This group cannot be shown: " + error.message;

@@ -99,10 +99,10 @@ class EpisodeIndex:
                 said = {"reason": str(raw.get("reason", "")), "error": str(raw.get("error") or "")[:SHORT]}
                 yield {"part": place.part, "step": place.step, "env": place.env, "task": place.task, **said}
 
-    def read(self, group: int, *, training: bool) -> Iterator[tuple[Row, Episode]]:
-        """Yield the episodes of a group, by attempt; BadData for one that is damaged or no longer there."""
+    def read(self, group: int, most: int, *, training: bool) -> Iterator[tuple[Row, Episode]]:
+        """Yield the first episodes of a group, by attempt; BadData for one that is damaged or no longer there."""
         pairs: list[tuple[Row, Episode]] = []
-        for number in self._members[group]:
+        for number in self._members[group][:most]:
             line = self.tail.line(number)
             try:
                 pairs.append((row_of(0, head(line), training=training), Episode.from_json(line.decode("utf-8"))))
@@ -156,7 +156,7 @@ class EpisodeIndex:
 def head(line: bytes) -> dict[str, Any]:
     """Return an episode's fields without its turns, which stand last in a line of ours and are nearly all of it."""
     at = line.find(b', "turns": [')  # not inside of a text, where the quotation marks would be escaped
-    if at > 0:
+    if at > 0 and line.rstrip().endswith(b"]}"):  # else its end was lost
         try:
             return _object(json.loads(line[:at] + b"}"))
         except ValueError:

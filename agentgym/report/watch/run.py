@@ -3,6 +3,7 @@
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +19,7 @@ from agentgym.report.watch.tail import Tail
 FILES = ("config.toml", "metrics.jsonl", "episodes.jsonl", "manifest.json", ".lock")
 """What tells the folder of a run from another: at least one of them is there soon after it starts."""
 GROUPS, FAULTS, PARTS = 40, 20, 12  # newest groups, infrastructure errors, and parts of the run, in a list
+ATTEMPTS, TOKENS = 64, 200_000  # of one group, and of those the tokens that are sent one by one
 LOCKS = Path("/proc/locks")
 
 
@@ -140,8 +142,12 @@ class FollowedRun:
     def group(self, number: int) -> dict[str, Any]:
         """Return the episodes of a group, as the page of a run has them; BadData where they cannot be read."""
         decode = self._tokenizer()
-        read = self.episodes.read(number, training=self.training)
-        return {"group": number, "episodes": [episode_entry(row, episode, decode) for row, episode in read]}
+        entries: list[dict[str, Any]] = []
+        left = TOKENS
+        for row, episode in self.episodes.read(number, ATTEMPTS, training=self.training):
+            left -= sum(turn.sampled for turn in episode.turns)
+            entries.append(episode_entry(row, episode, decode if left >= 0 else None))
+        return {"group": number, "episodes": entries}
 
     def _damaged(self) -> list[str]:
         count = len(self.episodes.damaged)
@@ -153,7 +159,12 @@ class FollowedRun:
         """Return the newest groups, the newest results by part and step, and the newest infrastructure errors."""
         index = self.episodes
         groups = [
-            {**index.places[number]._asdict(), "group": number, "outcomes": index.outcomes(number), "reward": index.reward(number)}
+            {
+                **index.places[number]._asdict(),
+                "group": number,
+                "outcomes": index.outcomes(number),
+                "reward": index.reward(number),
+            }
             for number in index.newest(GROUPS)
         ]
         parts: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -188,7 +199,9 @@ class FollowedRun:
         """Return `waiting`, `running`, `finished`, `stopped` or `open`, where nobody can tell, and a sentence on it."""
         written = [stamp[0] / 1e9 for tail in (self.metrics.tail, self.episodes.tail) if (stamp := _stamp(tail.path))]
         if not written or not (self.metrics.tail.size or self.episodes.tail.size):
-            there = "nothing was written yet" if self.folder.is_dir() and not self.single else f"{self.path} does not exist yet"
+            there = (
+                "nothing was written yet" if self.folder.is_dir() and not self.single else f"{self.path} does not exist yet"
+            )
             return "waiting", there
         ago = f"last written {_ago(time.time() - max(written))}"
         held = _held([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
@@ -202,10 +215,8 @@ class FollowedRun:
     def _tokenizer(self) -> Decode | None:
         if self._decode is None and not self.single:
             config, manifest = self.about.get("config"), None
-            try:
+            with suppress(BadData):
                 manifest = read_object(self.path / "manifest.json")
-            except BadData:
-                pass
             self._decode = decoder(RunFolder(self.name, None, config, manifest, None, [], self.path, self.path))
         return self._decode
 

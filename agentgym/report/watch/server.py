@@ -92,7 +92,9 @@ class PageServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
         title = " · ".join(run.name for run in watch.runs)
-        self.page = page(title, {"titles": [run.name for run in watch.runs]}, body="watch.html", scripts=SCRIPTS, served=True)
+        self.page = page(
+            title, {"titles": [run.name for run in watch.runs]}, body="watch.html", scripts=SCRIPTS, served=True
+        )
         super().__init__((host, port), _Handler)
         shown = f"[{host}]" if ":" in host else host
         self.port = int(self.server_address[1])
@@ -124,7 +126,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: PageServer
+    server: PageServer  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
 
@@ -172,7 +174,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _compare(self, given: str) -> None:
         if not hmac.compare_digest(given.strip().encode(), (self.server.token or "").encode()):
-            raise Refused(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong: open the address that `agentgym watch` printed")
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "the token is missing or wrong: open the address that `agentgym watch` printed"
+            )
 
     def _let_in(self, given: str) -> None:
         """Keep the token as a cookie, so that it does not stay in the address."""

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from rich.console import Console, Group, RenderableType
@@ -149,7 +150,7 @@ def _smooth(points: Sequence[tuple[float, float]]) -> list[float]:
 
 def _filled(points: Sequence[tuple[int, float]]) -> Iterable[tuple[int, float]]:
     """Yield a value for each column from the first point to the last; between points a straight line."""
-    for (a, low), (b, high) in zip(points, points[1:], strict=False):
+    for (a, low), (b, high) in pairwise(points):
         for x in range(a, b):
             yield x, low + (high - low) * (x - a) / (b - a)
     if points:
@@ -214,10 +215,14 @@ def _beside(episodes: Sequence[dict[str, Any]], rows: int) -> list[RenderableTyp
     table.add_column("turn", justify="right", style="dim")
     for episode in episodes:
         mark, style = MARKS[episode["outcome"]]
-        table.add_column(Text.assemble((mark, style), f" attempt {episode['attempt']}, {episode['reward']:.2f}"), max_width=WIDEST)
+        table.add_column(
+            Text.assemble((mark, style), f" attempt {episode['attempt']}, {episode['reward']:.2f}"), max_width=WIDEST
+        )
     longest = max(len(episode["turns"]) for episode in episodes)
     for number in range(min(rows, longest)):
-        cells = [_action(episode["turns"][number], size) if number < len(episode["turns"]) else Text("") for episode in episodes]
+        cells = [
+            _action(episode["turns"][number], size) if number < len(episode["turns"]) else Text("") for episode in episodes
+        ]
         table.add_row(str(number + 1), *cells)
     title = f"\n{' '.join(episodes[0]['instruction'].split()) or episodes[0]['task']}"
     parts: list[RenderableType] = [Text(printable(title), no_wrap=True, overflow="ellipsis"), table]
@@ -257,7 +262,9 @@ def _errors(states: Sequence[dict[str, Any]], width: int) -> list[RenderableType
     lines: list[RenderableType] = []
     for state in states:
         for error in state["episodes"]["errors"][:2]:
-            said = f"{error['reason']}, {error['part']} {error['step']}: {' '.join((error['error'] or error['task']).split())}"
+            said = (
+                f"{error['reason']}, {error['part']} {error['step']}: {' '.join((error['error'] or error['task']).split())}"
+            )
             line = Text(printable(said), style="yellow", no_wrap=True, overflow="ellipsis")
             line.truncate(width)
             lines.append(line)
