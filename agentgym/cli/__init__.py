@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("agentgym.cli.export", "write episodes as Parquet, as TRL's trainers read them"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
+    "leaderboard": ("agentgym.cli.leaderboard", "write evaluations of the same tasks as one table"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier or by rewards"),
     "serve": ("agentgym.cli.serve", "serve an environment, a model to other agents, or a retriever"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
