@@ -32,6 +32,7 @@ from agentgym.trainers.launch import LAUNCHER, end_with_launcher
 PORT = 8420
 """Where the page is looked for first."""
 MOST_RUNS = 16
+ENDS = " (Ctrl-C ends)"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def run(config: Config) -> int:
     try:
         with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
             names = ", ".join(str(one.path) for one in runs)
-            console.print(printable(f"watching {names} at {server.address} (Ctrl-C ends)"), markup=False, soft_wrap=True)
+            console.print(printable(f"watching {names} at {server.address}{ENDS}"), markup=False, soft_wrap=True)
             if config.open and not webbrowser.open(server.address):
                 console.print("no browser could be started here: open the address yourself")
             server.serve_forever(poll_interval=1.0)
@@ -85,7 +86,7 @@ def beside(folder: str, console: Console) -> Generator[None]:
     with subprocess.Popen(command, env=environment, **ends) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
-            said = process.stdout.readline().decode(errors="replace").strip()
+            said = process.stdout.readline().decode(errors="replace").strip().removesuffix(ENDS)
             console.print(printable(said or "the page could not be served"), markup=False, soft_wrap=True)
             yield
         finally:

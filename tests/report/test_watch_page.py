@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from conftest import ATTACKS, attack_episode, episode, metrics, write_run  # pyright: ignore
 
+from agentgym.cli import train
 from agentgym.errors import BadConfig
 from agentgym.report.watch.run import FollowedRun
 from agentgym.report.watch.server import PageServer, Watch
@@ -409,6 +410,13 @@ def test_the_page_beside_training_ends_with_it(run_folder: Path, end: str):
         process.kill()
     process.wait(60)
     until(lambda: refused(int(port[1])))
+
+
+def test_train_takes_the_flag_wherever_it_stands():
+    assert train.read(["household", "--watch", "--steps", "3"]).watch
+    assert train.read(["--resume", "runs/a", "--watch"]).watch and not train.read(["household"]).watch
+    with pytest.raises(BadConfig, match="nothing to --watch"):
+        train.read(["household", "--plan", "--watch"])
 
 
 def refused(port: int) -> bool:
