@@ -53,6 +53,18 @@ def test_what_is_known_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert sum(read) < 3 * 5100  # the last known line, looked up, and the new one
 
 
+def test_a_line_that_differs_only_at_its_end_is_another_line(tmp_path: Path):
+    """A step that a resumed run plays again: the same tokens, and other seconds."""
+    path, tail = tmp_path / "a", Tail(tmp_path / "a")
+    path.write_bytes(b"first\n" + b"x" * 3000 + b" 0.25\n")
+    tail.look()
+    with path.open("rb+") as file:
+        file.truncate(6)
+        file.seek(6)
+        file.write(b"x" * 3000 + b" 0.75\nnext\n")
+    assert tail.look() == (1, [b"x" * 3000 + b" 0.75", b"next"])
+
+
 class Counting:
     """A file that counts the bytes read from it."""
 

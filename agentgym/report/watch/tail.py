@@ -66,14 +66,13 @@ class Tail:
         content = file.read(budget)
         while len(content) >= budget and b"\n" not in content[-budget:] and (more := file.read(budget)):
             content += more
-        whole = content.rfind(b"\n") + 1
-        lines = content[:whole].split(b"\n")[:-1]
+        lines = content.split(b"\n")[:-1]  # what stands behind the last end of a line is left for later
         at = self.end
         for line in lines:
             self._starts.append(at)
             self._marks.append(_mark(line))
             at += len(line) + 1
-        self.behind = self.end + len(content) < self.size and whole > 0
+        self.behind = self.end + len(content) < self.size and bool(lines)
         self.end = at
         return lines
 

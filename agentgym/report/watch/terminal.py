@@ -23,6 +23,9 @@ STATES = {"running": "green", "finished": "blue", "stopped": "yellow", "waiting"
 CURVES = (("reward", "reward"), ("turns", "turns"), ("entropy", "entropy"), ("tokens/s", "tokens_per_second"))
 SMOOTH = 5
 HEIGHT, LISTED, WIDEST = 8, 6, 24  # rows of the chart, groups in the list, characters of an action
+CHANGES = ("state", "generation", "version", "about_version", "problems")
+IDLE = 10.0
+"""Seconds after which a screen is drawn again though nothing has changed but the time since the last line."""
 TALL = 28
 """Rows of a screen from which on the newest group is shown turn by turn."""
 
@@ -33,9 +36,13 @@ def show(runs: Sequence[FollowedRun], console: Console, seconds: float) -> None:
     if not console.is_terminal:
         console.print(screen(runs, states, console.width, 60))
         return
+    drawn: tuple[object, float] = (None, 0.0)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(screen(runs, states, *console.size), refresh=True)
+            news = ([(len(state["rows"]), *(state[name] for name in CHANGES)) for state in states], console.size)
+            if news != drawn[0] or time.monotonic() - drawn[1] > IDLE:
+                live.update(screen(runs, states, *console.size), refresh=True)
+                drawn = news, time.monotonic()
             time.sleep(seconds)
             states = _states(runs)
 
