@@ -36,12 +36,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("agentgym.cli.export", "write episodes as Parquet, as TRL's trainers read them"),
     "eval": ("agentgym.cli.eval", "measure an agent in one environment or many"),
     "compare": ("agentgym.cli.compare", "compare two evaluations task by task"),
+    "leaderboard": ("agentgym.cli.leaderboard", "write evaluations of the same tasks as one table"),
     "rescore": ("agentgym.cli.rescore", "judge the episodes of an evaluation by another verifier or by rewards"),
     "serve": ("agentgym.cli.serve", "serve an environment, a model to other agents, or a retriever"),
     "index": ("agentgym.cli.index", "make an index of documents to search in"),
     "swe": ("agentgym.cli.swe", "make software engineering tasks, write and score predictions"),
     "completion": ("agentgym.cli.completion", "print a script that completes commands and flags in your shell"),
     "view": ("agentgym.cli.view", "write a run as one HTML page"),
+    "watch": ("agentgym.cli.watch", "follow runs while they go, in the browser or the terminal"),
 }
 
 OUR_ERRORS = (UnknownName, BadConfig, BadData, EpisodeOver, MissingExtra, Fault)

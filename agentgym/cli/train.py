@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from rich.text import Text
 from agentgym.cli.flags import read_flags
 from agentgym.cli.train_help import help_text
 from agentgym.cli.train_screen import Screen
+from agentgym.cli.watch import beside
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig, BadData, MissingExtra, how_to_install
 from agentgym.trainers import preflight
@@ -45,6 +46,8 @@ class Config:
     """The GPUs to plan for, such as 80GB; without it, this machine."""
     json: bool = False
     """Print the plan as JSON."""
+    watch: bool = False
+    """Serve the page of `agentgym watch` while the run goes."""
 
 
 FLAGS = TrainConfig
@@ -55,16 +58,20 @@ def read(arguments: Sequence[str]) -> Config:
     """Read a recipe's name, then flags that override it, `--plan` among them; or `--resume FOLDER`, or `--list`."""
     words = list(arguments)
     asked = [word for word in words if word in ("-h", "--help")]
+    watched = "--watch" in words
+    words = [word for word in words if word != "--watch"]
     if "--list" in words:
         return Config(list=True)
     resume = _taken(words, "--resume", "the folder of a run, for example --resume runs/demo")
     if resume and not asked:
-        return _resumed(resume, words, tuple(arguments))
+        return dataclasses.replace(_resumed(resume, words, tuple(arguments)), watch=watched)
     on = _taken(words, "--on", "the size of a GPU, for example --on 80GB")
     planned, as_json = "--plan" in words, "--json" in words
     for flag, given in (("--json", as_json), ("--on", on)):
         if given and not planned:
             raise BadConfig(f"{flag} goes with --plan")
+    if planned and watched:
+        raise BadConfig("--plan starts no run, so there is nothing to --watch")
     words = [word for word in words if word not in ("--plan", "--json", *asked)]
     name = words.pop(0) if words and not words[0].startswith("-") else ""
     default = read_recipe(name) if name else TrainConfig()
@@ -86,7 +93,7 @@ def read(arguments: Sequence[str]) -> Config:
     config = read_flags(TrainConfig, words, command="train", default=default)
     if name in recipes():
         _check_kind(name, default, config)
-    return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json)
+    return Config(config, arguments=tuple(arguments), plan=planned, on=on, json=as_json, watch=watched)
 
 
 def _taken(words: list[str], flag: str, what: str) -> str:
@@ -146,6 +153,11 @@ def run(config: Config) -> int:
         return show(settings, console, on=config.on, as_json=config.json)
     if not launched() and not config.resume:
         preflight.check_reachable(preflight.looked_at(settings))
+    with beside(config.resume or settings.out, console) if config.watch and not launched() else nullcontext():
+        return _train(config, settings, console)
+
+
+def _train(config: Config, settings: TrainConfig, console: Console) -> int:
     if settings.processes > 1 and not launched():
         return launch(("train", *config.arguments), settings.processes, config.resume or settings.out)
     end_with_launcher()

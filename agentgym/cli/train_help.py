@@ -45,6 +45,7 @@ SWITCHES = {
     "--plan": "Start nothing; print the memory and the time that the run takes, and whether it fits.",
     "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
     "--plan --json": "The same for programs.",
+    "--watch": "Serve a page that follows the run (docs/watch.md); its address is the first line.",
 }
 STAGES = {
     "sampler": SAMPLERS,

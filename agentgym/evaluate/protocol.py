@@ -38,6 +38,11 @@ def text_hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
 
 
+def task_ids(episodes: Sequence[Episode]) -> str:
+    """Return 16 hexadecimal digits that name the list of tasks that were played."""
+    return text_hash("\n".join(sorted({f"{episode.env} {episode.task_id}" for episode in episodes})))
+
+
 def read_protocol(where: str, raw: object, suite: Mapping[str, object]) -> Protocol:
     """Return a suite file's `[protocol]`; BadConfig for what is missing, or not so.
 
@@ -102,10 +107,10 @@ def comparability(options: Mapping[str, object], episodes: Sequence[Episode]) ->
     name, tasks = str(protocol["name"]), int(protocol["tasks"])  # pyright: ignore[reportUnknownArgumentType]
     if "model" not in options:
         return f"protocol {name}, played without a model: {NOT_COMPARABLE}"
-    ids = sorted({f"{episode.env} {episode.task_id}" for episode in episodes})
-    if len(ids) != tasks:
-        return f"protocol {name}, with {len(ids)} of its {tasks} tasks: {NOT_COMPARABLE}"
+    played = len({(episode.env, episode.task_id) for episode in episodes})
+    if played != tasks:
+        return f"protocol {name}, with {played} of its {tasks} tasks: {NOT_COMPARABLE}"
     faults = sum(episode.fault for episode in episodes)
     if faults:
         return f"protocol {name}, with {faults} episodes left out as faults: {NOT_COMPARABLE} until they are played"
-    return f"protocol {name}, task ids {text_hash(chr(10).join(ids))}: comparable with numbers that state the same two"
+    return f"protocol {name}, task ids {task_ids(episodes)}: comparable with numbers that state the same two"

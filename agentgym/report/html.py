@@ -52,8 +52,18 @@ def write_report(path: str | Path, *, limit: int = 300) -> Path:
     return run.page
 
 
-def page(title: str, data: Mapping[str, object], *, body: str = "run.html", scripts: tuple[str, ...] = SCRIPTS) -> str:
-    """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw."""
+def page(
+    title: str,
+    data: Mapping[str, object],
+    *,
+    body: str = "run.html",
+    scripts: tuple[str, ...] = SCRIPTS,
+    served: bool = False,
+) -> str:
+    """Return a page with its data, style and script inside; `body` is what stands in it before the scripts draw.
+
+    A `served` page may ask the server that it came from, and nobody else.
+    """
     folder = files("agentgym.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
     code = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts)
@@ -62,6 +72,7 @@ def page(title: str, data: Mapping[str, object], *, body: str = "run.html", scri
         "title": html.escape(title),
         "style_hash": _hash(style),
         "script_hash": _hash(script),
+        "connect": "; connect-src 'self'" if served else "",
         "style": style,
         "script": script,
         "data": embed(data),

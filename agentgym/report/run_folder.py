@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -54,7 +54,7 @@ class RunFolder:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     try:
-                        yield _row(offset, json.loads(line), training=self.config is not None)
+                        yield row_of(offset, json.loads(line), training=self.config is not None)
                     except (ValueError, TypeError, KeyError, AttributeError) as error:
                         if line.endswith(b"\n"):
                             raise BadData(f"{self.episodes}, line {number}: not an episode ({error})") from error
@@ -86,29 +86,41 @@ def open_run(path: str | Path) -> RunFolder:
         name=path.resolve().name,
         episodes=episodes if episodes.exists() else None,
         config=config.read_text(encoding="utf-8", errors="replace") if config.exists() else None,
-        manifest=_read_object(path / "manifest.json"),
-        summary=_read_object(path / "summary.json"),
+        manifest=read_object(path / "manifest.json"),
+        summary=read_object(path / "summary.json"),
         metrics=read_metrics(metrics) if metrics.exists() else [],
         page=path / "report.html",
         folder=path,
     )
 
 
-def read_metrics(path: Path) -> list[dict[str, object]]:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a `metrics.jsonl` in order of phase and step; of a step written twice, the last row holds.
 
     Each row gets `x`: reinforcement learning counts from its own first step, the SFT warm start lies left of it.
     """
-    rows: dict[tuple[str, float], dict[str, object]] = {}
+    rows: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
         if not line.strip():
             continue
         try:
-            row = cast("dict[str, Any]", json.loads(line))
-            rows[str(row.get("phase", "rl")), float(row["step"])] = row
+            rows.append(metrics_row(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if line.endswith("\n"):
                 raise BadData(f"{path}, line {number}: expected a JSON object with a number `step` ({error})") from error
+    return in_order(rows)
+
+
+def metrics_row(line: str | bytes) -> dict[str, Any]:
+    """Return a line of `metrics.jsonl`; one of several built-in errors where it is none."""
+    row = cast("dict[str, Any]", json.loads(line))
+    float(row["step"])
+    return row
+
+
+def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of metrics as `read_metrics` does."""
+    rows = {(str(row.get("phase", "rl")), float(row["step"])): row for row in lines}
     sft = {step: row for (phase, step), row in rows.items() if phase == "sft"}
     rest = {step: row for (phase, step), row in rows.items() if phase != "sft"}
     shift = max(sft) - min(rest) + 1 if sft and rest and min(rest) <= max(sft) else 0.0
@@ -116,7 +128,8 @@ def read_metrics(path: Path) -> list[dict[str, object]]:
     return placed + [{**row, "x": step} for step, row in sorted(rest.items())]
 
 
-def _read_object(path: Path) -> dict[str, object] | None:
+def read_object(path: Path) -> dict[str, object] | None:
+    """Return the JSON object in a file; None where there is no file, or something else in it."""
     if not path.exists():
         return None
     try:
@@ -126,7 +139,8 @@ def _read_object(path: Path) -> dict[str, object] | None:
     return cast("dict[str, object]", content) if isinstance(content, dict) else None
 
 
-def _row(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
+def row_of(offset: int, raw: dict[str, Any], *, training: bool) -> Row:
+    """Return the row of an episode, whose fields are enough without its turns."""
     reason, success = str(raw["reason"]), raw["success"]
     outcome = "fault" if reason in FAULTS or success is None else "succeeded" if success else "failed"
     part, step = place(str(raw["group_id"])) if training else ("", "")

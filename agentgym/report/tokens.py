@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
@@ -30,12 +31,17 @@ def decoder(run: RunFolder) -> Decode | None:
 
 
 def _folders(run: RunFolder) -> list[Path]:
-    """Return where a tokenizer may lie: the newest checkpoint of a training run, or the model of an evaluation."""
+    """Return where a tokenizer may lie: a training run's newest checkpoint or first model, or an evaluation's model."""
     if run.folder is None:
         return []
     options = cast("dict[str, object]", (run.manifest or {}).get("options") or {})
     kind, _, model = str(options.get("model", "")).partition(":")
     named = [Path(model)] if kind in ENGINES and ENGINES[kind].in_process else []
+    try:  # a run in its first steps has no checkpoint yet
+        first = tomllib.loads(run.config or "").get("model")
+    except tomllib.TOMLDecodeError:
+        first = None
+    named += [Path(first)] if isinstance(first, str) else []
     return [*sorted(run.folder.glob("checkpoints/step-*"), reverse=True), run.folder / "init", *named]
 
 

@@ -162,7 +162,7 @@ def test_two_runs_are_compared_on_one_page(browser: Any, tmp_path: Path, capsys:
     page = watched.page
     assert "+100.0 points" in page.locator("#head").inner_text()
     page.locator("#curves path.line").first.wait_for(state="attached")
-    assert page.locator("#curves figure").first.locator("path.line").count() == 2
+    assert page.locator("#curves figure").first.locator("path.line").count() == 4  # training and held out, of each
     assert page.locator("#flips option").count() == 7
     assert page.locator("#flips article .badge").all_inner_texts() == ["failed", "succeeded"]
     assert watched.trouble == []
@@ -182,7 +182,7 @@ def test_the_address_of_an_episode_opens_it(browser: Any, report: Path):
 def test_curves_show_what_was_measured(watched: Watched):
     page = watched.page
     charts = page.locator("#curves figure")
-    assert charts.count() == 15
+    assert charts.count() == 16
     success = charts.first
     success.locator("path.line").first.wait_for(state="attached")  # drawn after the page has loaded
     assert success.locator("path.line").count() == 2

@@ -243,6 +243,7 @@ WRONG = """
 --processes 3 | multiple of processes
 --seed -1 | seed is -1
 --on 80GB | goes with --plan
+--plan --watch | nothing to --watch
 --resume runs/none | holds no run
 tiny | Unrecognized options: tiny
 """

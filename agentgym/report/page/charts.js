@@ -1,6 +1,6 @@
 // Line and area charts as plain SVG, drawn to the width they have.
 
-const MARGIN = { top: 10, right: 14, bottom: 24, left: 44 };
+const MARGIN = { top: 10, right: 14, bottom: 24, left: 48 };
 
 // chart: {title, note, series: [{name, points: [[x, y]], band: [[x, low, high]], mark, dots}], levels: [{name, y}], stacked,
 //         bottom, top, format (of y), across (of x; whole numbers without), domain (of x), unit (before x; "step" without)}
@@ -9,17 +9,27 @@ function chartCard(chart) {
   const host = node("div", { class: "plot" });
   const card = node("figure", { class: "card" + (chart.wide ? " wide" : "") },
     node("figcaption", {}, node("strong", {}, chart.title), node("span", { class: "soft" }, chart.note || "")), host, legend);
+  const pointer = { at: null }; // where it is over the curves, which may be drawn again under it
   let width = 0;
   const draw = () => {
-    if (host.clientWidth === width || !host.clientWidth) return;
+    if (!host.clientWidth) return;
     width = host.clientWidth;
-    replace(host, plot(chart, width, chart.wide ? 250 : 170, legend));
+    replace(host, plot(chart, width, chart.wide ? 250 : 170, legend, pointer));
   };
-  new ResizeObserver(draw).observe(host);
+  new ResizeObserver(() => { if (host.clientWidth !== width) draw(); }).observe(host);
+  card.update = (newer) => { chart = newer; draw(); };
   return card;
 }
 
-function plot(chart, width, height, legend) {
+// Put charts into a place; those that are there already are drawn again where they stand.
+function showCharts(host, charts) {
+  const titles = charts.map((chart) => chart.title).join("\n");
+  if (host.titles === titles) charts.forEach((chart, i) => host.children[i].update(chart));
+  else replace(host, charts.map(chartCard));
+  host.titles = titles;
+}
+
+function plot(chart, width, height, legend, pointer) {
   const points = chart.series.flatMap((series) => series.points);
   const [left, right] = chart.domain || range(points.map((point) => point[0]), null, null);
   const tops = chart.stacked ? [0, 1] : points.map((point) => point[1]).concat((chart.levels || []).map((level) => level.y));
@@ -45,7 +55,7 @@ function plot(chart, width, height, legend) {
   if (chart.stacked) stack(svg, chart.series, x, y);
   else for (const series of chart.series) line(svg, series, x, y);
   svg.append(...names); // over the curves
-  readings(svg, chart, legend, format, { x, left, right, width, height });
+  readings(svg, chart, legend, format, { x, left, right, width, height, pointer });
   return svg;
 }
 
@@ -55,11 +65,23 @@ function line(svg, series, x, y) {
     const outline = series.band.map(([at, , high]) => place(at, high)).concat(series.band.slice().reverse().map(([at, low]) => place(at, low)));
     svg.append(drawing("path", { class: "band " + series.mark, d: "M" + outline.join("L") + "Z" }));
   }
-  const path = series.points.map((point, i) => `${i ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("");
+  const path = thinned(series.points, x).map((point, i) => `${i ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("");
   svg.append(drawing("path", { class: "line " + series.mark, d: path }));
   if (series.dots || series.points.length === 1) for (const point of series.points) {
     svg.append(drawing("circle", { class: "dot " + series.mark, cx: x(point[0]), cy: y(point[1]), r: 3.5 }));
   }
+}
+
+// The points that can be told apart on the screen: of each column of pixels the first, the lowest, the highest and the last.
+function thinned(points, x) {
+  if (points.length < 3000) return points;
+  const columns = new Map();
+  points.forEach((point, i) => {
+    const key = Math.round(x(point[0]));
+    const [first, low, high] = columns.get(key) || [i, i, i];
+    columns.set(key, [first, point[1] < points[low][1] ? i : low, point[1] > points[high][1] ? i : high, i]);
+  });
+  return [...new Set([...columns.values()].flat())].sort((a, b) => a - b).map((i) => points[i]);
 }
 
 function stack(svg, all, x, y) {
@@ -83,23 +105,22 @@ function readings(svg, chart, legend, format, frame) {
     return node("span", { class: "key " + series.mark }, node("i"), series.name, " ", node("b", {}, format(near[1])),
       at === null ? "" : node("span", { class: "soft" }, ` ${chart.unit || "step"} ${(chart.across || String)(near[0])}`));
   }));
+  const move = (at) => {
+    frame.pointer.at = at;
+    cursor.setAttribute("visibility", at === null ? "hidden" : "visible");
+    if (at !== null) for (const end of ["x1", "x2"]) cursor.setAttribute(end, frame.x(at));
+    show(at);
+  };
   svg.addEventListener("pointermove", (event) => {
     const share = (event.clientX - svg.getBoundingClientRect().left - MARGIN.left) / (frame.width - MARGIN.left - MARGIN.right);
-    const at = frame.left + Math.min(1, Math.max(0, share)) * (frame.right - frame.left);
-    cursor.setAttribute("x1", frame.x(at));
-    cursor.setAttribute("x2", frame.x(at));
-    cursor.setAttribute("visibility", "visible");
-    show(at);
+    move(frame.left + Math.min(1, Math.max(0, share)) * (frame.right - frame.left));
   });
-  svg.addEventListener("pointerleave", () => {
-    cursor.setAttribute("visibility", "hidden");
-    show(null);
-  });
-  show(null);
+  svg.addEventListener("pointerleave", () => move(null));
+  move(frame.pointer.at);
 }
 
 function range(values, least, most) {
-  let low = least ?? Math.min(...values), high = most ?? Math.max(...values);
+  let low = least ?? values.reduce((a, b) => Math.min(a, b), Infinity), high = most ?? values.reduce((a, b) => Math.max(a, b), -Infinity);
   if (high <= low) [low, high] = [low - (least === null || least === undefined ? 0.5 : 0), low + 0.5];
   return [low, high];
 }

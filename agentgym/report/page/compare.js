@@ -35,25 +35,6 @@ function differences() {
     node("tbody", {}, rows))));
 }
 
-function bothCurves() {
-  const rows = { a: data.metrics.a.filter((row) => row.phase !== "sft"), b: data.metrics.b.filter((row) => row.phase !== "sft") };
-  const places = [...rows.a, ...rows.b].map((row) => row.x);
-  if (!places.length) return;
-  const domain = [Math.min(...places), Math.max(...places)];
-  const one = (side, key, dots) => ({ name: side.toUpperCase(), mark: side === "a" ? "s1" : "s2", dots,
-    points: rows[side].filter((row) => isNumber(row[key])).map((row) => [row.x, row[key]]) });
-  const whole = (value) => percent(value, 0);
-  const charts = [["Success in training", "success_train", { bottom: 0, top: 1, format: whole, wide: true }],
-    ["Success held out", "success_valid", { bottom: 0, top: 1, format: whole, dots: true }], ["Turns", "turns", { bottom: 0 }],
-    ["Entropy", "entropy", { bottom: 0 }], ["KL, engine to trainer", "mismatch_kl", { bottom: 0 }], ["Gradient norm", "grad_norm", { bottom: 0 }],
-    ["Groups dropped", "groups_dropped", { bottom: 0 }], ["Seconds a step", "seconds", { bottom: 0 }]];
-  const cards = charts.map(([title, key, how]) => ({ title, ...how, domain: domain[0] < domain[1] ? domain : undefined,
-    series: [one("a", key, how.dots), one("b", key, how.dots)].filter((series) => series.points.length) }));
-  const section = document.getElementById("curves");
-  section.hidden = false;
-  replace(section.querySelector(".charts"), cards.filter((chart) => chart.series.length).map(chartCard));
-}
-
 function flips() {
   const names = data.flips.map((flip) => `${flip.gained ? "B alone" : "A alone"}: ${data.episodes[flip.a].instruction || flip.task}`);
   if (!names.length) return;
@@ -79,6 +60,6 @@ function options() {
 
 head();
 differences();
-bothCurves();
+curves(overlaid(["a", "b"].map((side) => ({ name: side.toUpperCase(), metrics: data.metrics[side] }))));
 flips();
 options();

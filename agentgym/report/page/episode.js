@@ -2,7 +2,7 @@
 
 const OUTCOME = { failed: "failed", succeeded: "succeeded", fault: "fault" };
 
-function episodeView(episode, i) {
+function episodeView(episode, i, alone = false) {
   const facts = [
     ["task", episode.task], ["environment", episode.env], ["type", episode.type], ["difficulty", episode.difficulty], ["split", episode.split],
     ["part", episode.part ? partName(episode.part, episode.step) : ""], ["attempt", episode.attempt],
@@ -19,7 +19,7 @@ function episodeView(episode, i) {
     node("dl", { class: "facts" }, facts.map(([name, value]) => node("div", {}, node("dt", {}, name), node("dd", {}, value)))),
     episode.error ? node("div", { class: "block wrong" }, node("span", { class: "label" }, "error"), node("pre", {}, episode.error)) : "",
     strip(episode),
-    groupView(i),
+    alone ? "" : groupView(i),
     promptView(episode.turns[0]),
     episode.turns.map((turn, i) => turnView(turn, i)),
     episode.final ? node("div", { class: "turn" }, node("div", { class: "gutter" }, "end"),

@@ -29,7 +29,7 @@ function groupView(i) {
       return turn ? node("td", { class: heat(turn.advantage, size) + (turn.valid ? "" : " invalid"),
         title: isNumber(turn.advantage) ? "advantage " + signed(turn.advantage) : "" }, turn.action.slice(0, 300)) : node("td", {});
     })))));
-  const beside = node("details", { class: "beside" }, node("summary", {}, "Actions side by side"));
+  const beside = node("details", { class: "beside", open: data.beside }, node("summary", {}, "Actions side by side"));
   beside.addEventListener("toggle", () => { if (beside.open && beside.children.length < 2) append(beside, [node("div", { class: "scroll" }, actions())]); });
   return node("div", { class: "group" },
     node("p", { class: "soft" }, `Group of ${members.length} attempts at this task: ${won} succeeded. Colour is the advantage of a turn.`),

@@ -136,7 +136,7 @@ function mark() {
 }
 
 header(data);
-curves(data);
+curves(chartsOf(data));
 byType(data);
 browser();
 origin(data);

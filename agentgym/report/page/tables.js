@@ -30,7 +30,8 @@ function header(data) {
     tiles.length ? node("div", { class: "tiles" }, tiles) : "");
 }
 
-function curves(data) {
+// All charts of a training run; those without a point are left out.
+function chartsOf(data) {
   const rows = data.metrics.filter((row) => row.phase !== "sft");
   const imitation = data.metrics.filter((row) => row.phase === "sft");
   const domain = rows.length > 1 ? [rows[0].x, rows[rows.length - 1].x] : undefined; // all curves share the axis of RL
@@ -59,18 +60,42 @@ function curves(data) {
     { title: "Groups dropped", note: "a step", bottom: 0, series: [series("groups", "groups_dropped", "s4")] },
     { title: "Anchor groups", note: "turns that share a state", bottom: 0, series: [series("mean size", "anchor_size", "s3")] },
     { title: "Anchors of one turn", bottom: 0, top: 1, format: whole, series: [series("share", "anchor_singletons", "s3")] },
+    { title: "Infrastructure errors", note: "share of a step's episodes; above 1 % nothing is comparable", bottom: 0,
+      format: (value) => percent(value), series: [series("share", "fault_share", "s2")] },
+    { title: "Seconds a step", bottom: 0, series: [series("seconds", "seconds", "s3")] },
     { title: "Tokens per second", bottom: 0, series: [series("tokens/s", "tokens_per_second", "s3")] },
     { title: "Where the time went", stacked: true, format: whole, ...shares(rows) },
     { title: "SFT warm start", note: "loss of imitation, its own steps", bottom: 0, own: true, unit: "update",
       series: [{ name: "loss", mark: "s4", points: imitation.flatMap((row) => [row.nll, row.loss].filter(isNumber).slice(0, 1).map((y) => [row.step, y])) }] },
   ];
-  const kept = charts.map((chart) => ({ domain: chart.own ? undefined : domain, ...chart, series: chart.series.filter((one) => one.points.length) }))
+  return charts.map((chart) => ({ domain: chart.own ? undefined : domain, ...chart, series: chart.series.filter((one) => one.points.length) }))
     .filter((chart) => chart.series.length);
-  if (!kept.length) return;
-  const section = document.getElementById("curves");
-  section.hidden = false;
-  replace(section.querySelector(".charts"), kept.map(chartCard));
 }
+
+function curves(charts) {
+  const section = document.getElementById("curves");
+  section.hidden = !charts.length;
+  showCharts(section.querySelector(".charts"), charts);
+}
+
+// The charts of several runs laid over each other: a colour for each run, a broken line for a chart's second curve.
+function overlaid(runs) {
+  if (!runs.some((run) => run.metrics.length)) return [];
+  const all = runs.map((run) => chartsOf(run).filter((chart) => !chart.stacked));
+  const titles = [...new Set(all.flatMap((charts) => charts.map((chart) => chart.title)))];
+  const first = chartsOf(runs.find((run) => run.metrics.length)).map((chart) => chart.title);
+  titles.sort((a, b) => (first.indexOf(a) + 1 || 99) - (first.indexOf(b) + 1 || 99));
+  return titles.map((title) => {
+    const same = all.map((charts) => charts.find((chart) => chart.title === title));
+    const series = same.flatMap((chart, r) => (chart ? chart.series.map((one, k) => ({ ...one, mark: colour(r) + (k ? " broken" : ""),
+      name: runs[r].name + (chart.series.length > 1 ? ", " + one.name : "") })) : []));
+    const places = series.flatMap((one) => one.points.map((point) => point[0]));
+    const [low, high] = range(places, null, null);
+    return { ...same.find(Boolean), levels: [], series, domain: low < high ? [low, high] : undefined };
+  });
+}
+
+const colour = (run) => "s" + (1 + (run % 8));
 
 function environments(rows) { // of a run in several
   const keys = rows.flatMap((row) => Object.keys(row)).filter((key) => /^success_(train|valid)\//.test(key));

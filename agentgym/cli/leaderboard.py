@@ -1,0 +1,65 @@
+"""Write several evaluations of the same tasks as one table, the best first: one HTML page that needs nothing else.
+
+agentgym leaderboard runs/eval-a runs/eval-b runs/eval-c --out board.html
+agentgym leaderboard runs/eval-* --reference runs/eval-grpo --json       differences against that one, as JSON
+
+Evaluations of other tasks, or by another protocol, are refused.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.core.screen import printable
+from agentgym.errors import BadConfig
+from agentgym.evaluate.leaderboard import leaderboard
+from agentgym.report.leaderboard import write_leaderboard
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to compare, and where to write it."""
+
+    evaluations: tyro.conf.Positional[tuple[str, ...]]
+    """Folders that `agentgym eval` wrote (or the episodes.jsonl in them)."""
+    out: str = "leaderboard.html"
+    """The page to write."""
+    reference: str = ""
+    """The evaluation that differences are taken against; default: the best."""
+    json: bool = False
+    """Print JSON and write no page."""
+
+
+def run(config: Config) -> int:
+    """Print the table and write the page."""
+    if Path(config.out).is_dir() or not Path(config.out).parent.is_dir():
+        raise BadConfig(f"--out is {config.out}; expected the name of a file in a folder that is there")
+    board = leaderboard(config.evaluations, config.reference)
+    if config.json:
+        print(json.dumps(board, indent=2))
+        return 0
+    console = Console(highlight=False)
+    protocol = f"protocol {board['protocol']}" if board["protocol"] else "no protocol"
+    console.print(Text(printable(f"{protocol}, {board['tasks']} tasks, task ids {board['task_ids']}")), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(("evaluation", "success", "95 %", f"minus {board['reference']}", "95 %, paired", "faults")):
+        table.add_column(Text(printable(name)), justify="right" if place else "left")
+    for entry in board["entries"]:
+        rate, gap = entry["success"], entry["difference"]
+        out = bool(entry["not_comparable"])
+        table.add_row(
+            Text(printable(entry["name"])),
+            "not comparable" if out else f"{rate['mean']:.1%}",
+            "" if out else f"{rate['low']:.1%} to {rate['high']:.1%}",
+            f"{100 * gap['mean']:+.1f} points" if gap else "",
+            f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}" if gap else "",
+            f"{entry['fault_share']:.1%}",
+        )
+    console.print(table)
+    console.print(str(write_leaderboard(board, config.out)), markup=False, soft_wrap=True)
+    return 0

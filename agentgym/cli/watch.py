@@ -1,0 +1,122 @@
+"""Follow runs while they go: a page in the browser, or the same in this terminal.
+
+agentgym watch runs/demo --open                    curves, the newest groups turn by turn, infrastructure errors
+agentgym watch runs/a runs/b runs/c                three runs, their curves laid over each other
+agentgym watch runs/demo --terminal                without a browser, over ssh
+AGENTGYM_TOKEN=… agentgym watch runs/demo --host 0.0.0.0       for other machines, who need the printed address
+
+A run need not be there yet: the page waits for it. `agentgym view` writes a page to keep of a run that has ended.
+"""
+
+import errno
+import os
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from agentgym.cli.serve_env import check_port
+from agentgym.core.screen import printable
+from agentgym.errors import BadConfig
+from agentgym.report.watch.run import FollowedRun
+from agentgym.report.watch.server import PageServer, Watch, new_token
+from agentgym.serving.server import loopback, terminated_as_interrupted
+from agentgym.trainers.launch import LAUNCHER, end_with_launcher
+
+PORT = 8420
+"""Where the page is looked for first."""
+MOST_RUNS = 16
+ENDS = " (Ctrl-C ends)"
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to follow, and where to show it."""
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Folders of runs or evaluations, or files of episodes."""
+    terminal: bool = False
+    """Show it in this terminal; where the output is no terminal, once."""
+    open: bool = False
+    """Open the page in the browser."""
+    host: str = "127.0.0.1"
+    """Address to listen on. Any but a loopback address has a token: AGENTGYM_TOKEN, or one made up."""
+    port: int | None = None
+    """Port to listen on; 0 takes a free one. Default: 8420, or a free one where that is taken."""
+    seconds: float = 2.0
+    """Seconds between two looks at the files by --terminal; the page looks every two."""
+
+
+def run(config: Config) -> int:
+    """Follow the runs until Ctrl-C or SIGTERM."""
+    end_with_launcher()
+    runs = followed(config)
+    console = Console(highlight=False)
+    if config.terminal:
+        from agentgym.report.watch.terminal import show
+
+        with suppress(KeyboardInterrupt), terminated_as_interrupted():
+            show(runs, console, config.seconds)
+        return 0
+    token = None if loopback(config.host) else os.environ.get("AGENTGYM_TOKEN") or new_token()
+    try:
+        with _server(config, Watch(runs), token) as server, terminated_as_interrupted():
+            names = ", ".join(str(one.path) for one in runs)
+            console.print(printable(f"watching {names} at {server.address}{ENDS}"), markup=False, soft_wrap=True)
+            if config.open and not webbrowser.open(server.address):
+                console.print("no browser could be started here: open the address yourself")
+            server.serve_forever(poll_interval=1.0)
+    except KeyboardInterrupt:
+        console.print("\nended")
+    return 0
+
+
+@contextmanager
+def beside(folder: str, console: Console) -> Generator[None]:
+    """Serve the page of a run in a process of its own, which takes nothing from training's, until the block ends."""
+    command = [sys.executable, "-m", "agentgym", "watch", folder]
+    environment = {**os.environ, LAUNCHER: str(os.getpid())}
+    ends: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen(command, env=environment, **ends) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            said = process.stdout.readline().decode(errors="replace").strip().removesuffix(ENDS)
+            console.print(printable(said or "the page could not be served"), markup=False, soft_wrap=True)
+            yield
+        finally:
+            process.stdin.close()  # which ends it, as does this process's own end
+
+
+def followed(config: Config) -> list[FollowedRun]:
+    """Return the runs that were named, each looked at once; BadConfig for what is no run."""
+    if not config.runs:
+        raise BadConfig("name at least one run: agentgym watch runs/demo")
+    if len(config.runs) > MOST_RUNS:
+        raise BadConfig(f"{len(config.runs)} runs; at most {MOST_RUNS} can be told apart on one page")
+    if not 0.1 <= config.seconds <= 3600:
+        raise BadConfig(f"--seconds is {config.seconds:g}; expected 0.1 to 3600")
+    if config.port is not None:
+        check_port(config.port)
+    if config.terminal and (config.open or config.port is not None):
+        raise BadConfig("--terminal shows no page: leave --open and --port out")
+    runs = [FollowedRun(path) for path in config.runs]
+    for one in runs:
+        one.check()
+    return runs
+
+
+def _server(config: Config, watch: Watch, token: str | None) -> PageServer:
+    try:
+        return PageServer(watch, config.host, PORT if config.port is None else config.port, token)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise BadConfig(f"--host {config.host}: {error.strerror or error}") from error
+        if config.port is not None:
+            raise BadConfig(f"port {config.port} is taken: choose another --port, or 0 for a free one") from error
+    return PageServer(watch, config.host, 0, token)

@@ -1,0 +1,148 @@
+"""Several evaluations of the same tasks in one order, each against the same reference, task by task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.episodes.episode import Episode, fault_share
+from agentgym.errors import BadConfig
+from agentgym.evaluate.compare import compare, read_evaluation
+from agentgym.evaluate.protocol import task_ids, text_hash, too_many_faults
+from agentgym.evaluate.statistics import outcomes, success
+
+FIXED = ("envs", "attempts", "seed", "suite")
+"""Options that decide what is played; without a protocol these must agree, and the rest is shown."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One evaluation."""
+
+    name: str
+    folder: Path
+    options: Mapping[str, object]
+    episodes: Sequence[Episode]
+
+    @property
+    def key(self) -> dict[str, object]:
+        """What must be the same for all on one page, by what it is called in an error."""
+        protocol = self.options.get("protocol")
+        rules = {"protocol": protocol} if protocol else {name: self.options.get(name) for name in FIXED}
+        told = text_hash("\n".join(sorted({f"{e.env} {e.task_id} {e.instruction}" for e in self.episodes})))
+        played = len({(e.env, e.task_id, e.attempt) for e in self.episodes})
+        return {
+            "task ids": task_ids(self.episodes),
+            "instructions of the tasks": told,
+            **rules,
+            "number of episodes": played,
+        }
+
+
+def leaderboard(paths: Sequence[str | Path], reference: str | Path = "") -> dict[str, Any]:
+    """Return a leaderboard as plain JSON: what all have in common, and the entries, the best first.
+
+    An entry has `success` (rate and interval), `difference` (its success minus the reference's over the same tasks, with
+    the paired interval; None for the reference), `p_value` and `fault_share`; `not_comparable` says why an entry has no
+    rank: more than 1 % infrastructure errors. The reference is the best entry unless one is named. Raises BadConfig where
+    task lists or protocols differ, and where nothing can be ranked.
+    """
+    entries = [_read(Path(path)) for path in paths]
+    if len({entry.folder.resolve() for entry in entries}) < len(entries) or len(entries) < 2:
+        raise BadConfig(f"{len(entries)} evaluations were named; expected at least two, each once")
+    _same(entries)
+    rows = [_row(entry) for entry in _named_apart(entries)]
+    results = {row["name"]: outcomes(entry.episodes) for row, entry in zip(rows, entries, strict=True)}
+    ranked = sorted((row for row in rows if not row["not_comparable"]), key=lambda row: -row["success"]["mean"])
+    if not ranked:
+        raise BadConfig(
+            "no evaluation can be ranked: " + "; ".join(f"{row['name']}: {row['not_comparable']}" for row in rows)
+        )
+    base = _reference(rows, entries, reference) if reference else ranked[0]
+    for row in ranked:
+        if row is not base:
+            found = compare(results[base["name"]], results[row["name"]])
+            row |= {"difference": asdict(found.difference), "p_value": found.p_value}
+    first = entries[0]
+    protocol = cast("Mapping[str, object] | None", first.options.get("protocol"))
+    return {
+        "protocol": None if protocol is None else str(protocol.get("name")),
+        "source": "" if protocol is None else str(protocol.get("source") or ""),
+        "task_ids": first.key["task ids"],
+        "tasks": len({(e.env, e.task_id) for e in first.episodes}),
+        "envs": list(dict.fromkeys(e.env for e in first.episodes)),
+        "reference": base["name"],
+        "entries": [*ranked, *(row for row in rows if row["not_comparable"])],
+        "options": _differing(entries, [row["name"] for row in rows]),
+    }
+
+
+def _read(path: Path) -> Entry:
+    folder = path.parent if path.is_file() else path
+    if (folder / "config.toml").exists():
+        raise BadConfig(
+            f"{folder} is a training run: measure it with `agentgym eval --model {folder}`, and name that folder"
+        )
+    options, episodes = read_evaluation(folder)
+    if not episodes:
+        raise BadConfig(f"{folder} has no episode: expected an evaluation that has ended")
+    return Entry(folder.resolve().name, folder, options, episodes)
+
+
+def _named_apart(entries: Sequence[Entry]) -> list[Entry]:
+    names = [entry.name for entry in entries]
+    apart = [str(e.folder) if names.count(e.name) > 1 else e.name for e in entries]
+    return [Entry(name, e.folder, e.options, e.episodes) for name, e in zip(apart, entries, strict=True)]
+
+
+def _same(entries: Sequence[Entry]) -> None:
+    """Raise BadConfig unless all have the same tasks and the same protocol."""
+    first = entries[0].key
+    for entry in entries[1:]:
+        other = entry.key
+        for what in dict.fromkeys((*first, *other)):
+            if first.get(what) != other.get(what):
+                raise BadConfig(
+                    f"{entries[0].folder} and {entry.folder} cannot stand in one table: {what} is "
+                    f"{_said(first.get(what))} there and {_said(other.get(what))} here. Play both by one protocol over the "
+                    "same tasks, to the end"
+                )
+
+
+def _said(value: object) -> str:
+    return f"{str(value)[:200]}" if value is not None else "none"
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    envs = list(dict.fromkeys(episode.env for episode in entry.episodes))
+    parts = {env: success([e for e in entry.episodes if e.env == env]) for env in envs}
+    return {
+        "name": entry.name,
+        "model": str(entry.options.get("model") or entry.options.get("policy") or ""),
+        "success": asdict(success(entry.episodes)),
+        "envs": {env: asdict(part) for env, part in parts.items()} if len(envs) > 1 else {},
+        "fault_share": fault_share(entry.episodes),
+        "not_comparable": too_many_faults(entry.episodes),
+        "difference": None,
+        "p_value": None,
+    }
+
+
+def _reference(rows: Sequence[dict[str, Any]], entries: Sequence[Entry], reference: str | Path) -> dict[str, Any]:
+    wanted = Path(reference)
+    wanted = (wanted.parent if wanted.is_file() else wanted).resolve()
+    for row, entry in zip(rows, entries, strict=True):
+        if entry.folder.resolve() == wanted:
+            if row["not_comparable"]:
+                raise BadConfig(f"the reference cannot be compared with: {row['not_comparable']}")
+            return row
+    raise BadConfig(f"reference {reference} is none of the evaluations that were named")
+
+
+def _differing(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Return the options that are not the same in all, by name and entry."""
+    every = sorted({name for entry in entries for name in entry.options} - {"model", "policy", "weights"})
+    values = {name: [entry.options.get(name) for entry in entries] for name in every}
+    return {
+        name: dict(zip(names, some, strict=True)) for name, some in values.items() if any(value != some[0] for value in some)
+    }

@@ -1,0 +1,279 @@
+"""One run as it goes: what its files say, as JSON for a page and for a terminal."""
+
+import time
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from agentgym.episodes.episode import MOST_FAULTS
+from agentgym.errors import BadConfig, BadData
+from agentgym.report.html import episode_entry
+from agentgym.report.run_folder import RunFolder, in_order, metrics_row, read_object
+from agentgym.report.tokens import Decode, decoder
+from agentgym.report.watch.index import SHORT, EpisodeIndex, head
+from agentgym.report.watch.tail import Tail
+
+FILES = ("config.toml", "metrics.jsonl", "episodes.jsonl", "manifest.json", ".lock")
+"""What tells the folder of a run from another: at least one of them is there soon after it starts."""
+GROUPS, FAULTS, PARTS = 40, 20, 12  # newest groups, infrastructure errors, and parts of the run, in a list
+ATTEMPTS, TOKENS = 64, 200_000  # of one group, and of those the tokens that are sent one by one
+LOCKS = Path("/proc/locks")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What whoever asks has already: only the rest is sent."""
+
+    generation: int = -1
+    rows: int = 0
+    episodes: int = -1
+    about: int = -1
+
+
+class Metrics:
+    """The rows of a `metrics.jsonl` that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.tail = Tail(path)
+        self.rows: list[dict[str, Any]] = []
+        self.generation = 0
+        """Changes when rows that were there are others now; until then rows are only added."""
+        self.damaged = ""
+        self._lines: list[dict[str, Any] | None] = []
+
+    def look(self) -> None:
+        """Read on in the file."""
+        before = len(self._lines)
+        kept, lines = self.tail.look()
+        if kept == before and not lines:
+            return
+        del self._lines[kept:]
+        for number, line in enumerate(lines, kept + 1):
+            try:
+                self._lines.append(_plain(metrics_row(line)) if line.strip() else None)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                self._lines.append(None)
+                self.damaged = f"{self.tail.path.name}, line {number}: not a row of metrics ({str(error)[:SHORT]})"
+        rows = in_order(row for row in self._lines if row is not None)
+        if kept < before or [row["x"] for row in rows[: len(self.rows)]] != [row["x"] for row in self.rows]:
+            self.generation += 1
+        self.rows = rows
+
+
+class FollowedRun:
+    """A run folder, an evaluation, or a file of episodes; it need not be there yet."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.single = self.path.is_file() or (self.path.suffix == ".jsonl" and not self.path.is_dir())
+        self.name = self.path.stem if self.single else self.path.resolve().name
+        self.folder = self.path.parent if self.single else self.path
+        self.metrics = Metrics(self.path / "metrics.jsonl")
+        self.episodes = EpisodeIndex(self.path if self.single else self.path / "episodes.jsonl")
+        self.about: dict[str, Any] = {}
+        """What is said once: configuration and summary; `about_version` grows when it changes."""
+        self.about_version = 0
+        self.trouble = ""
+        self._about_seen: object = None
+        self._decode: Decode | None = None
+
+    def check(self) -> None:
+        """Raise BadConfig where something is there already, and it is no run."""
+        if self.single:
+            if not self.path.exists():
+                return
+            with self.path.open("rb") as file:
+                first = file.readline()
+            try:
+                raw = head(first) if first.endswith(b"\n") else {"reason": "", "group_id": ""}
+            except (ValueError, TypeError, RecursionError):
+                raw = {}
+            if not {"reason", "group_id"} <= raw.keys():
+                raise BadConfig(f"{self.path} is not a file of episodes: expected JSON lines as `agentgym eval` writes them")
+        elif self.path.exists() and any(self.path.iterdir()) and not any((self.path / name).exists() for name in FILES):
+            raise BadConfig(f"{self.path} is not a run: expected {', '.join(FILES[:3])} in it, or a folder still to be made")
+
+    def look(self) -> None:
+        """Read what was written since the last look; what cannot be read is said in `trouble`."""
+        self.trouble = ""
+        try:
+            self._look_about()
+            self.metrics.look()
+            self.episodes.look(training=self.training)
+        except (OSError, BadData) as error:
+            self.trouble = str(error)
+
+    @property
+    def training(self) -> bool:
+        """Whether it is a training run, whose group ids name part and step."""
+        return "config" in self.about
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to read at once."""
+        return self.episodes.tail.behind or self.metrics.tail.behind
+
+    def state(self, known: Known | None = None) -> dict[str, Any]:
+        """Return all that a view shows, less what is known to it."""
+        known = known or Known()
+        state, said = self._status()
+        tail = self.episodes.tail
+        answer: dict[str, Any] = {
+            "name": self.name,
+            "state": state,
+            "said": said,
+            "problems": [*filter(None, (self.trouble, self.metrics.damaged)), *self._damaged()],
+            "read": tail.end / tail.size if self.behind and tail.size else 1.0,
+            "generation": self.metrics.generation,
+            "about_version": self.about_version,
+            "version": self.episodes.version,
+        }
+        start = known.rows if known.generation == self.metrics.generation else 0
+        answer |= {"from": start, "rows": self.metrics.rows[start:]}
+        if known.about != self.about_version:
+            answer["about"] = self.about
+        if known.episodes != self.episodes.version:
+            answer["episodes"] = self._listed()
+        return answer
+
+    def group(self, number: int) -> dict[str, Any]:
+        """Return the episodes of a group, as the page of a run has them; BadData where they cannot be read."""
+        decode = self._tokenizer()
+        entries: list[dict[str, Any]] = []
+        left = TOKENS
+        for row, episode in self.episodes.read(number, ATTEMPTS, training=self.training):
+            left -= sum(turn.sampled for turn in episode.turns)
+            entries.append(episode_entry(row, episode, decode if left >= 0 else None))
+        return {"group": number, "episodes": entries}
+
+    def _damaged(self) -> list[str]:
+        count = len(self.episodes.damaged)
+        if not count:
+            return []
+        return [next(iter(self.episodes.damaged.values())) + (f", and {count - 1} more" if count > 1 else "")]
+
+    def _listed(self) -> dict[str, Any]:
+        """Return the newest groups, the newest results by part and step, and the newest infrastructure errors."""
+        index = self.episodes
+        groups = [
+            {
+                **index.places[number]._asdict(),
+                "group": number,
+                "outcomes": index.outcomes(number),
+                "reward": index.reward(number),
+            }
+            for number in index.newest(GROUPS)
+        ]
+        parts: dict[tuple[str, str, str], dict[str, int]] = {}
+        for (part, step, env, outcome), count in index.counts.items():
+            parts.setdefault((part, step, env), {})[outcome] = count
+        newest = list(parts.items())[-PARTS:][::-1]
+        faults = index.total("fault")
+        return {
+            "total": len(index),
+            "faults": faults,
+            "too_many": bool(len(index)) and faults / len(index) > MOST_FAULTS,
+            "groups": groups,
+            "errors": list(index.faults(FAULTS)),
+            "parts": [{"part": part, "step": step, "env": env, **outcomes} for (part, step, env), outcomes in newest],
+        }
+
+    def _look_about(self) -> None:
+        """Read the small files again where one of them has changed."""
+        if self.single:
+            return
+        seen = [_stamp(self.path / name) for name in ("config.toml", "summary.json")]
+        if seen == self._about_seen:
+            return
+        self._about_seen, self.about_version, self.about = seen, self.about_version + 1, {}
+        config = self.path / "config.toml"
+        if seen[0]:
+            text = config.read_text(encoding="utf-8", errors="replace")
+            self.about |= {"config": text, "facts": facts(text)}
+        self.about["summary"] = read_object(self.path / "summary.json")
+
+    def _status(self) -> tuple[str, str]:
+        """Return `waiting`, `running`, `finished`, `stopped` or `open`, where nobody can tell, and a sentence on it."""
+        written = [stamp[0] / 1e9 for tail in (self.metrics.tail, self.episodes.tail) if (stamp := _stamp(tail.path))]
+        if not written or not (self.metrics.tail.size or self.episodes.tail.size):
+            there = (
+                "nothing was written yet" if self.folder.is_dir() and not self.single else f"{self.path} does not exist yet"
+            )
+            return "waiting", there
+        ago = f"last written {_ago(time.time() - max(written))}"
+        held = _held([self.episodes.tail.path] if self.single else [self.path / ".lock", self.episodes.tail.path])
+        if held:
+            return "running", ago
+        summary = None if self.single else _stamp(self.path / "summary.json")
+        if summary and summary[0] / 1e9 >= max(written) - 1:
+            return "finished", ago
+        return ("open" if held is None or self.single else "stopped"), ago
+
+    def _tokenizer(self) -> Decode | None:
+        if self._decode is None and not self.single:
+            config, manifest = self.about.get("config"), None
+            with suppress(BadData):
+                manifest = read_object(self.path / "manifest.json")
+            self._decode = decoder(RunFolder(self.name, None, config, manifest, None, [], self.path, self.path))
+        return self._decode
+
+
+def facts(config: str) -> dict[str, Any]:
+    """Return what the head of a view says of a configuration; what cannot be read is left out."""
+    try:
+        raw = tomllib.loads(config)
+    except tomllib.TOMLDecodeError:
+        return {}
+    tables: dict[str, Mapping[str, object]] = {
+        name: cast("dict[str, object]", table) for name, table in raw.items() if isinstance(table, dict)
+    }
+    found: dict[str, object] = {
+        "env": raw.get("env"),
+        "model": raw.get("model"),
+        "credit": tables.get("credit", {}).get("name", raw.get("credit")),
+        "steps": tables.get("sampler", {}).get("steps", raw.get("steps")),
+    }
+    return {name: value for name, value in found.items() if isinstance(value, (str, int))}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that are numbers or texts: nothing else can be drawn."""
+    return {name: value for name, value in row.items() if value is None or isinstance(value, (int, float, str))}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _held(paths: list[Path]) -> bool | None:
+    """Return whether a process holds one of these files; None where the system does not say.
+
+    Asked of the system's table: taking the lock to see if it is free could refuse a run that starts just then.
+    """
+    nodes: set[str] = set()
+    for path in paths:
+        try:
+            nodes.add(str(path.stat().st_ino))
+        except OSError:
+            continue
+    try:
+        table = LOCKS.read_text(encoding="ascii").split("\n")
+    except OSError:
+        return None
+    held = [line.split() for line in table if " FLOCK " in line and "->" not in line]
+    return any(words[5].rpartition(":")[2] in nodes for words in held)
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(0, round(seconds))} s ago"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min ago"
+    return f"{seconds / 3600:.1f} h ago" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days ago"

@@ -1,0 +1,239 @@
+"""The page of runs that go on, served to one person: a page that asks every few seconds what is new.
+
+Only this machine gets in, or who has the token. Nothing in an address is a path: runs and groups are numbers. A name in
+the Host header that is not this machine's is refused, so that no page of others can reach the server under a name of its
+own (DNS rebinding); what the page shows goes the way of `agentgym.report.html`.
+"""
+
+import hmac
+import http.cookies
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from agentgym.errors import BadConfig, BadData
+from agentgym.report.html import page
+from agentgym.report.run_folder import finite
+from agentgym.report.watch.run import FollowedRun, Known
+from agentgym.serving.server import loopback
+
+SCRIPTS = ("nodes.js", "charts.js", "tables.js", "group.js", "episode.js", "watch.js")
+PATIENCE = 60.0
+"""Seconds without a request after which a connection is closed; the page asks more often."""
+MOST_CONNECTIONS = 64
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Refused(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Watch:
+    """The runs of one page. Files are read when someone asks, by one thread at a time: no page, no work."""
+
+    def __init__(self, runs: Sequence[FollowedRun]) -> None:
+        self.runs = list(runs)
+        names = [run.name for run in self.runs]
+        for run in self.runs:
+            if names.count(run.name) > 1:  # told apart by their folders
+                run.name = str(run.path)
+        self._one = threading.Lock()
+
+    def state(self, known: str = "") -> dict[str, Any]:
+        """Return what is new for whoever knows `known`: a word for each run, as the answer before gave them."""
+        with self._one:
+            words = known.split(",") if known else []
+            states: list[dict[str, Any]] = []
+            for place, run in enumerate(self.runs):
+                run.look()
+                states.append(run.state(_known(words[place]) if place < len(words) else None))
+            return {"runs": states, "behind": any(run.behind for run in self.runs)}
+
+    def group(self, run: int, group: int) -> dict[str, Any]:
+        """Return the episodes of a group; Refused where there is none, or it was cut off meanwhile."""
+        with self._one:
+            if run >= len(self.runs) or group >= len(self.runs[run].episodes.places):
+                raise Refused(HTTPStatus.NOT_FOUND, "there is no such group")
+            self.runs[run].look()  # it may have been cut off just now
+            try:
+                return self.runs[run].group(group)
+            except BadData as error:
+                raise Refused(HTTPStatus.CONFLICT, str(error)) from error
+
+
+class PageServer(ThreadingHTTPServer):
+    """The server of one page."""
+
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(self, watch: Watch, host: str, port: int, token: str | None) -> None:
+        self.watch, self.token = watch, token
+        self.local = loopback(host)
+        if token is None and not self.local:
+            raise BadConfig(f"host {host} lets other machines in: expected a token")
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        title = " · ".join(run.name for run in watch.runs)
+        self.page = page(
+            title, {"titles": [run.name for run in watch.runs]}, body="watch.html", scripts=SCRIPTS, served=True
+        )
+        super().__init__((host, port), _Handler)
+        shown = f"[{host}]" if ":" in host else host
+        self.port = int(self.server_address[1])
+        self.address = f"http://{shown}:{self.port}/" + (f"?token={token}" if token else "")
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service for this machine's name, as the library would."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a connection a thread, where there are not too many already."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a browser that goes away is no error of ours."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer  # pyright: ignore[reportIncompatibleVariableOverride]
+    protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        """Answer with the page, what is new, or a group."""
+        address = urlsplit(self.path)
+        try:
+            asked = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=16).items()}
+            self._check_host()
+            if address.path == "/" and self.server.token and "token" in asked:
+                self._let_in(asked["token"])
+                return
+            self._check_token()
+            if address.path == "/":
+                self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
+            elif address.path == "/state":
+                self._json(self.server.watch.state(asked.get("known", "")))
+            elif address.path == "/group":
+                self._json(self.server.watch.group(_number(asked.get("run")), _number(asked.get("group"))))
+            else:
+                raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here: the page is at /")
+        except Refused as refused:
+            self._send(refused.status, f"{refused}\n".encode(), "text/plain; charset=utf-8")
+        except ValueError:
+            self._send(HTTPStatus.BAD_REQUEST, b"the address cannot be read\n", "text/plain; charset=utf-8")
+
+    def _check_host(self) -> None:
+        """Refuse a request under a name that is not this machine's; the port may be another one, of a tunnel."""
+        host = self.headers.get("Host", "")
+        name = urlsplit(f"//{host}").hostname or ""
+        if self.server.local and not loopback(name):
+            raise Refused(HTTPStatus.FORBIDDEN, "this server is reached as localhost or 127.0.0.1 only")
+
+    def _check_token(self) -> None:
+        if self.server.token is None:
+            return
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            try:
+                cookie = http.cookies.SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie)
+            except http.cookies.CookieError:
+                cookie = None
+            given = cookie.value if cookie else ""
+        self._compare(given)
+
+    def _compare(self, given: str) -> None:
+        if not hmac.compare_digest(given.strip().encode(), (self.server.token or "").encode()):
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "the token is missing or wrong: open the address that `agentgym watch` printed"
+            )
+
+    def _let_in(self, given: str) -> None:
+        """Keep the token as a cookie, so that it does not stay in the address."""
+        self._compare(given)
+        self.send_response(HTTPStatus.SEE_OTHER)
+        self.send_header("Location", "/")
+        cookie: http.cookies.SimpleCookie = http.cookies.SimpleCookie({self._cookie: given.strip()})  # quotes what has to be
+        self.send_header("Set-Cookie", f"{cookie.output(header='').strip()}; HttpOnly; SameSite=Strict; Path=/")
+        self._headers(0)
+
+    @property
+    def _cookie(self) -> str:
+        return f"agentgym-watch-{self.server.port}"  # cookies are of a host, and there may be several of us on it
+
+    def _json(self, content: dict[str, Any]) -> None:
+        text = json.dumps(finite(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        self._send(HTTPStatus.OK, text.encode(), "application/json")
+
+    def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self._headers(len(content))
+        self.wfile.write(content)
+
+    def _headers(self, length: int) -> None:
+        self.send_header("Content-Length", str(length))
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")  # the page itself says the rest
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no request of a page, without repeating anything of it."""
+        self.close_connection = True
+        self._send(HTTPStatus(code), b"only GET is understood here\n", "text/plain; charset=utf-8")
+
+    def version_string(self) -> str:
+        """Return no versions: nobody is to know them."""
+        return "agentgym"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: what a page asks every two seconds is of no interest, and an address may hold the token."""
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(18)
+
+
+def _number(text: str | None) -> int:
+    if text is None or not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise Refused(HTTPStatus.BAD_REQUEST, "expected a number for run and group")
+    return int(text)
+
+
+def _known(word: str) -> Known | None:
+    parts = word.split(".")
+    if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        return None
+    return Known(*map(int, parts))

@@ -1,0 +1,108 @@
+"""A file that another process appends to, read on from where it was left; what was cut off or written again is noticed."""
+
+import os
+import zlib
+from array import array
+from pathlib import Path
+from typing import IO
+
+BUDGET = 16 << 20
+"""Bytes that one look reads at the most, unless a single line is longer."""
+EDGE = 256
+"""Bytes at either end of a line that tell it from another; episodes differ at the end too, by their seconds."""
+
+
+class Tail:
+    """The whole lines of a growing file by number; a last line without its end is left for later.
+
+    A run that resumes cuts its files back to the last checkpoint and writes on. So of each line the place and a checksum
+    are kept, and before more is read, the last known line is looked up: where it is another one now, the longest
+    beginning that still stands is found by bisection, and everything after it is read again. A line before the last one
+    that someone edits in place goes unnoticed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end = 0
+        """Bytes of the lines known so far."""
+        self.size = 0
+        """Bytes of the file at the last look."""
+        self.behind = False
+        """Whether the last look ended before the file did, so that another one finds more at once."""
+        self._starts, self._marks = array("Q"), array("I")
+        self._seen: tuple[int, int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def look(self, budget: int = BUDGET) -> tuple[int, list[bytes]]:
+        """Return how many of the known lines still stand, and the lines that follow them."""
+        try:
+            with self.path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+                if seen == self._seen and not self.behind:
+                    return len(self), []
+                replaced = self._seen is not None and self._seen[0] != found.st_ino
+                self._seen, self.size = seen, found.st_size
+                self._cut(0 if replaced else self._standing(file))
+                kept = len(self)
+                return kept, self._read(file, budget)
+        except (FileNotFoundError, NotADirectoryError):
+            self._cut(0)
+            self._seen, self.size, self.behind = None, 0, False
+            return 0, []
+
+    def line(self, number: int) -> bytes:
+        """Return a known line, read again from the file; empty where it is no longer there."""
+        try:
+            with self.path.open("rb") as file:
+                return self._again(file, number)
+        except OSError:
+            return b""
+
+    def _read(self, file: IO[bytes], budget: int) -> list[bytes]:
+        file.seek(self.end)
+        content = file.read(budget)
+        while len(content) >= budget and b"\n" not in content[-budget:] and (more := file.read(budget)):
+            content += more
+        lines = content.split(b"\n")[:-1]  # what stands behind the last end of a line is left for later
+        at = self.end
+        for line in lines:
+            self._starts.append(at)
+            self._marks.append(_mark(line))
+            at += len(line) + 1
+        self.behind = self.end + len(content) < self.size and bool(lines)
+        self.end = at
+        return lines
+
+    def _standing(self, file: IO[bytes]) -> int:
+        """Return how many known lines are still those of the file: all, or a beginning of them."""
+        low, high = 0, len(self)
+        if high == 0 or (self.end <= self.size and self._stands(file, high - 1)):
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._stands(file, middle):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _stands(self, file: IO[bytes], number: int) -> bool:
+        line = self._again(file, number)
+        return line.endswith(b"\n") and _mark(line[:-1]) == self._marks[number]
+
+    def _again(self, file: IO[bytes], number: int) -> bytes:
+        start = self._starts[number]
+        file.seek(start)
+        return file.read((self._starts[number + 1] if number + 1 < len(self) else self.end) - start)
+
+    def _cut(self, lines: int) -> None:
+        if lines < len(self):
+            self.end = self._starts[lines]
+            del self._starts[lines:], self._marks[lines:]
+
+
+def _mark(line: bytes) -> int:
+    return zlib.crc32(line if len(line) <= 2 * EDGE else line[:EDGE] + line[-EDGE:])
