@@ -1,14 +1,11 @@
 """The help of `agentgym train`: its own switches, then every field of a run, in groups, at most 80 columns wide."""
 
-import ast
 import dataclasses
-import functools
-import inspect
-import itertools
 import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, cast, get_args, get_origin
 
+from agentgym.cli.help_text import docs
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.settings import TABLES
@@ -72,17 +69,6 @@ def help_text(default: TrainConfig) -> str:
             if field.name != "envs":
                 lines += _entry(kind, field.name, getattr(default, field.name))
     return "\n".join(lines)
-
-
-@functools.cache
-def docs(kind: type) -> dict[str, str]:
-    """Return the doc line under each field of a dataclass, read from its source."""
-    body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
-    by_field: dict[str, str] = {}
-    for above, below in itertools.pairwise(body):
-        if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            by_field[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
-    return by_field
 
 
 def _entry(kind: type, name: str, default: Any) -> Iterator[str]:
