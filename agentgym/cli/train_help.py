@@ -37,11 +37,11 @@ SWITCHES = {
     "RECIPE": "The run to start from: a name (see --list) or a .toml file of your own. The flags below override it, and "
     "--help after it shows its values as defaults.",
     "--list": "List the recipes.",
-    "--resume RUN": "Go on with the run in this folder, as it was configured.",
-    "--resume RUN --steps MORE": "Go on with a run, finished or not, until it has taken MORE updates.",
-    "--plan": "Start nothing; print the memory and the time that the run takes, and whether it fits.",
-    "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
-    "--plan --json": "The same for programs.",
+    "--resume RUN": "Continue the run in this folder with its own configuration.",
+    "--resume RUN --steps MORE": "Continue a run, finished or not, until it has taken MORE updates in all.",
+    "--plan": "Print how much memory and time the run would take and whether it fits, without starting it.",
+    "--plan --on GPU": "The same for the GPU of another machine: 24GB, 80GB, 2x80GB.",
+    "--plan --json": "The same as JSON.",
 }
 STAGES = {
     "sampler": SAMPLERS,
