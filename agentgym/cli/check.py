@@ -29,13 +29,13 @@ class Config:
     id: tyro.conf.Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0 to import a module of yours first."""
     thorough: bool = False
-    """Spend minutes instead of seconds."""
+    """Check more thoroughly: takes minutes instead of seconds."""
     seed: int = 0
-    """Draw other tasks: 0 looks at the fixed first ones, any other number at tasks of its own."""
+    """Which tasks to check: 0 takes the fixed first ones, any other seed draws others."""
     json: bool = False
-    """Print the results as JSON when all is looked at."""
+    """Print the results as JSON once all checks have run."""
     check: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Look at this check only; may be given several times."""
+    """Run only this check; may be given several times."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 

@@ -31,15 +31,15 @@ class Config:
     """What to compare."""
 
     a: tyro.conf.Positional[str]
-    """Folder of an evaluation or a training run: what B is measured against."""
+    """Folder of the evaluation or training run that B is compared with."""
     b: tyro.conf.Positional[str]
-    """Folder of another one with the same tasks."""
+    """Folder of another evaluation or run with the same tasks."""
     json: bool = False
-    """Print JSON, which names every flipped task."""
+    """Print JSON that names every flipped task."""
     tasks: int = 10
-    """Flipped tasks to list each way."""
+    """Flipped tasks to list in each direction."""
     page: str | None = None
-    """HTML file to write, with the flipped tasks side by side; without it, compare-with-A.html in B's folder."""
+    """HTML file to write, with the flipped tasks side by side; by default compare-with-A.html in B's folder."""
 
 
 def run(config: Config) -> int:

@@ -18,7 +18,7 @@ class Config:
     """Which shell."""
 
     shell: tyro.conf.Positional[Literal["bash", "zsh", "tcsh"]] = "bash"
-    """The shell that is to read the script."""
+    """The shell that the script is for."""
 
 
 def run(config: Config) -> int:

@@ -1,4 +1,4 @@
-"""Say what is here, what is missing, what it is needed for and how to get it.
+"""Show what is installed, what is missing, what it is needed for and how to get it.
 
 agentgym doctor              a table
 agentgym doctor --json       the same for a program
@@ -30,7 +30,7 @@ class Config:
     """How to say it."""
 
     json: bool = False
-    """Print JSON: by name, what was found (null where it is missing), what for, and how to get it."""
+    """Print JSON: for each name what was found (null if missing), what it is for, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True)

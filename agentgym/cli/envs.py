@@ -37,7 +37,7 @@ class Config:
     tasks: int = 20
     """Tasks played for each number on the card."""
     json: bool = False
-    """Print the list of environments as JSON; of one that cannot be made here, the reason."""
+    """Print the list as JSON, with the reason for each environment that cannot be made here."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 

@@ -1,4 +1,4 @@
-"""Measure an agent in one environment or many; an interrupted evaluation goes on where it stopped.
+"""Measure an agent in one environment or many. An interrupted evaluation continues where it stopped.
 
 agentgym eval household --model runs/demo                       the policy of a training run
 agentgym eval core --model Qwen/Qwen3-1.7B --attempts 4         a suite: every environment that makes its own tasks
@@ -62,56 +62,55 @@ class Config:
     """What to measure."""
 
     envs: Annotated[str, tyro.conf.Positional, tyro.conf.arg(name="environments")]
-    """Environment, or several with commas between; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
+    """Environment, or several separated by commas; or a suite: `smoke`, `core`, `alfworld@agentgym`, or a TOML file."""
     model: str | None = None
     """Folder or hub name of a model, folder of a training run, or an engine such as vllm:PATH or chat:URL#MODEL."""
     policy: str | None = None
     """Instead of a model: `oracle`, `expert` or `random`."""
     split: str | None = None
-    """Split of the tasks; without it the suite's, else the last of the environment's, which is its test split."""
+    """Split of the tasks; by default the suite's, else the environment's last split, which is its test split."""
     tasks: int | None = None
-    """Tasks of each environment: the first so many of the split's fixed list, or all; without it the suite's, else all of a
-    split that is counted (files), and 100 of others."""
+    """Number of tasks of each environment, from the start of the split's fixed list; by default the suite's, else all
+    tasks of a file, or 100 generated ones."""
     attempts: int | None = None
-    """Attempts at each task; without it the suite's, else 1."""
+    """Attempts at each task; by default the suite's, else 1."""
     difficulties: tuple[int, ...] | None = None
-    """Difficulties of which tasks are played, as many of each: --difficulties 0 1 2; without it the suite's, else the
+    """Difficulties to play, with the same number of tasks each: --difficulties 0 1 2; by default the suite's, else the
     environment's own."""
     seed: int | None = None
-    """Seed of the environments' chance and of sampling; without it the suite's, else 0."""
+    """Seed of the environments' randomness and of sampling; by default the suite's, else 0."""
     temperature: float | None = None
-    """Sampling temperature; without it the suite's, else 1; 0 is greedy."""
+    """Sampling temperature (0 is greedy); by default the suite's, else 1."""
     agent: str | None = None
-    """`chat` (full history), `window` (the last turns), `summary` (the model writes its memory) or `completion` (one reply
-    that goes on);
-    without it, the training run's own, else chat."""
+    """`chat` (full history), `window` (the last turns), `summary` (the model writes its memory) or `completion` (one
+    continuing reply); by default the training run's, else chat."""
     prompt: str | None = None
-    """Prompt of the agent: a name or a file; without it, the training run's own, else it follows from the environment, and
-    tells the model of every tool."""
+    """Prompt of the agent: a name or a file; by default the training run's, else one chosen for the environment that
+    lists all its tools."""
     tools: str | None = None
     """How the model calls an environment's tools: `native` (the chat template, or the server, shows them), `text` (the
-    prompt lists them), or `auto`: native where the template can, and over plain chat; without it, the training run's own,
-    else auto."""
+    prompt lists them), or `auto`: native if the template supports it, and over plain chat; by default the training
+    run's, else auto."""
     turn_tokens: int | None = None
-    """Most tokens of one reply; without it, the training run's own, else 256."""
+    """Maximum number of tokens in a reply; by default the training run's, else 256."""
     observation_tokens: int | None = None
-    """Most tokens shown of an observation, and four times as many characters over plain chat; without it the suite's, else
-    2048."""
+    """Maximum number of tokens shown of an observation (four times as many characters over plain chat); by default the
+    suite's, else 2048."""
     threads: int | None = None
-    """CPU threads of torch; without it, 1 for a model below 50 M parameters, else torch's own choice."""
+    """CPU threads of torch; by default 1 for models below 50 M parameters, else torch's default."""
     concurrency: int = 64
     """Episodes at a time; the results do not depend on it."""
     out: str | None = None
-    """Folder of the evaluation; without it, one under runs/ named after environments and model."""
+    """Folder of the evaluation; by default one under runs/ named after environments and model."""
     json: bool = False
-    """Print the summary as JSON, and nothing else on standard output."""
+    """Print only the summary, as JSON, on standard output."""
     quiet: bool = False
-    """Show no progress, and of the results the table alone."""
+    """Show no progress, and only the table of the results."""
     retry_faults: bool = False
-    """Play episodes again that an earlier sitting ended with a fault."""
+    """Replay episodes that ended with a fault in an earlier, interrupted evaluation."""
     regret: bool = False
-    """Go through every episode again beside the oracle: how far from the goal it was before and after each turn, when it
-    was lost, and which turns were wasted."""
+    """Replay every episode next to the oracle: how far from the goal it was before and after each turn, when it was
+    lost, and which turns were wasted."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environments: --env.KEY VALUE; laid over the training run's own in the one it was trained in."""
     engine_options: Options = field(default_factory=dict[str, object])

@@ -27,7 +27,7 @@ class Config:
     form: Annotated[Literal["sft", "dpo", "grpo", "episodes"], tyro.conf.arg(aliases=("--as",))] = "sft"
     """`sft` (a conversation a row), `dpo` (a pair of a group a row), `grpo` (with advantages), `episodes` (all)."""
     success: bool = False
-    """Only successes."""
+    """Only successful episodes."""
     env: str = ""
     """Only episodes of this environment."""
     min_reward: float | None = None
@@ -35,15 +35,17 @@ class Config:
     split: str = ""
     """Only tasks of this split."""
     tokens: bool = True
-    """With `sft`: token ids and loss masks; --no-tokens leaves the messages, for a model with other tokens."""
+    """With `sft`: include token ids and loss masks; --no-tokens keeps only the messages, for a model with another
+    tokenizer."""
     card: str = ""
-    """File to write the dataset's card to (README.md of a dataset: what, how made, contamination)."""
+    """File to write the dataset's card to (its README.md: contents, origin, contamination)."""
     push: str = ""
-    """Dataset of the Hugging Face hub, OWNER/NAME, to upload table and card to, with the token of `hf auth login`."""
+    """Dataset on the Hugging Face hub, OWNER/NAME, to upload the table and the card to, with the token of `hf auth
+    login`."""
     private: bool = False
     """With --push: make the dataset private."""
     credit: str = ""
-    """With `grpo`: the credit algorithm of the advantages; without it, those that the training run noted."""
+    """With `grpo`: the credit algorithm of the advantages; by default those that the training run recorded."""
     credit_options: Options = field(default_factory=dict[str, object])
     """Its hyper-parameters: --credit.KEY VALUE."""
 

@@ -8,11 +8,11 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import tyro
 
-from agentgym.cli.help_text import Folded, folded_text
+from agentgym.cli.help_text import Folded, docs, folded_text
 from agentgym.errors import BadConfig, bad_option
 from agentgym.options import Options as Options
 
@@ -92,8 +92,13 @@ def _missing(lines: Sequence[str]) -> str:
 
 
 def unchecked(config: type[_Config]) -> type[_Config]:
-    """Return a dataclass without its checks, which tyro would report in a box of its own."""
+    """Return a dataclass without its checks, which tyro would report in a box of its own.
+
+    The text under each field comes without the source's line breaks, which tyro would keep.
+    """
     plain = type(config.__name__, (config,), {"__post_init__": _nothing, "__doc__": config.__doc__})
+    texts, kinds = docs(config), get_type_hints(config, include_extras=True)
+    plain.__annotations__ = {name: Annotated[kinds[name], tyro.conf.arg(help=text)] for name, text in texts.items()}
     return cast("type[_Config]", plain)
 
 

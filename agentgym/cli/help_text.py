@@ -1,9 +1,12 @@
 """What `--help` says above the flags, fitted to the terminal: a sentence or two, and examples with what each is for."""
 
+import ast
+import functools
 import inspect
+import itertools
 import re
 import textwrap
-from typing import TextIO
+from typing import TextIO, cast
 
 _PLAIN = re.compile(r"\x1b\[[0-9;]*m")
 _EXAMPLE = re.compile(r"^(?P<indent> *)(?P<command>\S*(?:agentgym|accelerate) .*?)(?: {2,}(?P<what>\S.*))?$")
@@ -36,6 +39,17 @@ class Folded:
         if len(_PLAIN.sub("", line)) <= self._width:
             return line
         return "\n".join(textwrap.wrap(_PLAIN.sub("", line), self._width, subsequent_indent=" " * 8, break_on_hyphens=False))
+
+
+@functools.cache
+def docs(kind: type) -> dict[str, str]:
+    """Return the text under each field of a dataclass, read from its source, in one line."""
+    body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+    by_field: dict[str, str] = {}
+    for above, below in itertools.pairwise(body):
+        if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            by_field[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
+    return by_field
 
 
 def _block(block: str, width: int) -> list[str]:

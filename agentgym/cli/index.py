@@ -1,4 +1,4 @@
-"""Make an index of documents, once: all environments and servers then share it.
+"""Build an index of documents once; all environments and servers can then share it.
 
 agentgym index wiki-18.jsonl.gz runs/wiki                 by words (tantivy)
 agentgym index wiki-18.jsonl runs/e5 --kind dense --encoder e5-base-v2 --query-prefix "query: " --passage-prefix "passage: "
@@ -28,19 +28,19 @@ class Config:
     corpus: tyro.conf.Positional[str]
     """Documents in JSON lines, {"id", "contents"} or {"id", "title", "text"}; also .gz."""
     folder: tyro.conf.Positional[str]
-    """Where the index shall be; an interrupted build goes on, a finished one of the same corpus is left as it is."""
+    """Folder of the index; an interrupted build is continued, and a finished one of the same corpus is left as it is."""
     kind: str = "tantivy"
     """`tantivy` (by words, BM25) or `dense` (by meaning, needs --encoder)."""
     encoder: str = ""
     """Folder of a sentence-transformers model."""
     query_prefix: str = ""
-    """What the encoder wants before a query; for E5 "query: "."""
+    """Prefix that the encoder expects before a query; for E5 "query: "."""
     passage_prefix: str = ""
-    """What the encoder wants before a passage; for E5 "passage: "."""
+    """Prefix that the encoder expects before a passage; for E5 "passage: "."""
     search: str = "flat"
-    """Of a dense index: `flat` (exact), `ivf` or `hnsw` (faster, may miss)."""
+    """Type of a dense index: `flat` (exact), `ivf` or `hnsw` (faster, approximate)."""
     device: str = "cpu"
-    """Where a dense index is encoded: cpu, cuda."""
+    """Device that encodes a dense index: cpu or cuda."""
 
 
 def run(config: Config) -> int:

@@ -1,4 +1,4 @@
-"""Make a small policy and tokenizer from an environment's own text, so that training can start with nothing.
+"""Make a small policy and tokenizer from an environment's own text, so that training can start from scratch.
 
 agentgym init-policy rlvr/Household-v0 --out runs/policy                      0.5 million parameters
 agentgym init-policy rlvr/Search-v0 --out runs/policy --width 256 --layers 4   about 3 million
@@ -31,15 +31,16 @@ class Config:
     out: str = "runs/policy"
     """Folder to write."""
     width: int = 128
-    """Hidden size; heads are 32 wide, half as many of them for keys and values, the feed-forward layer is twice as wide."""
+    """Hidden size; heads have 32 dimensions, keys and values have half as many heads, and the feed-forward layer is
+    twice as wide."""
     layers: int = 3
     """Number of layers."""
     moe: bool = False
     """Make a mixture of experts: four in each layer, two active for a token, each half as wide."""
     vocabulary: int = 1000
-    """Tokens in the vocabulary, 256 bytes included."""
+    """Tokens in the vocabulary, including 256 bytes."""
     pre_tokenizer: str = "phrases"
-    """What a token may grow to: `phrases` of the environment, or `words`."""
+    """What a token may span: `phrases` of the environment, or `words`."""
     template: Literal["own", "chatml"] = "own"
     """Chat template: `own` has two control tokens a turn; `chatml` is that of Qwen2.5, which TRL, verl and vLLM know."""
     context: int = 2048

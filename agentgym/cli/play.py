@@ -4,8 +4,8 @@
     agentgym play rlvr/FrozenLake-v0 --policy oracle   watch the oracle
     agentgym play tictactoe --env.opponent self        both sides
 
-While you type: `?` lists what is admissible, `!` lets the oracle take a turn, `!!` lets it play on to the end, and
-Ctrl-D leaves. What begins with a backslash is sent without it, so `\\?` says `?` to the environment.
+While you type: `?` lists the admissible commands, `!` lets the oracle take a turn, `!!` lets it play to the end, and
+Ctrl-D quits. What begins with a backslash is sent without it, so `\\?` says `?` to the environment.
 """
 
 from collections.abc import Callable
@@ -38,15 +38,15 @@ class Config:
     id: tyro.conf.Positional[str]
     """The environment: an id, a short name, or MODULE:NAMESPACE/NAME-v0."""
     seed: int = 0
-    """Decides the task and the environment's chance."""
+    """Seed of the task and of the environment's randomness."""
     policy: Literal["human", "oracle", "expert", "random"] = "human"
     """Who plays."""
     split: str | None = None
-    """Where the task comes from."""
+    """Split to draw the task from."""
     task: str | None = None
-    """Id of a task, instead of the one the seed draws."""
+    """Id of the task to play, instead of one drawn by the seed."""
     horizon: int | None = None
-    """Most turns."""
+    """Maximum number of turns."""
     env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 

@@ -1,4 +1,4 @@
-"""Find out by experiment what a server of the Tinker API computes, and whether it is fit to train on.
+"""Find out by experiment what a Tinker API server computes, and whether it is fit to train on.
 
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy      a table; exit code 1 where it is not fit
 agentgym qualify tinker:http://127.0.0.1:8000 --model runs/policy --json   the same for a program
@@ -25,14 +25,14 @@ class Config:
     server: tyro.conf.Positional[str]
     """The server, as tinker:URL."""
     model: str = ""
-    """Folder or hub name of the model that it trains, for its tokenizer and to compare with our torch; without it, what the
-    server says."""
+    """Folder or hub name of the model that it trains, for the tokenizer and to compare with torch here; by default what
+    the server names."""
     base: str = ""
-    """What the server calls it, where it has several."""
+    """The server's name for it, if it serves several."""
     rank: int = 8
-    """Rank of the adapters that are tried."""
+    """Rank of the adapters to try."""
     seconds: float = 1800.0
-    """Seconds that an answer may take."""
+    """Time limit in seconds of a response."""
     json: bool = False
     """Print what was found as JSON."""
 

@@ -1,4 +1,4 @@
-"""Judge the episodes of an evaluation by another verifier, or pay them by rewards; nothing is written over.
+"""Judge the episodes of an evaluation with another verifier or other rewards; nothing is overwritten.
 
 agentgym rescore runs/eval-a --verifier my_module:right     writes runs/eval-a-rescored-right
 agentgym rescore runs/eval-a --verifier my_module:right --out runs/b   into a folder of your choice
@@ -31,11 +31,11 @@ class Config:
     verifier: str = ""
     """MODULE:NAME of a function of an episode and its task that returns True, False, or a reward from 0 to 1."""
     rewards: tuple[str, ...] = ()
-    """Reward stages of training, names or MODULE:NAME, which pay on top of the verdict."""
+    """Reward stages of training, names or MODULE:NAME, which add to the verdict's reward."""
     reward_options: Options = field(default_factory=dict[str, object])
     """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
     out: str | None = None
-    """New folder; without it, one beside the evaluation's, named after the verifier and the rewards."""
+    """New folder; by default one next to the evaluation's, named after the verifier and the rewards."""
 
 
 def run(config: Config) -> int:

@@ -37,9 +37,9 @@ class Config:
     model: str = ""
     """Folder or hub name of a model, or folder of a training run."""
     engine: str = "hf"
-    """Engine that runs it: hf, vllm or openai (then --model is an address)."""
+    """Engine that runs it: hf, vllm or openai (--model is then a URL)."""
     name: str = ""
-    """What clients call the model; default: the last part of --model."""
+    """The model's name for clients; default: the last part of --model."""
     host: str = "127.0.0.1"
     """Address to listen on. Any but a loopback address needs a key."""
     port: int = 8000
@@ -47,15 +47,15 @@ class Config:
     key: str = ""
     """API key that clients must send; default: the environment variable AGENTGYM_KEY, else none."""
     out: str = "runs/gateway/episodes.jsonl"
-    """File that finished sessions are appended to, as episodes."""
+    """File to append finished sessions to, as episodes."""
     temperature: float | None = None
-    """Sampling temperature, whatever clients ask for, and no filters: every reply can be trained on."""
+    """Sampling temperature, whatever clients ask for, without top-p or top-k, so that every reply can be trained on."""
     turn_tokens: int = 1024
-    """Tokens of a reply whose client names no limit."""
+    """Maximum number of tokens in a reply if the client sets no limit."""
     body_mib: int = 16
     """Largest request body in MiB."""
     seed: int = 0
-    """Seed of replies whose client sends none."""
+    """Seed of replies if the client sends none."""
     engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE, for example --engine.device cuda."""
 

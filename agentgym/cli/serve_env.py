@@ -34,17 +34,17 @@ class Config:
     port: int = 8000
     """Port to listen on; 0 takes a free one."""
     token: str = ""
-    """What clients must send; default: the environment variable AGENTGYM_TOKEN, else nothing."""
+    """Token that clients must send; default: the environment variable AGENTGYM_TOKEN, else none."""
     sessions: int = 64
-    """Most sessions at once; one more is answered 503."""
+    """Maximum number of open sessions; a request for more gets a 503."""
     idle_seconds: float = 600.0
-    """A session that nobody used for so long ends."""
+    """Seconds after which an unused session ends."""
     step_seconds: float = 60.0
-    """Most seconds for a step or reset."""
+    """Time limit in seconds of a step or reset."""
     snapshots: int = 16
-    """Snapshots that a session keeps; one more drops its oldest."""
+    """Snapshots that a session keeps; a new one beyond that drops the oldest."""
     workers: int = 2
-    """Processes for an environment whose steps may wait for something outside, as a browser's."""
+    """Processes for an environment whose steps may wait for something external, such as a browser."""
     body_mib: int = 4
     """Largest request body or message in MiB."""
     env_options: Options = field(default_factory=dict[str, Any])

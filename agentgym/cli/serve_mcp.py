@@ -34,21 +34,21 @@ class Config:
     port: int = 8000
     """Port to listen on with --http; 0 takes a free one."""
     token: str = ""
-    """What clients must send with --http; default: the environment variable AGENTGYM_TOKEN, else nothing."""
+    """Token that clients must send with --http; default: the environment variable AGENTGYM_TOKEN, else none."""
     seed: int | None = None
-    """Seed of every episode; then clients choose neither seed nor task."""
+    """Seed of every episode; clients can then choose neither seed nor task."""
     task: str | None = None
-    """Task of every episode; then clients choose neither seed nor task."""
+    """Task of every episode; clients can then choose neither seed nor task."""
     rewards: bool = False
-    """Show reward and success to the client; by default only --out says them."""
+    """Show reward and success to the client; by default only the --out file has them."""
     out: str = ""
-    """File that finished episodes are appended to, a line each: task, turns, reward, success, reason."""
+    """File to append finished episodes to, one per line: task, turns, reward, success, reason."""
     sessions: int = 64
-    """Most sessions at once."""
+    """Maximum number of open sessions."""
     idle_seconds: float = 3600.0
-    """A session that nobody used for so long ends."""
+    """Seconds after which an unused session ends."""
     step_seconds: float = 60.0
-    """Most seconds for a step or reset."""
+    """Time limit in seconds of a step or reset."""
     body_mib: int = 4
     """Largest request body in MiB."""
     env_options: Options = field(default_factory=dict[str, Any])

@@ -20,31 +20,31 @@ class Config:
     """What to serve, and where."""
 
     index: str = ""
-    """Folder of an index; made from --corpus where it is absent."""
+    """Folder of an index; built from --corpus if it does not exist."""
     corpus: str = ""
-    """Documents in JSON lines, also .gz; without --index they are held in memory."""
+    """Documents in JSON lines, also .gz; without --index they are kept in memory."""
     kind: str = ""
     """Kind of index to make: tantivy (default) or dense."""
     encoder: str = ""
-    """Folder of the encoder that a dense index is made with (it is kept in the index)."""
+    """Folder of the encoder to build a dense index with (the index remembers it)."""
     query_prefix: str = ""
-    """What the encoder wants before a query; for E5 "query: "."""
+    """Prefix that the encoder expects before a query; for E5 "query: "."""
     passage_prefix: str = ""
-    """What the encoder wants before a passage; for E5 "passage: "."""
+    """Prefix that the encoder expects before a passage; for E5 "passage: "."""
     host: str = "127.0.0.1"
-    """Address to listen on; whoever reaches it may read the documents."""
+    """Address to listen on; anyone who can reach it can read the documents."""
     port: int = 8000
     """Port to listen on; 0 takes a free one."""
     topk: int = 3
-    """Documents of a query that names no number."""
+    """Documents returned for a query that does not specify a number."""
     batch: int = 256
-    """Most queries that are searched together."""
+    """Maximum number of queries searched together."""
     threads: int = 1
     """Threads that share a batch."""
     cache: int = 10_000
-    """Answers that are remembered."""
+    """Number of cached answers."""
     seconds: float = 30.0
-    """Longest that a request may take."""
+    """Time limit of a request, in seconds."""
     body_mib: int = 16
     """Largest request body in MiB."""
 

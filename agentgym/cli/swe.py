@@ -6,7 +6,7 @@ agentgym swe make new.tar.gz --older old.tar.gz --out tasks.jsonl        bring b
 agentgym swe predictions runs/eval-a --out preds.jsonl                   what episodes submitted, in SWE-bench's format
 agentgym swe score preds.jsonl --data tasks.jsonl                        do these patches resolve their tasks?
 
-FILE keeps the tasks of other repositories that it holds. After Ctrl-C the same command goes on where it was.
+Tasks of other repositories in FILE are kept. After Ctrl-C the same command continues where it stopped.
 """
 
 import gzip
@@ -41,25 +41,25 @@ class Config:
     source: tyro.conf.Positional[str]
     """Folder or sdist (.tar.gz) of a pure Python package with tests; `package:NAME` is one that comes with agentgym."""
     out: str
-    """File of tasks (JSON lines). The repository is kept beside it, and named in it."""
+    """File of tasks (JSON lines). The repository is stored next to it and referenced by it."""
     count: int = 50
-    """Tasks wanted."""
+    """Number of tasks to make."""
     name: str = ""
-    """What the repository is called; by default the name of its folder or sdist."""
+    """Name of the repository; by default that of its folder or sdist."""
     older: str | None = None
-    """An older version of it, whose hunks are brought back as bugs, before any other."""
+    """An older version of it; its hunks are reintroduced as bugs, before any others."""
     mutate: bool = True
-    """Whether bugs are made by mutation; without, only --older gives any."""
+    """Make bugs by mutation; with --no-mutate they come only from --older."""
     combined: float = 0.2
     """Share of tasks with several bugs."""
     bugs: int = 2
-    """Bugs in each of these."""
+    """Number of bugs in each of these."""
     split: Literal["train", "valid", "test"] = "train"
-    """Of all tasks of this repository."""
+    """Split of all tasks of this repository."""
     seed: int = 0
-    """Another one draws other bugs."""
+    """Seed of the choice of bugs."""
     workers: int = max(1, (os.cpu_count() or 2) // 2)
-    """Bugs tried at once, each in sandboxes of its own."""
+    """Number of bugs tried in parallel, each in its own sandboxes."""
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("bugs", 2), ("workers", 1)):

@@ -45,9 +45,9 @@ class ScoreConfig:
     predictions: tyro.conf.Positional[str]
     """File of predictions: JSON lines, or JSON."""
     data: str | None = None
-    """File of tasks: SWE-bench's, or one that `agentgym swe make` wrote; without it, those that come with agentgym."""
+    """File of tasks: SWE-bench's, or one written by `agentgym swe make`; by default the tasks that come with agentgym."""
     out: str | None = None
-    """File for the report, in the form of swebench's; without it, beside the predictions."""
+    """File for the report, in swebench's format; by default next to the predictions."""
     backend: str | None = None
     """Sandbox to run tests in; SWE-bench's instances need docker."""
     backend_options: Options = field(default_factory=dict[str, object])

@@ -1,14 +1,11 @@
 """The help of `agentgym train`: its own switches, then every field of a run, in groups, at most 80 columns wide."""
 
-import ast
 import dataclasses
-import functools
-import inspect
-import itertools
 import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, cast, get_args, get_origin
 
+from agentgym.cli.help_text import docs
 from agentgym.trainers.checks import types
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.settings import TABLES
@@ -40,11 +37,11 @@ SWITCHES = {
     "RECIPE": "The run to start from: a name (see --list) or a .toml file of your own. The flags below override it, and "
     "--help after it shows its values as defaults.",
     "--list": "List the recipes.",
-    "--resume RUN": "Go on with the run in this folder, as it was configured.",
-    "--resume RUN --steps MORE": "Go on with a run, finished or not, until it has taken MORE updates.",
-    "--plan": "Start nothing; print the memory and the time that the run takes, and whether it fits.",
-    "--plan --on GPU": "The same for a GPU that is not here: 24GB, 80GB, 2x80GB.",
-    "--plan --json": "The same for programs.",
+    "--resume RUN": "Continue the run in this folder with its own configuration.",
+    "--resume RUN --steps MORE": "Continue a run, finished or not, until it has taken MORE updates in all.",
+    "--plan": "Print how much memory and time the run would take and whether it fits, without starting it.",
+    "--plan --on GPU": "The same for the GPU of another machine: 24GB, 80GB, 2x80GB.",
+    "--plan --json": "The same as JSON.",
     "--watch": "Serve a page that follows the run (docs/watch.md); its address is the first line.",
 }
 STAGES = {
@@ -73,17 +70,6 @@ def help_text(default: TrainConfig) -> str:
             if field.name != "envs":
                 lines += _entry(kind, field.name, getattr(default, field.name))
     return "\n".join(lines)
-
-
-@functools.cache
-def docs(kind: type) -> dict[str, str]:
-    """Return the doc line under each field of a dataclass, read from its source."""
-    body: list[ast.stmt] = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
-    by_field: dict[str, str] = {}
-    for above, below in itertools.pairwise(body):
-        if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            by_field[ast.unparse(above.target)] = " ".join(str(below.value.value).split())
-    return by_field
 
 
 def _entry(kind: type, name: str, default: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Write a run as one HTML page that needs nothing else: curves, results by task type, episodes turn by turn.
+"""Write a run as one self-contained HTML page: curves, results by task type, episodes turn by turn.
 
 agentgym view runs/demo                 a training run or an evaluation: writes runs/demo/report.html
 agentgym view runs/eval.jsonl           a file of episodes: writes runs/eval.html
@@ -23,7 +23,7 @@ class Config:
     open: bool = False
     """Open the page in the browser."""
     episodes: int = 300
-    """Most episodes on the page; of more, a sample that prefers failures is shown, and the page says so."""
+    """Maximum number of episodes on the page; beyond that a sample is shown that prefers failures, and the page says so."""
 
 
 def run(config: Config) -> int:

@@ -36,9 +36,9 @@ class ImitationConfig:
     out: str = "runs/sft"
     """Folder of the run."""
     weights: tuple[float, ...] = ()
-    """Share of each file in an epoch, relative to the others'; without it, each counts by its episodes."""
+    """Weight of each file in an epoch, relative to the others; by default its number of episodes."""
     success: bool = False
-    """Only successes."""
+    """Only successful episodes."""
     env: str = ""
     """Only episodes of this environment."""
     min_reward: float = -math.inf
@@ -46,7 +46,7 @@ class ImitationConfig:
     split: str = ""
     """Only tasks of this split."""
     epochs: int = 1
-    """Times that as many episodes are drawn as there are."""
+    """Passes over the data: each draws as many episodes as there are."""
     batch: int = 8
     """Episodes per update."""
     lr: float = 1e-5
@@ -74,13 +74,13 @@ class ImitationConfig:
     compile: bool = False
     """Compile the model's layers with torch.compile."""
     lora_rank: int = 0
-    """Rank of LoRA adapters, which are then all that is trained; 0 trains every weight."""
+    """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
     lora_alpha: int = lora.ALPHA
-    """What an adapter adds is scaled by this over the rank."""
+    """The adapters' output is scaled by this divided by the rank."""
     lora_targets: tuple[str, ...] = lora.TARGETS
     """Linear layers that get an adapter."""
     agent: str = "chat"
-    """Agent in whose form episodes without token ids are told: `chat`, `completion` or `window`."""
+    """Agent that renders episodes without token ids: `chat`, `completion` or `window`."""
     prompt: str = ""
     """Its prompt: a name from agents/prompts or a file."""
     tools: str = AUTO
@@ -88,17 +88,17 @@ class ImitationConfig:
     history: str = "keep"
     """What the agent chat holds of the past: `keep` or `template`."""
     window_turns: int = 2
-    """Turns that the agent window shows again."""
+    """Past turns that the agent `window` shows."""
     observation_tokens: int = 2048
-    """Most tokens shown of an observation; a longer one loses its middle."""
+    """Maximum number of tokens shown of an observation; longer ones are cut in the middle."""
     seed: int = 0
-    """The order of the episodes follows from it."""
+    """Seed of the order of the episodes."""
     processes: int = 1
     """Processes on this machine, each with its share of every update."""
     threads: int = 0
-    """CPU threads of torch in each process; 0 takes one for a model below 50 M parameters, else torch's own choice."""
+    """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
     loggers: tuple[str, ...] = ()
-    """Where metrics go beside metrics.jsonl: names or MODULE:NAME."""
+    """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
     logger_options: Options = field(default_factory=dict[str, Any])
     """Their options: --logger.KEY VALUE."""
     checkpoint_every: int = 100

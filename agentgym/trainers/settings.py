@@ -45,7 +45,7 @@ Envs = Annotated[tuple[EnvSpec, ...], tyro.conf.Suppress]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The environment, the model, and where the run is written."""
+    """The environment, the model, and the run's folder."""
 
     env: str = "rlvr/Household-v0"
     """Environment to train on."""
@@ -56,22 +56,23 @@ class ModelConfig:
     model: str = "init"
     """Folder or name of a causal language model; `init` makes a small one from the environment's own text."""
     vocabulary: int = 1000
-    """Tokens of the tokenizer that `model = "init"` makes, 256 bytes included; more where there are many names."""
+    """Vocabulary size of the tokenizer that `model = "init"` makes, including 256 bytes; environments with many names
+    need more."""
     pre_tokenizer: Literal["phrases", "words"] = "phrases"
-    """What its tokens may grow to: `phrases` of the environment, or `words`, where its phrases hardly repeat."""
+    """What its tokens may span: `phrases` of the environment, or `words` if phrases rarely repeat."""
     out: str = "runs/train"
     """Folder of the run."""
     seed: int = 0
-    """Everything random follows from it."""
+    """Seed of everything random."""
     processes: int = 1
-    """Processes on this machine, each with its share of every step; small models on a CPU want one a core."""
+    """Processes on this machine, each with its share of every step; for small models on a CPU use one per core."""
     threads: int = 0
-    """CPU threads of torch in each process; 0 takes one for a model below 50 M parameters, else torch's own choice."""
+    """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
 
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """What samples, and how new weights reach it."""
+    """The engine that samples, and how it receives new weights."""
 
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
@@ -90,29 +91,31 @@ class AgentConfig:
     """How turns become tokens."""
 
     agent: str = "chat"
-    """How turns become tokens: `chat` (full history), `completion` (the same as one reply that goes on), `window` (the last
-    turns, a fresh prompt each) or `summary` (the model sums up what no longer fits; without an SFT warm start); or
-    MODULE:NAME, a function that plays with an agent of others by its base URL."""
+    """How turns become tokens: `chat` (full history), `completion` (the same as one continuing reply), `window` (the
+    last turns, with a fresh prompt each) or `summary` (the model summarizes what no longer fits; no SFT warm start); or
+    MODULE:NAME, a function that runs an external agent against a base URL."""
     attempt_seconds: float = 3600.0
-    """Seconds that an attempt of an agent of others may take; then it is a failure or a fault, and the run goes on."""
+    """Seconds that an attempt of an external agent may take; after that it counts as a failure or a fault, and the run
+    continues."""
     prompt: str = ""
-    """Prompt of the agent: a name from agents/prompts or a file; without it, one that tells of the environment's tools, and
+    """Prompt of the agent: a name from agents/prompts or a file; by default one that lists the environment's tools, or
     `bare` for a policy made from nothing."""
     tools: str = AUTO
     """How the model calls the tools: `native` (the chat template shows them), `text` (the prompt lists them), or `auto`:
     native where the template can."""
     history: str = "keep"
-    """What the agent chat holds of the past: `keep` (the sampled tokens) or `template` (what the chat template renders)."""
+    """How the agent `chat` keeps past turns: `keep` (the sampled tokens) or `template` (as the chat template renders
+    them)."""
     window_turns: int = 2
-    """Turns that the agent window shows again."""
+    """Past turns that the agent `window` shows."""
     observation_tokens: int = 2048
-    """Most tokens shown of an observation; a longer one loses its middle."""
+    """Maximum number of tokens shown of an observation; longer ones are cut in the middle."""
     temperature: float = 1.0
     """Sampling temperature, in rollouts and in the loss."""
     turn_tokens: int = 24
-    """Most tokens of one reply."""
+    """Maximum number of tokens in a reply."""
     context_tokens: int = 0
-    """Most tokens of one prompt and reply; 0 means as many as the model takes."""
+    """Maximum number of tokens in a prompt plus its reply; 0 means the model's limit."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,9 @@ class LoraConfig:
     """Low-rank adapters."""
 
     lora_rank: int = 0
-    """Rank of LoRA adapters, which are then all that is trained; 0 trains every weight."""
+    """Rank of LoRA adapters; only these are then trained. 0 trains all weights."""
     lora_alpha: int = lora.ALPHA
-    """What an adapter adds is scaled by this over the rank."""
+    """The adapters' output is scaled by this divided by the rank."""
     lora_targets: tuple[str, ...] = lora.TARGETS
     """Linear layers that get an adapter; by default all of attention and feed-forward."""
 
@@ -140,12 +143,12 @@ class SFTConfig:
     sft_muon: bool = True
     """Use Muon for the matrices in the SFT warm start."""
     sft_noise: float = 0.15
-    """Share of the expert's turns replaced by a random valid command (where these are not finite, a mistake of the
-    environment's own), which is imitated too."""
+    """Share of the expert's turns replaced by a random valid command (or, if commands are not finite, by a mistake that
+    the environment makes up), which is imitated too."""
     sft_invalid: float = 0.08
     """Share of the expert's turns replaced by an invalid command, which is not imitated."""
     sft_forget: float = 0.03
-    """Share of the expert's turns where it leaves out a step, once an episode at most; it is imitated too."""
+    """Share of the expert's turns in which it skips a step, at most once per episode; this is imitated too."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,11 @@ class SamplerConfig:
     """Which tasks a step plays, and how often."""
 
     sampler: str = "uniform"
-    """Task sampler, which says what each step plays: a name or MODULE:NAME."""
+    """Task sampler, which chooses the tasks of each step: a name or MODULE:NAME."""
     sampler_options: Options = field(default_factory=dict[str, Any])
     """Its options: --sampler.KEY VALUE."""
     train_split: str = ""
-    """Split of the tasks to demonstrate and to train on; without it `train`, or the first of the environment's splits."""
+    """Split of the tasks for demonstrations and training; by default `train`, or the environment's first split."""
     steps: int = 100
     """Updates of reinforcement learning; 0 stops after the SFT warm start."""
     tasks_per_step: int = 16
@@ -165,17 +168,17 @@ class SamplerConfig:
     group_size: int = 8
     """Episodes per group."""
     horizon: tuple[int, ...] = ()
-    """Turns per episode, in stages (ScalingInter); empty means the environment's own."""
+    """Turns per episode, in stages (ScalingInter); by default the environment's own horizon."""
     horizon_steps: int = 100
     """Steps per stage of the horizon."""
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """What is paid beside the environment's own reward."""
+    """Rewards in addition to the environment's own."""
 
     reward: tuple[str, ...] = ()
-    """Reward stages, names or MODULE:NAME, each of which may add to what the environment paid."""
+    """Reward stages, names or MODULE:NAME, each of which may add to the environment's reward."""
     reward_options: Options = field(default_factory=dict[str, Any])
     """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
 
@@ -193,7 +196,7 @@ class SelectConfig:
 
 @dataclass(frozen=True)
 class NeedsConfig:
-    """How is computed what credit and loss need to know of each turn."""
+    """What the credit and the loss need to know about each turn."""
 
     needs_options: Options = field(default_factory=dict[str, Any])
     """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE where two have the
@@ -202,28 +205,28 @@ class NeedsConfig:
 
 @dataclass(frozen=True)
 class CreditConfig:
-    """How reward becomes an advantage of each turn."""
+    """How rewards become an advantage for each turn."""
 
     credit: str = "gigpo"
     """Credit algorithm: a name or MODULE:NAME."""
     credit_options: Options = field(default_factory=dict[str, Any])
     """Its hyper-parameters: --credit.KEY VALUE."""
     negative_advantage_weight: float = 1.0
-    """Weight of negative advantages; less than 1 spares a weak policy from unlearning more than it learns."""
+    """Weight of negative advantages; less than 1 keeps a weak policy from unlearning more than it learns."""
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What is minimised."""
+    """What is minimized."""
 
     loss: str = "clip"
     """Loss of the update: a name or MODULE:NAME. It may read the fields of this table."""
     loss_options: Options = field(default_factory=dict[str, Any])
     """Its options: --loss.KEY VALUE."""
     clip_low: float = 0.2
-    """The ratio is clipped below 1 minus this."""
+    """The probability ratio is clipped below at 1 minus this."""
     clip_high: float = 0.2
-    """The ratio is clipped above 1 plus this."""
+    """The probability ratio is clipped above at 1 plus this."""
     importance_sampling_level: Literal["token", "turn", "sequence"] = "token"
     """Level of the importance ratio: `token`, `turn` or `sequence`."""
     loss_aggregation: Literal["token", "turn", "episode", "episode-sum", "constant"] = "token"
@@ -241,7 +244,7 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Where and how the weights are updated."""
+    """How and where the weights are updated."""
 
     learner: str = "local"
     """What holds the weights and updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
@@ -268,7 +271,7 @@ class LearnerConfig:
     batch_tokens: int = 4096
     """Tokens per forward pass."""
     gradient_reduction: Literal["micro-batch", "update"] = "micro-batch"
-    """When several processes add up their gradients: after every `micro-batch`, or once before the `update`."""
+    """When several processes sum their gradients: after every `micro-batch`, or once before the `update`."""
     share_prefixes: bool = False
     """Compute a prefix that rows of an update have in common once (prefix-tree packing), where that saves a tenth of the
     tokens or more; rows of a group are then dealt into the same mini-batch as far as it goes."""
@@ -290,28 +293,28 @@ class LearnerConfig:
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Evaluations before, within and after the run."""
+    """Evaluations before, during and after the run."""
 
     eval_every: int = 10
     """Steps between evaluations on the validation split; 0 means never."""
     eval_tasks: int = 100
-    """Tasks of an evaluation in the loop."""
+    """Number of tasks of an evaluation during training."""
     valid_split: str = ""
-    """Split of the evaluation in the loop; without it, the second of the environment's splits."""
+    """Split of the evaluations during training; by default the environment's second split."""
     test_split: str = ""
-    """Split of the evaluation before, between and after; without it, the last of the environment's splits."""
+    """Split of the evaluations before, between and after the phases; by default the environment's last split."""
     test_tasks: int = 200
-    """Tasks of that evaluation."""
+    """Number of tasks of those evaluations."""
     test_temperature: float = 1.0
     """Temperature of both evaluations."""
 
 
 @dataclass(frozen=True)
 class TrackConfig:
-    """What is written down while the run goes on."""
+    """What is recorded during the run."""
 
     loggers: tuple[str, ...] = ()
-    """Where metrics go beside metrics.jsonl: names or MODULE:NAME."""
+    """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
     logger_options: Options = field(default_factory=dict[str, Any])
     """Their options: --logger.KEY VALUE."""
     checkpoint_every: int = 10

@@ -28,7 +28,7 @@ class Filter:
     """Which stored episodes are taken. Faults, and episodes without a turn, never are."""
 
     success: bool = False
-    """Only successes."""
+    """Only successful episodes."""
     env: str = ""
     """Only episodes of this environment."""
     min_reward: float | None = None

@@ -68,6 +68,12 @@ def test_what_is_missing_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> No
         assert capsys.readouterr().err == f"error: {said} `agentgym ride --help` shows all\n"
 
 
+def test_help_does_not_keep_the_line_breaks_of_the_source(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        read_flags(Ride, ["--help"], command="ride")
+    assert "Where to. Not too far." in capsys.readouterr().out
+
+
 def test_an_unknown_flag_names_the_closest() -> None:
     with pytest.raises(BadConfig, match=r"no flag '--step'. Did you mean '--steps'"):
         read("--step", "2")

@@ -12,6 +12,7 @@ from agentgym.browser.chromium import arguments, chromium
 from agentgym.envs.miniwob import MiniWoB
 from agentgym.envs.miniwob.names import NAMES, THRESHOLDS
 from agentgym.envs.miniwob.pages import folder, url
+from agentgym.envs.miniwob.solve_click import win_probability
 from agentgym.envs.miniwob.solvers import DEFAULT, FRAGILE, SOLVERS
 from agentgym.errors import BadConfig, UnknownName
 
@@ -189,13 +190,37 @@ def test_the_solver_solves(env, task):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SOLVERS))
+@pytest.mark.parametrize("name", sorted(set(SOLVERS) - {"tic-tac-toe"}))
 def test_every_solver_solves(env, name):
     found = {seed: solve(env, f"{name}/{seed}") for seed in range(100, 104)}
     if name in FRAGILE:
         assert sum(won for won, *_ in found.values()) >= 3, found
     else:
         assert all(won for won, *_ in found.values()), found
+
+
+@pytest.mark.parametrize(
+    ("board", "x_moves", "probability"),
+    [
+        ("xx oo    ", True, 1.0),
+        ("xxoox ox ", True, 1.0),
+        ("xoxxoooxx", False, 0.0),  # a draw
+        ("xxoooxx o", True, 0.0),  # the last cell completes nothing
+        ("xoxoxoox ", False, 0.0),  # O takes the last cell: a draw
+        ("xoooxxx  ", False, 0.275),  # a clever O blocks cell 8, a random one does so half the time: 0.55 / 2
+    ],
+)
+def test_chances_at_tic_tac_toe_by_hand(board, x_moves, probability):
+    assert win_probability(board, x_moves) == pytest.approx(probability)
+
+
+@pytest.mark.slow
+def test_tic_tac_toe_is_won_as_often_as_it_can_be(env):
+    """The page counts a draw as a failure: nobody wins more than 0.966 of the games that X begins and 0.727 of the others."""
+    assert win_probability(" " * 9, True) == pytest.approx(0.966, abs=5e-4)
+    assert win_probability(" " * 9, False) == pytest.approx(0.727, abs=5e-4)
+    won = [solve(env, f"tic-tac-toe/{seed}")[0] for seed in range(100, 112)]
+    assert sum(won) >= 9, won  # 9 of these 12, 20 of the seeds 100 to 123
 
 
 def test_tasks_without_a_solver_say_so(env):

@@ -40,8 +40,8 @@ def test_observations_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
-        ("search[]", "holds no word"),
-        ("search[?!…]", "holds no word"),
+        ("search[]", "contains no words"),
+        ("search[?!…]", "contains no words"),
         (f"search[{'x ' * 600}]", "1200 characters; at most 1000"),
         ("open[]", "no document has the title or id ''. Search for it first."),
         ("open[Nowhere At All]", "no document has the title or id 'Nowhere At All'"),
@@ -66,7 +66,7 @@ def test_a_near_miss_is_told_the_nearest_titles(env: Search) -> None:
 def test_no_hit_is_valid(env: Search) -> None:
     env.reset(options={"task": 0})
     text, _, _, _, info = env.step("search[qqqq]")
-    assert "No document holds" in text and info["valid"]
+    assert "No document contains" in text and info["valid"]
 
 
 def test_the_outcome_alone_is_paid(env: Search) -> None:

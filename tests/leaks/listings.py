@@ -261,9 +261,10 @@ def namesakes(number: int, difficulty: int) -> Listing | None:
 AMONG: dict[str, Callable[[dict, EpisodeState], bool]] = {
     "calendar-delete": lambda row, state: (
         row.get("day", "") >= f"{state.now:%Y-%m-%d}" and row["organiser"] == state.me.username
-    )
+    ),
+    "tracker-merge": lambda row, state: row.get("state") == "open" and row.get("pipeline") == "passed",
 }
-"""Whether a row is one of those that a family's instruction speaks of: my events from today on."""
+"""Whether a row is one that a family's instruction can speak of: my events from today on; what can be merged at all."""
 plain = lru_cache(maxsize=1 << 16)(read_plainly)  # of whole tables, task after task
 
 

@@ -30,7 +30,7 @@ def live_code_bench(raw: Data, where: str) -> Data:
         ]
         of_class = "class Solution" in starter or not starter
         begins = (
-            f"Begin with this code and submit it whole:\n\n{starter}" if starter else f"Write a class Solution with {name}."
+            f"Start with this code and submit all of it:\n\n{starter}" if starter else f"Write a class Solution with {name}."
         )
         data |= {"statement": f"{told}\n\n{begins}", "compare": "equal"}
         data |= {"kind": "class", "entry": "Solution"} if of_class else {"kind": "function", "entry": name}

@@ -150,13 +150,13 @@ class Code(SandboxEnv):
     def _asks(self, task: Task) -> str:
         count = len(task.data["public"])
         return (
-            f"Try code with run, check the code you last ran with test (public tests: {count}), then submit the whole code. "
-            "You can submit only once, and hidden tests decide."
+            f"Try code with run, check the code you last ran with test (public tests: {count}), then submit all of it. "
+            "You can submit only once; hidden tests decide whether it is correct."
         )
 
     @tool
     def run(self, code: str) -> str | Outcome:  # pyright: ignore[reportIncompatibleMethodOverride]  # no shell in this environment
-        """Run Python code; variables, functions and files stay for the next run. Returns what it prints or raises."""
+        """Run Python code; variables, functions and files persist between runs. Returns the output or the error."""
         if not code.strip():
             return self.invalid("the code is empty. Write Python, for example run[print(1 + 1)].")
         error = syntax_error(code)
@@ -169,21 +169,23 @@ class Code(SandboxEnv):
 
     @tool
     def test(self) -> str | Outcome:
-        """Run the public tests on the last code given to run that defines what is asked for, by itself in a fresh Python."""
+        """Run the public tests in a fresh Python process, on the code you last ran that defines the solution."""
         if not self.candidate:
             what = self.task.data["entry"]
-            return self.invalid(f"no code to test yet: run code that defines {what}, all of it in one run, then test.")
+            return self.invalid(
+                f"there is no code to test yet: run code that defines {what}, complete in one run, then call test."
+            )
         if not self.task.data["public"]:
-            return self.invalid("this task shows no tests: try the code with run, then submit it.")
+            return self.invalid("this task has no public tests: try the code with run, then submit it.")
         tried = self._try(self.candidate, "public")
         self.public = sum(result.passed for result in tried) / len(tried)
         return self._report(tried)
 
     @tool
     def submit(self, code: str) -> Outcome:
-        """Submit the whole code, all imports included; hidden tests decide, and the episode ends."""
+        """Submit the complete code, including imports. Hidden tests decide the result, and the episode ends."""
         if not code.strip():
-            return self.invalid("the code is empty. Submit the whole code of the solution.")
+            return self.invalid("the code is empty. Submit the complete code of the solution.")
         problem = self._problem(code)
         if problem:
             return self.invalid(f"{problem}Nothing was submitted.")
@@ -199,9 +201,9 @@ class Code(SandboxEnv):
         code = whole(self.task.data, code)
         error = syntax_error(code) if self.backend in SAME_PYTHON else ""
         if error:
-            return f"the code is no Python:\n{error}\n"
+            return f"the code is not valid Python:\n{error}\n"
         entry = self.task.data["entry"]
-        return "" if self.task.data["kind"] == "program" or defines(code, entry) else f"the code defines no {entry}. "
+        return "" if self.task.data["kind"] == "program" or defines(code, entry) else f"the code does not define {entry}. "
 
     def _try(self, code: str, which: str) -> list[Tried]:
         return self._tried(self.task, code, which)

@@ -33,7 +33,7 @@ def human_eval(raw: Data, where: str) -> Data:
     return {
         "id": text(raw, "task_id", where),
         "split": "test",
-        "statement": f"Complete this function. Submit it whole.\n\n{prompt.rstrip()}\n",
+        "statement": f"Complete this function. Submit all of it.\n\n{prompt.rstrip()}\n",
         "kind": "checks",
         "entry": entry,
         "names": [entry],

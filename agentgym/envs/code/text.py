@@ -85,7 +85,7 @@ def told(result: Result, seconds: float) -> str:
     """Return what a run printed and how it ended, if not by itself; `seconds` is what it was given."""
     text = cut(result.text.rstrip("\n"), LONGEST)
     ends = {
-        "timeout": f"(stopped: no end within {seconds:g} s)",
+        "timeout": f"(stopped: still running after {seconds:g} s)",
         "memory": "(ended: it took more memory than it may; variables are lost)",
         "output": "(ended: it printed more than it may; variables are lost)",
         "killed": "(Python ended; variables are lost)",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from agentgym.browser.observation import Element
 from agentgym.core.actions import spell
@@ -183,23 +184,40 @@ def count_shape(page: Page) -> str:
     return click(page.one("button", str(count)))
 
 
-def tic_tac_toe(page: Page) -> str:
-    board = [{"mark-x": "x", "mark-o": "o"}.get(e.fact("class"), " ") for e in page.all("span")]
-    lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+RANDOM_SHARE = 0.55
+"""How often the page's opponent marks any free cell; else it completes a line of its own, or blocks one of ours."""
 
-    def worth(cells: list[str], x_moves: bool) -> float:
-        for line in lines:
-            if cells[line[0]] != " " and len({cells[i] for i in line}) == 1:
-                return 1.0 if cells[line[0]] == "x" else -1.0
-        free = [i for i, cell in enumerate(cells) if cell == " "]
-        if not free:
-            return -0.5
-        values = [worth([*cells[:i], "x" if x_moves else "o", *cells[i + 1 :]], not x_moves) for i in free]
-        return max(values) if x_moves else 0.5 * min(values) + 0.5 * sum(values) / len(values)
 
+def _with(board: str, cell: int, mark: str) -> str:
+    return board[:cell] + mark + board[cell + 1 :]
+
+
+def _completing(board: str, mark: str) -> list[int]:
+    """Return the cells that complete a line of the mark."""
+    return [i for line in LINES for i in line if board[i] == " " and [board[j] for j in line].count(mark) == 2]
+
+
+@cache
+def win_probability(board: str, x_moves: bool) -> float:
+    """Return how likely X, who plays best, wins from a board of nine characters; a draw counts as a loss, as on the page."""
+    lines = {"".join(board[i] for i in line) for line in LINES}
     free = [i for i, cell in enumerate(board) if cell == " "]
-    best = max(free, key=lambda i: worth([*board[:i], "x", *board[i + 1 :]], False))
-    return click(page.all("span")[best])
+    if lines & {"xxx", "ooo"} or not free:
+        return float("xxx" in lines)
+    if x_moves:
+        return max(win_probability(_with(board, i, "x"), False) for i in free)
+    values = {i: win_probability(_with(board, i, "o"), True) for i in free}
+    clever = set(_completing(board, "o")) or set(_completing(board, "x")) or set(free)
+    means = [sum(values[i] for i in cells) / len(cells) for cells in (free, clever)]
+    return RANDOM_SHARE * means[0] + (1 - RANDOM_SHARE) * means[1]
+
+
+def tic_tac_toe(page: Page) -> str:
+    cells = page.all("span")
+    board = "".join({"mark-x": "x", "mark-o": "o"}.get(e.fact("class"), " ") for e in cells)
+    free = [i for i, cell in enumerate(board) if cell == " "]
+    return click(cells[max(free, key=lambda i: win_probability(_with(board, i, "x"), False))])
 
 
 def click_menu(page: Page) -> str:

@@ -199,9 +199,9 @@ class Search(TextEnv):
         if len(query) > LONGEST_QUERY:
             return self.invalid(f"the query has {len(query)} characters; at most {LONGEST_QUERY} are read. Use a few words.")
         if not words(query):
-            return self.invalid("the query holds no word. Write what to look for, for example search[a name].")
+            return self.invalid("the query contains no words. Write what to search for, for example search[a name].")
         if not self._find(query):
-            return "No document holds any of these words. Try other words, or a name from the question."
+            return "No document contains any of these words. Try other words, or a name from the question."
         return "\n".join(f"Doc {rank}({self._label(d)}) {self._begin(d)}" for rank, d in enumerate(self._results, 1))
 
     def health_check(self) -> None:

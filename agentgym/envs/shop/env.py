@@ -132,7 +132,7 @@ class Shop(TextEnv):
 
     def _refused(self, action: str, name: str) -> Outcome:
         if name == "click":
-            choices = ", ".join(f"click[{target}]" for target in self.clickable()) or "search[…] alone"
+            choices = ", ".join(f"click[{target}]" for target in self.clickable()) or "only search[…]"
             problem = f"{action.strip()[:80]!r} is not on this page. Possible: {choices}."
         else:
             problem = f"{action.strip()[:80]!r} is not an action. Write search[words] or click[something on the page]."

@@ -90,13 +90,13 @@ FAMILIES: Mapping[str, Family] = {
         Family(
             "distinct",
             1,
-            ("How many different values of {column} do the {things}{where} have?",),
+            ("How many distinct values of {column} do the {things}{where} have?",),
             ("column", "where"),
         ),
         Family(
             "known",
             1,
-            ("What is the average {number} of the {things}{where}, those whose {number} is not known left out?",),
+            ("What is the average {number} of the {things}{where}, ignoring those with no known {number}?",),
             ("unknown", "where"),
         ),
         Family(
@@ -104,7 +104,7 @@ FAMILIES: Mapping[str, Family] = {
             1,
             (
                 "List the {column} of the {count} {things}{where} with the highest {number}, highest first; "
-                "of equal ones the lower id comes first.",
+                "break ties by the lower id.",
             ),
             ("column", "number", "count", "where"),
             ordered=True,
@@ -112,24 +112,24 @@ FAMILIES: Mapping[str, Family] = {
         Family(
             "best",
             1,
-            (
-                "Give the {column} of the {things}{where} with the highest {number} among them; if several "
-                "share it, of all of these.",
-            ),
+            ("Give the {column} of the {things}{where} with the highest {number}; if several are tied, give all of them.",),
             ("column", "number", "where"),
         ),
         Family(
             "nth",
             2,
-            ("Of the different values of {number} of the {things}{where}, which is number {count} from the top?",),
+            (
+                "Sort the distinct values of {number} of the {things}{where} from highest to lowest. Which one is "
+                "number {count}?",
+            ),
             ("number", "count", "where"),
         ),
         Family(
             "groups",
             2,
             (
-                "For each {group}, how many {things}{where} are there? Give the {group} and the number, "
-                "without those that have none.",
+                "For each {group}, how many {things}{where} are there? Give the {group} and the count, "
+                "leaving out groups that have none.",
             ),
             ("group", "where"),
         ),
@@ -143,15 +143,15 @@ FAMILIES: Mapping[str, Family] = {
             "children",
             2,
             (
-                "For every one of the {parents}, give the {column} and of how many {things}{where} it is the "
-                "{parent}, 0 included; a row for each, also where the {column} is the same.",
+                "For each of the {parents}, give the {column} and how many {things}{where} have it as their {parent}, "
+                "even if that is 0; give one row for each, even if several have the same {column}.",
             ),
             ("parent", "where?"),
         ),
         Family(
             "having",
             3,
-            ("Which {group} has more than {count} {things}{where}?",),
+            ("List every {group} that has more than {count} {things}{where}.",),
             ("group", "count", "where?"),
         ),
         Family(
@@ -170,8 +170,8 @@ FAMILIES: Mapping[str, Family] = {
             "none",
             3,
             (
-                "Give the {column} of each of the {parents} that is the {parent} of no {things}{where}; a row "
-                "for each, also where the {column} is the same.",
+                "Give the {column} of each of the {parents} that is the {parent} of no {things}{where}; give "
+                "one row for each, even if several have the same {column}.",
             ),
             ("parent", "where"),
         ),
@@ -180,7 +180,7 @@ FAMILIES: Mapping[str, Family] = {
             3,
             (
                 "For each month (as in 2021-04) of {column}, how many {things}{where} are there? Give the "
-                "month and the number, without months that have none.",
+                "month and the count, leaving out months that have none.",
             ),
             ("date", "where?"),
         ),
@@ -189,7 +189,7 @@ FAMILIES: Mapping[str, Family] = {
             4,
             (
                 "For each {group} of the {things}{where}, give the {group} and the {column} of the one with "
-                "the highest {number}; if several share it, a row for each of these.",
+                "the highest {number}; if several are tied, give a row for each of them.",
             ),
             ("group", "column", "number", "where"),
         ),
@@ -197,8 +197,8 @@ FAMILIES: Mapping[str, Family] = {
             "running",
             4,
             (
-                "Order the {things}{where} by {column}, equal ones by id. In this order, give the id and the "
-                "total of {number} up to and including that row.",
+                "Order the {things}{where} by {column}, breaking ties by id. In this order, give each id and the "
+                "running total of {number} up to and including that row.",
             ),
             ("date", "number", "where"),
             ordered=True,
@@ -207,8 +207,8 @@ FAMILIES: Mapping[str, Family] = {
             "change",
             4,
             (
-                "Order the {things}{where} with the same {parent} by {column}, equal ones by id. For each "
-                "give its id and its {number} minus that of the one before it (NULL for the first).",
+                "Within each {parent}, order the {things}{where} by {column}, breaking ties by id. For each, give its id "
+                "and its {number} minus the {number} of the one before it (NULL for the first).",
             ),
             ("date", "parent-of", "number", "where?"),
         ),

@@ -114,9 +114,9 @@ class RepositoryEnv(SandboxEnv):
         self.item: Item = self.library.find(task.id)
         self.verdict: Verdict | None = None
         rest = (
-            "Look around, repair the code, then submit."
+            "Explore the code, fix it, then submit."
             if self.toolset == "files"
-            else f"When it is repaired, submit with the command `echo {shown.SUBMITTED}`, alone."
+            else f"When it is fixed, submit by running `echo {shown.SUBMITTED}` on its own."
         )
         return (
             f"{task.instruction.strip()}\n\n"
@@ -131,12 +131,12 @@ class RepositoryEnv(SandboxEnv):
 
     @tool
     def bash(self, command: str) -> str | Outcome:
-        """Run a command in a new shell, in the repository; returns its exit code and output. Variables and folders
-        changed are forgotten afterwards, files stay, and nothing that it started goes on."""
+        """Run a command in a new shell in the repository; returns its exit code and output. Files persist; variables,
+        the working directory and background processes do not."""
         if not command.strip():
             return self.invalid("the command is empty. Write one, for example bash[ls].")
         if any("\ud800" <= letter <= "\udfff" for letter in command):
-            return self.invalid("the command holds half a character (a lone surrogate), which is not text.")
+            return self.invalid("the command contains a lone surrogate, which is not valid text.")
         written = self.shell(command)
         if "\0" in command or len(written.encode()) > LONGEST:
             return self.invalid(f"a command has at most {LONGEST} bytes and no NUL. Write long files in several steps.")
@@ -148,8 +148,8 @@ class RepositoryEnv(SandboxEnv):
 
     @tool
     def view(self, path: str, lines: str = "") -> str | Outcome:
-        """Show a file with line numbers, or what is in a folder. lines: which lines, for example 40-80; without it the
-        first 100."""
+        """Show a file with line numbers, or list a folder. lines selects a range, for example 40-80 (default: the
+        first 100)."""
         read = _range(lines)
         if read is None:
             return self.invalid(f"lines is {lines[:40]!r}; write first and last line, for example 40-80.")
@@ -162,13 +162,13 @@ class RepositoryEnv(SandboxEnv):
         text, (first, last) = content.decode("utf-8", "backslashreplace"), read
         count = len(shown.split_lines(text))
         if first > max(count, 1):
-            return self.invalid(f"{_short(path)} has {count} lines; line {first} is behind its end.")
+            return self.invalid(f"{_short(path)} has {count} lines; line {first} is past its end.")
         return shown.window(_short(path), text, first, last)
 
     @tool
     def edit(self, path: str, old: str, new: str) -> str | Outcome:
-        """Replace text in a file: old must be in it exactly once, white space included. With an empty old a new file is
-        made."""
+        """Replace text in a file: old must occur in it exactly once, including whitespace. An empty old creates a new
+        file."""
         try:
             text = self._content(path).decode("utf-8")
         except FileNotFoundError as error:
@@ -180,7 +180,7 @@ class RepositoryEnv(SandboxEnv):
         except (OSError, BadPath) as error:
             return self.invalid(self._unreadable(path, error))
         if not old:
-            return self.invalid(f"{_short(path)} is there already: say in old which text to replace.")
+            return self.invalid(f"{_short(path)} already exists: put the text to replace in old.")
         if old == new:
             return self.invalid("old and new are the same: nothing would change.")
         matches = shown.places(text, old)
@@ -189,8 +189,8 @@ class RepositoryEnv(SandboxEnv):
         if len(matches) > 1:
             at = ", ".join(map(str, matches[:10])) + (", …" if len(matches) > 10 else "")
             return self.invalid(
-                f"No replacement was made: old is in {_short(path)} {len(matches)} times, at lines {at}. "
-                "Give more of the text around the one that is meant."
+                f"No replacement was made: old occurs in {_short(path)} {len(matches)} times, at lines {at}. "
+                "Include more of the text around the occurrence that you mean."
             )
         return self._written(path, text.replace(old, new), matches[0])
 
@@ -213,8 +213,8 @@ class RepositoryEnv(SandboxEnv):
         if self.toolset == "files":
             return super().malformed(error)
         return self.invalid(
-            f"Format error: {error}\nEvery reply needs exactly one bash command, in the form that you were told at the "
-            f"start. To submit, the command is `echo {shown.SUBMITTED}`."
+            f"Format error: {error}\nEvery reply must contain exactly one bash command, in the format described at the "
+            f"start. To submit, run `echo {shown.SUBMITTED}`."
         )
 
     def keep(self) -> str:
@@ -224,7 +224,7 @@ class RepositoryEnv(SandboxEnv):
         except OSError:  # too large, or not to be read any more
             self._drop()  # the next look makes a new sandbox with the folder as it was last kept
             self.journal = []
-            return "\n<warning>The folder could not be read after this command; it was put back to what it was.</warning>"
+            return "\n<warning>The folder could not be read after this command; its previous state was restored.</warning>"
         return ""
 
     def save(self) -> Any:

@@ -75,55 +75,52 @@ def test_text_that_is_no_statement_is_not_read():
             "strings",
             "Write a function `tidy(text)`. `text` is a string of letters, digits, spaces and punctuation; it "
             "may be empty.\n"
-            "Take these steps, in this order:\n"
-            "1. Replace each digit by that many copies of '*' (so 0 disappears).\n2. Write the text backwards.\n"
+            "Apply these steps in order:\n"
+            "1. Replace each digit with that many copies of '*' (so 0 disappears).\n2. Reverse the text.\n"
             "Return the text.",
             ["a3b0"],
             "b***a",
         ),
         (
             "dates",
-            "Write a function `due(day)`. `day` is a date written as YYYY-MM-DD.\n"
-            "Take these steps, in this order (weeks begin on Monday):\n"
-            "1. Go 13 months on; where the month has no such day, take its last one.\nReturn the date as YYYY-MM-DD.",
+            "Write a function `due(day)`. `day` is a date string in the form YYYY-MM-DD.\n"
+            "Apply these steps in order (weeks begin on Monday):\n"
+            "1. Go forward 13 months; if that month has no such day, use its last day.\nReturn the date as YYYY-MM-DD.",
             ["2023-01-31"],
             "2024-02-29",
         ),
         (
             "graphs",
-            "Write a function `route(n, edges)`. A graph has the nodes 0 to `n` - 1; `edges` is a list of "
-            "tuples (a, b, weight), "
-            "each a one-way edge from a to b with a weight from 1. There may be several edges between two "
-            "nodes, and edges from "
-            "a node to itself.\nChange the edges step by step, in this order:\n1. Add 1 to the weight of every edge.\n"
-            "Return the smallest sum of weights on a way from node 0 to node 2, or -1 where there is no way "
-            "(0 where they are the same).",
+            "Write a function `route(n, edges)`. A directed graph has the nodes 0 to `n` - 1; `edges` is a list of "
+            "tuples (a, b, weight), each an edge from a to b with a weight of at least 1. There may be several edges "
+            "between two nodes, and edges from a node to itself.\nApply these steps to the edges in order:\n"
+            "1. Add 1 to the weight of every edge.\n"
+            "Return the smallest sum of weights along a path from node 0 to node 2, or -1 if there is no path "
+            "(0 if they are the same node).",
             [3, [{"t": [0, 2, 9]}, {"t": [0, 1, 3]}, {"t": [1, 2, 4]}]],
             9,
         ),
         (
             "dynamic",
-            "Write a function `best(n)`. `n` is a whole number from 0.\nFirst take these steps, in this order:\n"
-            "1. Add 1 to `n`.\nReturn the smallest number of coins of the values [3, 4, 6], each used as often "
-            "as one likes, "
-            "that add up to `n`, or -1 where there is no way.",
+            "Write a function `best(n)`. `n` is a non-negative integer.\nFirst apply these steps in order:\n"
+            "1. Add 1 to `n`.\nReturn the smallest number of coins that add up to `n`, where the coin values are "
+            "[3, 4, 6] and each may be used any number of times, or -1 if it is impossible.",
             [7],
             2,
         ),
         (
             "bits",
-            "Write a function `mix(x)`. `x` is a number of 8 bits (from 0 to 2 ** 8 - 1).\nTake these steps, in this order; "
-            "bit 0 is the least significant one and bits beyond that width are always dropped:\n"
-            "1. Rotate `x` to the left by 3: what leaves on the left comes back on the right.\nReturn `x`.",
+            "Write a function `mix(x)`. `x` is an unsigned 8-bit integer (from 0 to 2 ** 8 - 1).\n"
+            "Apply these steps in order. Bit 0 is the least significant bit, and bits beyond that width are always dropped:\n"
+            "1. Rotate `x` left by 3: bits that leave on the left come back on the right.\nReturn `x`.",
             [0b11010001],
             0b10001110,
         ),
         (
             "classes",
-            "Write a class `Device(hour, minute)`. An object is a clock of 24 hours that shows `hour` and "
-            "`minute` at first. "
-            "`go(minutes)` lets it go on and returns a tuple (hour, minute).\nIts other methods:\n"
-            "1. `text()` returns the time as on a clock of 12 hours, such as 12:05 am, 9:30 am, 12:00 pm, 11:59 pm.",
+            "Write a class `Device(hour, minute)`. An object is a 24-hour clock that starts at `hour` and `minute`. "
+            "`go(minutes)` advances it and returns a tuple (hour, minute).\nIts other methods:\n"
+            "1. `text()` returns the time in 12-hour format, such as 12:05 am, 9:30 am, 12:00 pm, 11:59 pm.",
             [[23, 50], [["text", []], ["go", [15]], ["text", []]]],
             ["11:50 pm", {"t": [0, 5]}, "12:05 am"],
         ),

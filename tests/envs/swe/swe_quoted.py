@@ -16,11 +16,12 @@ from agentgym.envs.swe.tasks.suite import importable, is_protected, roots
 
 VALUE = r"`(?P<got>[^`]*)`"
 TOLD = re.compile(
-    r"(?:[Tt]his gives `[^`]*`\. It should give `(?P<a>[^`]*)`|I get `[^`]*`, but `(?P<b>[^`]*)` is right"
-    r"|[Tt]he result is `[^`]*` where I would expect `(?P<c>[^`]*)`|I expect `(?P<d>[^`]*)`, and get something"
+    r"(?:[Tt]his gives `[^`]*`\. It should give `(?P<a>[^`]*)`|I get `[^`]*`, but the correct result is `(?P<b>[^`]*)`"
+    r"|[Tt]he result is `[^`]*`, but I would expect `(?P<c>[^`]*)`|I expect `(?P<d>[^`]*)`, but I get something"
     r"|[Tt]he result should be `(?P<e>[^`]*)`|[Tt]his should give `(?P<f>[^`]*)`, but"
-    r"|(?:I expect that to be|[Tt]hat should be|[Ii]t is not) (?P<g>true|false)\b"
-    r"|I expect `(?P<h>[^`]*)` here, but|where `(?P<i>[^`]*)` should be raised|it should raise `(?P<j>[^`]*)`"
+    r"|(?:I expect that to be|[Tt]hat should be|[Ii]t should be) (?P<g>true|false)\b"
+    r"|I expect `(?P<h>[^`]*)` here, but|[Nn]othing happens, but `(?P<i>[^`]*)` should be raised"
+    r"|it should raise `(?P<j>[^`]*)`"
     r"|[Tt]he error should be `(?P<k>[^`]*)`|I expect `(?P<l>[^`]*)` but get|instead of `(?P<m>[^`]*)`)"
 )
 RAISED = "hijklm"

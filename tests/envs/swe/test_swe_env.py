@@ -131,7 +131,7 @@ def test_an_edit_that_does_not_fit_says_why(environment):
         call("edit", path="purse.py", old="whole = sum(prices)\n  return whole - whole * discount // 100", new=""),
     )
     assert "Without the white space at the ends of lines it is at line 6:\n    whole = sum(prices)\n    return whole" in text
-    assert "is there already" in said(environment, call("edit", path="purse.py", old="", new="x"))
+    assert "already exists" in said(environment, call("edit", path="purse.py", old="", new="x"))
     assert "no file" in said(environment, call("edit", path="no.py", old="a", new="b"))
     assert "the same" in said(environment, call("edit", path="purse.py", old="a", new="a"))
     assert environment.state_key() and not environment.changed
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_kept_is_put_back(environment, monkeypatch):
     monkeypatch.setattr(type(environment), "pack_folder", too_large)
     text = said(environment, "bash[echo lost > lost.txt]")
     monkeypatch.undo()
-    assert "put back to what it was" in text
+    assert "its previous state was restored" in text
     assert said(environment, "bash[ls *.txt]") == "<returncode>0</returncode>\n<output>\nkept.txt\n</output>"
 
 

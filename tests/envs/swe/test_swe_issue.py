@@ -1,7 +1,9 @@
 """What a failing test observed, told from its source and from what pytest said."""
 
 import pytest
+from swe_quoted import TOLD
 
+from agentgym.envs.swe.maker import issue
 from agentgym.envs.swe.maker.issue import write_issue
 from agentgym.envs.swe.maker.observation import Observation, observe
 
@@ -168,3 +170,10 @@ def test_the_text_is_the_same_each_time_and_varies_from_bug_to_bug() -> None:
     others = {write_issue(tree, [*tests, f"{FILE}::{number}"], {tests[0]: message}, ORDER) for number in range(20)}
     assert len(others) > 8
     assert write_issue(tree, tests, {}, ORDER) == ""
+
+
+@pytest.mark.parametrize("sentence", [*issue.VALUE, *issue.UNKNOWN_VALUE, *issue.TRUTH, *issue.SILENT, *issue.MESSAGE])
+def test_the_shortcut_policy_reads_every_sentence_that_quotes_what_is_expected(sentence):
+    expected = "true" if sentence in issue.TRUTH else "E(3)"
+    told = TOLD.search(sentence.format(got="G(2)", expected=expected))
+    assert told and expected in told.groups()

@@ -18,55 +18,56 @@ def _two(rng: Rng, difficulty: int, plan: Plan) -> list[object]:
 WIDTHS = choice(6, 8, 10, 12, 16, 20, 24, 32)
 FRAMES = (
     Frame(
-        "`x` is a number of $w bits (from 0 to 2 ** $w - 1).",
+        "`x` is an unsigned $w-bit integer (from 0 to 2 ** $w - 1).",
         "x",
         _number,
         "w = $w",
         slots={"w": WIDTHS},
         gives="x",
-        asks="Take these steps, in this order; bit 0 is the least significant one and bits beyond that width are always "
+        asks="Apply these steps in order. Bit 0 is the least significant bit, and bits beyond that width are always "
         "dropped:",
     ),
     Frame(
-        "`x` and `y` are numbers of $w bits (from 0 to 2 ** $w - 1).",
+        "`x` and `y` are unsigned $w-bit integers (from 0 to 2 ** $w - 1).",
         "x, y",
         _two,
         "w = $w\nx = x ^ y",
         ("w = $w\nx = x | y", "w = $w\nx = x & y"),
         slots={"w": WIDTHS},
         gives="x",
-        asks="Replace `x` by the exclusive or of both and take these steps, in this order; bit 0 is the least "
-        "significant one "
+        asks="Replace `x` with the XOR of both, then apply these steps in order. Bit 0 is the least significant bit, "
         "and bits beyond that width are always dropped:",
     ),
 )
 TURN = "x = int(format(x, f'0{w}b')[::-1], 2)"
 RULES = (
     Rule(
-        "Shift `x` to the left by $n.",
+        "Shift `x` left by $n.",
         "x = x << $n & (1 << w) - 1",
         ("x = (x << $n | x >> w - $n) & (1 << w) - 1", "x = x >> $n"),
         {"n": integer(1, 4)},
     ),
+    Rule("Shift `x` right by $n.", "x = x >> $n", ("x = (x >> $n | x << w - $n) & (1 << w) - 1",), {"n": integer(1, 2)}),
     Rule(
-        "Shift `x` to the right by $n.", "x = x >> $n", ("x = (x >> $n | x << w - $n) & (1 << w) - 1",), {"n": integer(1, 2)}
-    ),
-    Rule(
-        "Rotate `x` to the left by $n: what leaves on the left comes back on the right.",
+        "Rotate `x` left by $n: bits that leave on the left come back on the right.",
         "x = (x << $n | x >> w - $n) & (1 << w) - 1",
         ("x = (x >> $n | x << w - $n) & (1 << w) - 1", "x = x << $n & (1 << w) - 1"),
         {"n": integer(1, 5)},
     ),
     Rule(
-        "Rotate `x` to the right by $n: what leaves on the right comes back on the left.",
+        "Rotate `x` right by $n: bits that leave on the right come back on the left.",
         "x = (x >> $n | x << w - $n) & (1 << w) - 1",
         ("x = (x << $n | x >> w - $n) & (1 << w) - 1", "x = x >> $n"),
         {"n": integer(1, 5)},
     ),
-    Rule("Turn over every bit (0 to 1, 1 to 0).", "x = ~x & (1 << w) - 1", ("x = -x & (1 << w) - 1",)),
-    Rule("Put the bits in reverse order, bit 0 in the highest place.", TURN, ("x = int(bin(x)[:1:-1], 2)",)),
+    Rule("Flip every bit.", "x = ~x & (1 << w) - 1", ("x = -x & (1 << w) - 1",)),
     Rule(
-        "Replace `x` by its exclusive or with $m.",
+        "Reverse the order of the bits, so that bit 0 becomes the most significant one.",
+        TURN,
+        ("x = int(bin(x)[:1:-1], 2)",),
+    ),
+    Rule(
+        "Replace `x` with `x` XOR $m.",
         "x = x ^ $m & (1 << w) - 1",
         ("x = x | $m & (1 << w) - 1", "x = x & $m"),
         {"m": integer(3, 63, 20)},
@@ -74,19 +75,19 @@ RULES = (
     Rule("Set bit $n to 1.", "x = x | 1 << $n", ("x = x ^ 1 << $n", "x = x | 1 << $n - 1"), {"n": integer(1, 5)}),
     Rule("Set bit $n to 0.", "x = x & ~(1 << $n)", ("x = x ^ 1 << $n", "x = x & ~(1 << $n - 1)"), {"n": integer(1, 5)}),
     Rule(
-        "Exchange bit $a and bit $b.",
+        "Swap bit $a and bit $b.",
         "x = x ^ ((1 << $a | 1 << $b) if (x >> $a ^ x >> $b) & 1 else 0)",
         ("x = x ^ (1 << $a | 1 << $b)",),
         {"a": integer(0, 2), "b": integer(3, 5)},
     ),
     Rule(
-        "Exchange the bits of every pair (bit 0 with bit 1, bit 2 with bit 3 and so on).",
+        "Swap the bits of every pair (bit 0 with bit 1, bit 2 with bit 3, and so on).",
         "x = sum((x >> (i ^ 1) & 1) << i for i in range(w))",
         (TURN,),
     ),
-    Rule("Turn the lowest 1 of `x` into 0 (a 0 stays 0).", "x = x & x - 1 if x else 0", ("x = x & ~1", "x = x & -x")),
+    Rule("Clear the lowest set bit of `x` (0 stays 0).", "x = x & x - 1 if x else 0", ("x = x & ~1", "x = x & -x")),
     Rule(
-        "Replace `x` by its exclusive or with `x` shifted to the right by one (its Gray code).",
+        "Replace `x` with `x` XOR (`x` shifted right by one), which is its Gray code.",
         "x = x ^ x >> 1",
         ("x = x ^ x << 1 & (1 << w) - 1",),
     ),
@@ -97,7 +98,7 @@ ENDS = (
     Rule("`x`.", "return x"),
     Rule("the number of ones in `x`.", "return bin(x).count('1')", ("return bin(x).count('0')",)),
     Rule(
-        "the number of zeros in `x`, those before its first 1 included.",
+        "the number of zeros in `x`, including leading zeros.",
         "return w - bin(x).count('1')",
         ("return bin(x)[2:].count('0')",),
     ),
@@ -107,12 +108,12 @@ ENDS = (
         (RUN.replace("split('0')", "split('1')"), "return bin(x).count('1')"),
     ),
     Rule(
-        "`x` in binary as a string of that width, zeros in front included.",
+        "`x` in binary as a string of that width, including leading zeros.",
         "return format(x, f'0{w}b')",
         ("return bin(x)[2:]", "return bin(x)"),
     ),
     Rule(
-        "the list of the places of its ones, the lowest first.",
+        "the list of the positions of its ones, lowest first.",
         "return [i for i in range(w) if x >> i & 1]",
         (
             "return [i for i, c in enumerate(format(x, f'0{w}b')) if c == '1']",
@@ -120,7 +121,7 @@ ENDS = (
         ),
     ),
     Rule(
-        "`x` read as a signed number in two's complement of that width.",
+        "`x` interpreted as a signed two's complement integer of that width.",
         "return x - (1 << w) if x >> w - 1 else x",
         ("return -(x & (1 << w - 1) - 1) if x >> w - 1 else x",),
     ),

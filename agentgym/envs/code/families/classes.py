@@ -65,8 +65,8 @@ def _limit(low: int, high: int) -> Callable[[Rng], list[object]]:
 
 FRAMES = (
     Frame(
-        "An object holds whole numbers, none at first and at most `limit`. `add(value)` adds one and returns "
-        "True; where it is full already it changes nothing and returns False.",
+        "An object holds at most `limit` integers and starts empty. `add(value)` adds an integer and returns True; "
+        "if the object is already full, it changes nothing and returns False.",
         "limit",
         _calls(_limit(1, 5), "add(value); add(value)"),
         FULL,
@@ -76,8 +76,8 @@ FRAMES = (
         kind="class",
     ),
     Frame(
-        "An object holds whole numbers, none at first and at most `limit`. `add(value)` adds one and returns "
-        "None; where there are more than `limit` then, the oldest one leaves and is returned.",
+        "An object holds at most `limit` integers and starts empty. `add(value)` adds an integer and returns None; "
+        "if there are then more than `limit`, it removes the oldest one and returns that instead.",
         "limit",
         _calls(_limit(1, 5), "add(value); add(value)"),
         PUSH,
@@ -87,9 +87,8 @@ FRAMES = (
         kind="class",
     ),
     Frame(
-        "An object keeps accounts by name. `put(name, amount)` adds an amount to an account, which is opened "
-        "with 0 where there is none, and returns what is on it then. `limit` says how far below 0 accounts may "
-        "go.",
+        "An object keeps accounts by name. `put(name, amount)` adds an amount to an account, opening it with a "
+        "balance of 0 if it does not exist, and returns the new balance. `limit` is how far below 0 a balance may go.",
         "limit",
         _calls(lambda rng: [int(rng.integers(0, 20))], "put(name, amount); put(name, amount)"),
         ACCOUNTS,
@@ -99,9 +98,9 @@ FRAMES = (
         kind="class",
     ),
     Frame(
-        "An object keeps values by key, at most `limit` of them. `put(key, value)` stores a value (the old one "
-        "of that key leaves) and makes its key the newest; where there are more than `limit` then, the oldest "
-        "key leaves with its value. It returns None.",
+        "An object stores at most `limit` values by key. `put(key, value)` stores a value (replacing any old value "
+        "of that key) and makes its key the newest; if there are then more than `limit` keys, the oldest key is "
+        "removed with its value. It returns None.",
         "limit",
         _calls(_limit(1, 3), "put(key, value); put(key, value)"),
         CACHE,
@@ -111,8 +110,8 @@ FRAMES = (
         kind="class",
     ),
     Frame(
-        "An object is a clock of 24 hours that shows `hour` and `minute` at first. `go(minutes)` lets it go on "
-        "and returns a tuple (hour, minute).",
+        "An object is a 24-hour clock that starts at `hour` and `minute`. `go(minutes)` advances it and returns a "
+        "tuple (hour, minute).",
         "hour, minute",
         _calls(lambda rng: [int(rng.integers(24)), int(rng.integers(60))], "go(minutes); go(minutes)"),
         CLOCK,
@@ -140,21 +139,22 @@ METHODS = (
         (
             _method(
                 "take()",
-                "removes the newest number and returns it, or returns None where there is none.",
+                "removes the newest number and returns it, or returns None if there is none.",
                 "return self.values.pop() if self.values else None",
                 "return self.values.pop(0) if self.values else None",
                 "return self.values[-1] if self.values else None",
             ),
             _method(
                 "take()",
-                "removes the oldest number and returns it, or returns None where there is none.",
+                "removes the oldest number and returns it, or returns None if there is none.",
                 "return self.values.pop(0) if self.values else None",
                 "return self.values.pop() if self.values else None",
                 "return self.values[0] if self.values else None",
             ),
             _method(
                 "take()",
-                "removes the smallest number (the oldest of several) and returns it, or returns None where there is none.",
+                "removes the smallest number (the oldest one if it occurs several times) and returns it, or returns "
+                "None if there is none.",
                 "if not self.values:\n    return None\nsmallest = min(self.values)\n"
                 "self.values.remove(smallest)\nreturn smallest",
                 "if not self.values:\n    return None\nsmallest = max(self.values)\n"
@@ -170,33 +170,34 @@ METHODS = (
             ),
             _method(
                 "above(value)",
-                "returns how many of the numbers are greater than a value.",
+                "returns how many of the numbers are greater than `value`.",
                 "return sum(v > value for v in self.values)",
                 "return sum(v >= value for v in self.values)",
             ),
             _method(
                 "drop(n)",
-                "removes the n oldest numbers (all, where there are fewer) and returns how many it removed.",
+                "removes the `n` oldest numbers (all of them if there are fewer) and returns how many it removed.",
                 "gone = len(self.values[:n])\nself.values = self.values[n:]\nreturn gone",
                 "gone = len(self.values[:n])\nself.values = self.values[:-n] if n else self.values\nreturn gone",
                 "self.values = self.values[n:]\nreturn n",
             ),
             _method(
                 "look(i)",
-                "returns the i-th newest number (0: the newest) without removing it, or None where there are not so many.",
+                "returns the number at index `i` counted from the newest (0 is the newest) without removing it, or "
+                "None if there are not that many.",
                 "return self.values[-1 - i] if i < len(self.values) else None",
                 "return self.values[i] if i < len(self.values) else None",
                 "return self.values[-i] if i < len(self.values) else None",
             ),
             _method(
                 "flip()",
-                "reverses the order of the numbers, so that the oldest counts as the newest, and returns None.",
+                "reverses the order of the numbers, so that the oldest becomes the newest, and returns None.",
                 "self.values.reverse()",
                 "self.values.sort()",
             ),
             _method(
                 "scale()",
-                "multiplies all numbers by $k and returns their list, the oldest first.",
+                "multiplies all numbers by $k and returns them as a list, oldest first.",
                 "self.values = [v * $k for v in self.values]\nreturn list(self.values)",
                 "return [v * $k for v in self.values]",
                 slots={"k": choice(-1, 2, 3)},
@@ -208,8 +209,8 @@ METHODS = (
         (
             _method(
                 "take(name, amount)",
-                "takes an amount from an account and returns True; where the account would be below minus "
-                "`limit`, or there is none, it changes nothing and returns False.",
+                "withdraws an amount from an account and returns True; if the balance would fall below minus "
+                "`limit`, or there is no such account, it changes nothing and returns False.",
                 "if name not in self.table or self.table[name] - amount < -self.limit:\n    return False\n"
                 "self.table[name] -= amount\nreturn True",
                 "if name not in self.table or self.table[name] - amount < 0:\n    return False\n"
@@ -219,8 +220,8 @@ METHODS = (
             ),
             _method(
                 "move(name, other, amount)",
-                "moves an amount from the first account to the other, if both are open and the first has at "
-                "least that much, and returns whether it did.",
+                "moves an amount from account `name` to account `other` if both exist and the first has at least "
+                "that balance, and returns whether it did.",
                 "if name not in self.table or other not in self.table or self.table[name] < amount:\n"
                 "    return False\nself.table[name] -= amount\nself.table[other] += amount\nreturn True",
                 "if name not in self.table or other not in self.table or self.table[name] <= amount:\n"
@@ -231,14 +232,14 @@ METHODS = (
             ),
             _method(
                 "close(name)",
-                "closes an account and returns what was on it, or None where there is none.",
+                "closes an account and returns its balance, or None if there is no such account.",
                 "return self.table.pop(name, None)",
                 "return self.table.pop(name, 0)",
                 "return self.table.get(name)",
             ),
             _method(
                 "rich(amount)",
-                "returns the sorted list of the names with at least an amount.",
+                "returns the sorted list of the names whose balance is at least `amount`.",
                 "return sorted(name for name, held in self.table.items() if held >= amount)",
                 "return sorted(name for name, held in self.table.items() if held > amount)",
                 "return sorted(self.table)",
@@ -248,7 +249,7 @@ METHODS = (
             ),
             _method(
                 "charge()",
-                "takes a fee of $k from every account with more than $k on it and returns how many paid.",
+                "takes a fee of $k from every account whose balance is greater than $k and returns how many paid.",
                 "paying = [name for name, held in self.table.items() if held > $k]\nfor name in paying:\n"
                 "    self.table[name] -= $k\nreturn len(paying)",
                 "paying = [name for name, held in self.table.items() if held >= $k]\nfor name in paying:\n"
@@ -258,8 +259,8 @@ METHODS = (
             ),
             _method(
                 "best()",
-                "returns the name with the most on its account (of several the first in the alphabet), or None "
-                "where there is no account.",
+                "returns the name with the highest balance (in a tie, the first alphabetically), or None if there is "
+                "no account.",
                 "return min(self.table, key=lambda name: (-self.table[name], name)) if self.table else None",
                 "return max(self.table, key=lambda name: (self.table[name], name)) if self.table else None",
             ),
@@ -270,13 +271,13 @@ METHODS = (
         (
             _method(
                 "get(key)",
-                "returns the value of a key, or None where there is none, and makes the key the newest.",
+                "returns the value of a key and makes the key the newest, or returns None if there is no such key.",
                 "if key not in self.table:\n    return None\nself.table[key] = self.table.pop(key)\nreturn self.table[key]",
                 "return self.table.get(key)",
             ),
             _method(
                 "get(key)",
-                "returns the value of a key, or -$k where there is none; it changes nothing.",
+                "returns the value of a key, or -$k if there is no such key; it changes nothing.",
                 "return self.table.get(key, -$k)",
                 "return self.table.get(key)",
                 "if key not in self.table:\n    return -$k\nself.table[key] = self.table.pop(key)\nreturn self.table[key]",
@@ -284,7 +285,7 @@ METHODS = (
             ),
             _method(
                 "keys()",
-                "returns the list of the keys, the oldest first.",
+                "returns the list of the keys, oldest first.",
                 "return list(self.table)",
                 "return sorted(self.table)",
                 "return list(self.table)[::-1]",
@@ -297,7 +298,7 @@ METHODS = (
             ),
             _method(
                 "raise_all(value)",
-                "adds a value to every value and returns the largest then, or None where there is none.",
+                "adds `value` to every stored value and returns the largest of the new values, or None if there are none.",
                 "for key in self.table:\n    self.table[key] += value\nreturn max(self.table.values(), default=None)",
                 "return max((v + value for v in self.table.values()), default=None)",
                 "for key in self.table:\n    self.table[key] += value\n"
@@ -305,14 +306,14 @@ METHODS = (
             ),
             _method(
                 "forget()",
-                "removes the oldest key and returns it, or None where there is none.",
+                "removes the oldest key and returns it, or returns None if there is none.",
                 "key = next(iter(self.table), None)\nself.table.pop(key, None)\nreturn key",
                 "key = next(reversed(self.table), None)\nself.table.pop(key, None)\nreturn key",
                 "return next(iter(self.table), None)",
             ),
             _method(
                 "grow()",
-                "lets the object keep one more from now on and returns how many keys it could still take.",
+                "raises the limit by one and returns how many more keys the object can take.",
                 "self.limit += 1\nreturn self.limit - len(self.table)",
                 "self.limit += 1\nreturn self.limit",
                 "return self.limit + 1 - len(self.table)",
@@ -324,36 +325,36 @@ METHODS = (
         (
             _method(
                 "text()",
-                "returns the time as HH:MM with two digits each.",
+                "returns the time as HH:MM, with two digits each.",
                 "return f'{self.now // 60:02}:{self.now % 60:02}'",
                 "return f'{self.now // 60}:{self.now % 60}'",
                 "return f'{self.now // 60:02}:{self.now % 60}'",
             ),
             _method(
                 "text()",
-                "returns the time as on a clock of 12 hours, such as 12:05 am, 9:30 am, 12:00 pm, 11:59 pm.",
+                "returns the time in 12-hour format, such as 12:05 am, 9:30 am, 12:00 pm, 11:59 pm.",
                 "h, m = divmod(self.now, 60)\nreturn f\"{(h - 1) % 12 + 1}:{m:02} {'am' if h < 12 else 'pm'}\"",
                 "h, m = divmod(self.now, 60)\nreturn f\"{h % 12}:{m:02} {'am' if h < 12 else 'pm'}\"",
                 "h, m = divmod(self.now, 60)\nreturn f\"{(h - 1) % 12 + 1}:{m:02} {'am' if h <= 12 else 'pm'}\"",
             ),
             _method(
                 "back(minutes)",
-                "sets the clock back and returns how many minutes it shows since midnight.",
+                "sets the clock back by `minutes` and returns the new time in minutes since midnight.",
                 "self.now = (self.now - minutes) % 1440\nreturn self.now",
                 "self.now = max(self.now - minutes, 0)\nreturn self.now",
                 "return (self.now - minutes) % 1440",
             ),
             _method(
                 "until(hour)",
-                "returns how many minutes it is until the next full hour of that number (0 where it is just that).",
+                "returns how many minutes remain until the clock next shows `hour`:00 (0 if it shows that now).",
                 "return (60 * hour - self.now) % 1440",
                 "return abs(60 * hour - self.now)",
                 "return (60 * hour - self.now - 1) % 1440 + 1",
             ),
             _method(
                 "round()",
-                "sets the clock to the nearest multiple of $k minutes after midnight (a tie goes forward) and "
-                "returns the minutes since midnight.",
+                "rounds the time to the nearest multiple of $k minutes after midnight (a tie rounds up) and returns "
+                "the new time in minutes since midnight.",
                 "self.now = (self.now + $k // 2) // $k * $k % 1440\nreturn self.now",
                 "self.now = self.now // $k * $k\nreturn self.now",
                 "return (self.now + $k // 2) // $k * $k % 1440",
@@ -361,7 +362,7 @@ METHODS = (
             ),
             _method(
                 "night()",
-                "returns whether the time is from $a:00 on or before $b:00.",
+                "returns whether the time is $a:00 or later, or earlier than $b:00.",
                 "return self.now >= 60 * $a or self.now < 60 * $b",
                 "return self.now > 60 * $a + 59 or self.now < 60 * $b",
                 "return 60 * $b <= self.now < 60 * $a",
@@ -369,8 +370,8 @@ METHODS = (
             ),
             _method(
                 "angle()",
-                "returns the smaller angle between the two hands of a clock with 12 hours, in half degrees (a "
-                "whole number from 0 to 360).",
+                "returns the smaller angle between the two hands of a 12-hour clock, in half degrees (an integer "
+                "from 0 to 360).",
                 "apart = abs(self.now % 720 - 12 * (self.now % 60))\nreturn min(apart, 720 - apart)",
                 "apart = abs(self.now % 720 - 12 * (self.now % 60))\nreturn apart",
                 "apart = abs(60 * (self.now // 60 % 12) - 12 * (self.now % 60))\nreturn min(apart, 720 - apart)",

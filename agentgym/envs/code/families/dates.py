@@ -38,15 +38,15 @@ def _many(rng: Rng, difficulty: int, _: Plan) -> list[object]:
 
 FRAMES = (
     Frame(
-        "`day` is a date written as YYYY-MM-DD.",
+        "`day` is a date string in the form YYYY-MM-DD.",
         "day",
         _one,
         IMPORTS + "day = date.fromisoformat(day)",
         gives="day",
-        asks="Take these steps, in this order (weeks begin on Monday):",
+        asks="Apply these steps in order (weeks begin on Monday):",
     ),
     Frame(
-        "`start` and `end` are dates written as YYYY-MM-DD, `start` not after `end`.",
+        "`start` and `end` are date strings in the form YYYY-MM-DD, and `start` is not after `end`.",
         "start, end",
         _two,
         IMPORTS + "start, end = date.fromisoformat(start), date.fromisoformat(end)\n"
@@ -56,22 +56,22 @@ FRAMES = (
             "days = [start + timedelta(days=i) for i in range((end - start).days)]",
         ),
         gives="days",
-        asks="Begin with the list of all days from `start` to `end`, both included, and take these steps, in this order:",
+        asks="Start with the list of all days from `start` to `end`, inclusive, and apply these steps in order:",
     ),
     Frame(
-        "`texts` is a list of dates written as YYYY-MM-DD; it may be empty.",
+        "`texts` is a list of date strings in the form YYYY-MM-DD; it may be empty.",
         "texts",
         _many,
         IMPORTS + "days = [date.fromisoformat(text) for text in texts]",
         gives="days",
-        asks="Begin with the list of these dates and take these steps, in this order:",
+        asks="Start with the list of these dates and apply these steps in order:",
     ),
 )
 DAY = (
-    Rule("Go $n days on.", "day += timedelta(days=$n)", slots={"n": integer(1, 400, 100)}),
-    Rule("Go $n days back.", "day -= timedelta(days=$n)", slots={"n": integer(1, 400, 100)}),
+    Rule("Go forward $n days.", "day += timedelta(days=$n)", slots={"n": integer(1, 400, 100)}),
+    Rule("Go back $n days.", "day -= timedelta(days=$n)", slots={"n": integer(1, 400, 100)}),
     Rule(
-        "Go $n months on; where the month has no such day, take its last one.",
+        "Go forward $n months; if that month has no such day, use its last day.",
         "m = day.month - 1 + $n\ny = day.year + m // 12\nm = m % 12 + 1\n"
         "day = date(y, m, min(day.day, calendar.monthrange(y, m)[1]))",
         (
@@ -81,7 +81,7 @@ DAY = (
         {"n": integer(1, 30, 6)},
     ),
     Rule(
-        "Go on to the next $weekday; a day that is one already stays.",
+        "Go forward to the next $weekday; if the day is already one, leave it unchanged.",
         "day += timedelta(days=(week.index($weekday) - day.weekday()) % 7)",
         (
             "day += timedelta(days=(week.index($weekday) - day.weekday() - 1) % 7 + 1)",
@@ -95,8 +95,7 @@ DAY = (
         ("day = day.replace(day=min(30, calendar.monthrange(day.year, day.month)[1]))", "day = day.replace(day=1)"),
     ),
     Rule(
-        "Go on by $n working days: Saturdays and Sundays do not count (with each step go on to the next day "
-        "that is neither).",
+        "Go forward $n working days: each step goes to the next day that is neither a Saturday nor a Sunday.",
         "for _ in range($n):\n    day += timedelta(days=1)\n    while day.weekday() > 4:\n        day += timedelta(days=1)",
         (
             "day += timedelta(days=$n)",
@@ -112,7 +111,7 @@ DAY = (
         {"weekday": choice(*DAYS)},
     ),
     Rule(
-        "If the year is a leap year, go $n days on, else $m days back.",
+        "If the year is a leap year, go forward $n days; otherwise go back $m days.",
         "day += timedelta(days=$n if calendar.isleap(day.year) else -$m)",
         ("day += timedelta(days=$n if day.year % 4 else -$m)", "day += timedelta(days=$n)"),
         {"n": integer(1, 90), "m": integer(1, 90)},
@@ -125,7 +124,7 @@ MANY = (
         ("days = [d for d in days if d.weekday() < 6]", "days = [d for d in days if 0 < d.weekday() < 6]"),
     ),
     Rule(
-        "Keep the days that are a $weekday or a $other.",
+        "Keep only the days that are a $weekday or a $other.",
         "days = [d for d in days if week[d.weekday()] in ($weekday, $other)]",
         (
             "days = [d for d in days if week[d.weekday()] not in ($weekday, $other)]",
@@ -135,15 +134,19 @@ MANY = (
         once=True,
     ),
     Rule(
-        "Drop the days whose day of the month is less than $n.",
+        "Drop the dates whose day of the month is less than $n.",
         "days = [d for d in days if d.day >= $n]",
         ("days = [d for d in days if d.day > $n]", "days = [d for d in days if d.month >= $n]"),
         {"n": integer(4, 14)},
         once=True,
     ),
-    Rule("Move every day on by $n days.", "days = [d + timedelta(days=$n) for d in days]", slots={"n": integer(1, 60, 10)}),
     Rule(
-        "Of days in the same month of the same year keep the earliest only.",
+        "Move every day forward by $n days.",
+        "days = [d + timedelta(days=$n) for d in days]",
+        slots={"n": integer(1, 60, 10)},
+    ),
+    Rule(
+        "Keep only the earliest day of each month of each year.",
         "days = [d for d in days if d == min(o for o in days if (o.year, o.month) == (d.year, d.month))]",
         (
             "days = [d for d in days if d == max(o for o in days if (o.year, o.month) == (d.year, d.month))]",
@@ -152,12 +155,12 @@ MANY = (
         once=True,
     ),
     Rule(
-        "Sort them, the latest first, and keep one of days that are alike.",
+        "Sort the days, latest first, and drop duplicates.",
         "days = sorted(set(days), reverse=True)",
         ("days = sorted(set(days))", "days = sorted(days, reverse=True)"),
     ),
     Rule(
-        "Replace each day by the last day of its month.",
+        "Replace each day with the last day of its month.",
         f"days = [day.replace(day={LAST}) for day in days]",
         ("days = [day.replace(day=28) for day in days]",),
         once=True,
@@ -167,36 +170,36 @@ ENDS_OF_DAY = (
     Rule("the date as YYYY-MM-DD.", "return day.isoformat()", ("return day.strftime('%Y-%d-%m')",)),
     Rule("the English name of its weekday.", "return week[day.weekday()]", ("return week[day.isoweekday() % 7]",)),
     Rule(
-        "a tuple of year, month and day as whole numbers.",
+        "a tuple (year, month, day) of integers.",
         "return day.year, day.month, day.day",
         ("return day.day, day.month, day.year", "return [day.year, day.month, day.day]"),
     ),
     Rule(
-        "which day of its year it is (1 for January 1st).",
+        "the number of the day within its year (1 for January 1).",
         "return day.timetuple().tm_yday",
         ("return 30 * (day.month - 1) + day.day", "return (day - date(day.year, 1, 1)).days"),
     ),
     Rule(
-        "the date as D.M.YY, without zeros before day and month, for example 3.9.07.",
+        "the date as D.M.YY, without leading zeros in the day and the month, for example 3.9.07.",
         "return f'{day.day}.{day.month}.{day.year % 100:02}'",
         ("return day.strftime('%d.%m.%y')",),
     ),
 )
 ENDS_OF_DAYS = (
     Rule("the list of days as YYYY-MM-DD.", "return [d.isoformat() for d in days]"),
-    Rule("how many days there are.", "return len(days)", ("return len(set(d.month for d in days))",)),
+    Rule("the number of days in the list.", "return len(days)", ("return len(set(d.month for d in days))",)),
     Rule(
-        "a dictionary from the English name of each weekday that occurs to how often it does.",
+        "a dictionary from the English name of each weekday that occurs to how many times it occurs.",
         "names = [week[d.weekday()] for d in days]\nreturn {name: names.count(name) for name in names}",
         ("names = [week[d.isoweekday() % 7] for d in days]\nreturn {name: names.count(name) for name in names}",),
     ),
     Rule(
-        "the number of days between the earliest and the latest, 0 where there are fewer than two.",
+        "the number of days between the earliest and the latest, or 0 if there are fewer than two.",
         "return (max(days) - min(days)).days if days else 0",
         ("return (max(days) - min(days)).days + 1 if days else 0", "return len(days)"),
     ),
     Rule(
-        "the list of tuples (year, month) in which any of them lies, sorted, without repetition.",
+        "the sorted list of tuples (year, month) that contain at least one of the days, without duplicates.",
         "return sorted({(d.year, d.month) for d in days})",
         ("return sorted({(d.month, d.year) for d in days})", "return [(d.year, d.month) for d in days]"),
     ),

@@ -45,34 +45,34 @@ def _records(rng: Rng, difficulty: int, _: Plan) -> list[object]:
 
 FRAMES = (
     Frame(
-        "`stock` is a dictionary from names to whole numbers; it may be empty.",
+        "`stock` is a dictionary from names to integers; it may be empty.",
         "stock",
         _stock,
         "table = dict(stock)",
         gives="table",
-        asks="Begin with a copy of it, called the table here, and take these steps, in this order:",
+        asks="Start with a copy of it, called the table below, and apply these steps in order:",
     ),
     Frame(
-        "`stock` and `more` are dictionaries from names to whole numbers.",
+        "`stock` and `more` are dictionaries from names to integers.",
         "stock, more",
         _two,
         "table = {name: stock.get(name, 0) + more.get(name, 0) for name in [*stock, *more]}",
         ("table = {**stock, **more}",),
         gives="table",
-        asks="Begin with a table of all names, where a name of both has the sum of its numbers, and take these "
-        "steps, in this order:",
+        asks="Start with a table of all names, in which a name that is in both has the sum of its numbers, and apply "
+        "these steps in order:",
     ),
     Frame(
-        "`sales` is a list of tuples (name, whole number), in which names may come again.",
+        "`sales` is a list of tuples (name, integer), in which names may repeat.",
         "sales",
         _sales,
         "table = {}\nfor name, number in sales:\n    table[name] = table.get(name, 0) + number",
         ("table = dict(sales)",),
         gives="table",
-        asks="Begin with a table from each name to the sum of its numbers and take these steps, in this order:",
+        asks="Start with a table from each name to the sum of its numbers and apply these steps in order:",
     ),
     Frame(
-        '`records` is a list of dictionaries with the keys "name", "town" (strings) and "points" (a whole number).',
+        '`records` is a list of dictionaries with the keys "name", "town" (strings) and "points" (an integer).',
         "records",
         _records,
         "records = [dict(record) for record in records]",
@@ -87,7 +87,7 @@ TABLE = (
         {"n": integer(-2, 6)},
     ),
     Rule(
-        "Multiply by $n the numbers of names that begin with one of the letters in $letters.",
+        "For each name that begins with one of the letters in $letters, multiply its number by $n.",
         "table = {name: number * $n if name[:1] in $letters else number for name, number in table.items()}",
         (
             "table = {name: number * $n for name, number in table.items()}",
@@ -96,13 +96,14 @@ TABLE = (
         {"n": integer(2, 4), "letters": subset(list("abcdefgh"), 2, 4)},
     ),
     Rule(
-        "Take $n from every number, but never go below 0.",
+        "Subtract $n from every number, but do not go below 0.",
         "table = {name: max(number - $n, 0) for name, number in table.items()}",
         ("table = {name: number - $n for name, number in table.items()}",),
         {"n": integer(1, 4)},
     ),
     Rule(
-        "Cut all names to their first $n letters; names that become alike share one entry with the sum of their numbers.",
+        "Truncate all names to their first $n letters; names that become equal share one entry with the sum of their "
+        "numbers.",
         "cut = {}\nfor name, number in table.items():\n    cut[name[:$n]] = cut.get(name[:$n], 0) + number\ntable = cut",
         ("table = {name[:$n]: number for name, number in table.items()}",),
         {"n": integer(1, 3)},
@@ -115,8 +116,7 @@ TABLE = (
         {"name": choice(*THINGS), "n": integer(0, 20)},
     ),
     Rule(
-        "Remove the entry with the smallest number (of several such the one whose name is first in the "
-        "alphabet), if there is any.",
+        "Remove the entry with the smallest number (in a tie, the one whose name is first alphabetically), if there is one.",
         "if table:\n    table.pop(min(table, key=lambda name: (table[name], name)))",
         (
             "if table:\n    table.pop(min(table, key=lambda name: table[name]))",
@@ -124,7 +124,7 @@ TABLE = (
         ),
     ),
     Rule(
-        "Add to each number the number of letters of its name.",
+        "Add the length of each name to its number.",
         "table = {name: number + len(name) for name, number in table.items()}",
         ("table = {name: len(name) for name, number in table.items()}",),
     ),
@@ -143,14 +143,13 @@ RECORDS = (
         {"town": choice(*TOWNS)},
     ),
     Rule(
-        "Give every record from $town $n points more.",
+        "Add $n points to every record from $town.",
         "records = [{**r, 'points': r['points'] + $n * (r['town'] == $town)} for r in records]",
         ("records = [{**r, 'points': r['points'] + $n} for r in records]",),
         {"town": choice(*TOWNS), "n": integer(1, 9, 2)},
     ),
     Rule(
-        "Sort the records by points, the most first; of records with as many the name that is first in the "
-        "alphabet comes first.",
+        "Sort the records by points, highest first; break ties by name, alphabetically.",
         "records = sorted(records, key=lambda r: (-r['points'], r['name']))",
         (
             "records = sorted(records, key=lambda r: (r['points'], r['name']), reverse=True)",
@@ -158,8 +157,8 @@ RECORDS = (
         ),
     ),
     Rule(
-        "Of each name keep the record with the most points only (the earlier one where two have as many), in "
-        "the order they were in.",
+        "For each name keep only the record with the most points (the earliest in a tie), and preserve the order of "
+        "the records.",
         "records = [r for i, r in enumerate(records) if not any(o['name'] == r['name'] and (o['points'], -j) > "
         "(r['points'], -i)"
         " for j, o in enumerate(records))]",
@@ -187,18 +186,18 @@ ENDS_OF_TABLE = (
         ("return list(table)", "return sorted(table, reverse=True)"),
     ),
     Rule(
-        "a dictionary from each number to the set of the names that have it.",
+        "a dictionary from each number to the set of names that have it.",
         "turned = {}\nfor name, number in table.items():\n    turned.setdefault(number, set()).add(name)\nreturn turned",
         ("return {number: {name} for name, number in table.items()}",),
     ),
     Rule(
-        "a list of tuples (name, number), the largest number first, names with the same number in alphabetical order.",
+        "a list of tuples (name, number), sorted by number, largest first, with ties in alphabetical order of the names.",
         "return sorted(table.items(), key=lambda item: (-item[1], item[0]))",
         ("return sorted(table.items(), key=lambda item: (item[1], item[0]), reverse=True)", "return sorted(table.items())"),
     ),
     Rule("the sum of all numbers.", "return sum(table.values())", ("return sum(set(table.values()))", "return len(table)")),
     Rule(
-        "the name with the largest number (of several such the first in the alphabet), or None for an empty table.",
+        "the name with the largest number (in a tie, the first alphabetically), or None for an empty table.",
         "return min(table, key=lambda name: (-table[name], name)) if table else None",
         ("return max(table, key=lambda name: (table[name], name)) if table else None",),
     ),
@@ -206,12 +205,12 @@ ENDS_OF_TABLE = (
 ENDS_OF_RECORDS = (
     Rule("the list of records.", "return records"),
     Rule(
-        "a dictionary from each town to the sorted list of the different names of its records.",
+        "a dictionary from each town to the sorted list of the distinct names in its records.",
         "return {t: sorted({r['name'] for r in records if r['town'] == t}) for t in {r['town'] for r in records}}",
         ("return {r['town']: [o['name'] for o in records if o['town'] == r['town']] for r in records}",),
     ),
     Rule(
-        "a dictionary from each name to its most points.",
+        "a dictionary from each name to its highest number of points.",
         "return {r['name']: max(o['points'] for o in records if o['name'] == r['name']) for r in records}",
         ("return {r['name']: r['points'] for r in records}",),
     ),

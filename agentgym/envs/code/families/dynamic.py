@@ -30,58 +30,59 @@ def _grid(rng: Rng, difficulty: int, _: Plan) -> list[object]:
 
 FRAMES = (
     Frame(
-        "`values` is a list of positive whole numbers; it may be empty.",
+        "`values` is a list of positive integers; it may be empty.",
         "values",
         _positive,
         "values = list(values)",
         gives="values",
     ),
     Frame(
-        "`values` is a list of whole numbers, which may be negative; it may be empty.",
+        "`values` is a list of integers, which may be negative; it may be empty.",
         "values",
         _signed,
         "values = list(values)",
         gives="values",
     ),
-    Frame("`n` is a whole number from 0.", "n", _target, gives="target", asks="First take these steps, in this order:"),
+    Frame("`n` is a non-negative integer.", "n", _target, gives="target", asks="First apply these steps in order:"),
     Frame(
-        "`one` and `two` are strings of small letters; they may be empty.",
+        "`one` and `two` are strings of lowercase letters; they may be empty.",
         "one, two",
         _pair,
         gives="pair",
-        asks="First change both strings, each in the same way, step by step, in this order:",
+        asks="First apply these steps in order to both strings:",
     ),
     Frame(
-        "`grid` is a list of rows of whole numbers, all of one length, at least one row and one column.",
+        "`grid` is a list of rows of integers. All rows have the same length, and there is at least one row and one column.",
         "grid",
         _grid,
         "grid = [list(row) for row in grid]",
         gives="grid",
-        asks="First change the grid step by step, in this order:",
+        asks="First apply these steps to the grid in order:",
     ),
 )
 VALUES = (
-    Rule("Take $n from every number.", "values = [v - $n for v in values]", slots={"n": integer(1, 4)}),
+    Rule("Subtract $n from every number.", "values = [v - $n for v in values]", slots={"n": integer(1, 4)}),
     Rule(
-        "Replace every third number (the third, the sixth and so on) by 0.",
+        "Replace every third number (the third, the sixth, and so on) with 0.",
         "values = [0 if i % 3 == 2 else v for i, v in enumerate(values)]",
         ("values = [0 if i % 3 == 0 else v for i, v in enumerate(values)]",),
         once=True,
     ),
     Rule("Append the number $n.", "values = [*values, $n]", ("values = [$n, *values]",), {"n": integer(-3, 12)}),
     Rule(
-        "Replace every number by its remainder after division by $n.",
+        "Replace every number with its remainder after division by $n.",
         "values = [v % $n for v in values]",
         slots={"n": integer(7, 15)},
         once=True,
     ),
     Rule(
-        "Put the second half of the list before the first; the middle one of an odd number belongs to the second half.",
+        "Move the second half of the list before the first; if the length is odd, the middle number belongs to the "
+        "second half.",
         "values = values[len(values) // 2:] + values[:len(values) // 2]",
         ("values = values[(len(values) + 1) // 2:] + values[:(len(values) + 1) // 2]",),
     ),
     Rule(
-        "Double every number that is greater than the one before it in the list.",
+        "Double every number that was greater than the one before it in the list.",
         "values = [2 * v if i and v > values[i - 1] else v for i, v in enumerate(values)]",
         ("values = [2 * v if i and v < values[i - 1] else v for i, v in enumerate(values)]",),
         once=True,
@@ -90,10 +91,14 @@ VALUES = (
 TARGET = (
     Rule("Add $a to `n`.", "n += $a", slots={"a": integer(1, 9, 2)}),
     Rule(
-        "Replace `n` by its remainder after division by $m.", "n %= $m", ("n //= $m",), {"m": integer(17, 40, 5)}, once=True
+        "Replace `n` with its remainder after division by $m.",
+        "n %= $m",
+        ("n //= $m",),
+        {"m": integer(17, 40, 5)},
+        once=True,
     ),
     Rule(
-        "If `n` is odd, add $a to it, else take half of it.",
+        "If `n` is odd, add $a to it; otherwise halve it.",
         "n = n + $a if n % 2 else n // 2",
         ("n = n // 2 if n % 2 else n + $a",),
         {"a": integer(1, 9)},
@@ -107,15 +112,15 @@ TARGET = (
 )
 PAIR = (
     Rule(
-        "Remove the letter $c.",
+        "Remove every $c.",
         "one, two = one.replace($c, ''), two.replace($c, '')",
         ("one, two = one.replace($c, '', 1), two.replace($c, '', 1)",),
         {"c": choice(*"abcd")},
         once=True,
     ),
-    Rule("Write it backwards.", "one, two = one[::-1], two[::-1]", ("one, two = one[::-1], two",)),
+    Rule("Reverse it.", "one, two = one[::-1], two[::-1]", ("one, two = one[::-1], two",)),
     Rule(
-        "Replace the letter $c by $d.",
+        "Replace every $c with $d.",
         "one, two = one.replace($c, $d), two.replace($c, $d)",
         ("one, two = one.replace($d, $c), two.replace($d, $c)",),
         {"c": choice(*"ab"), "d": choice(*"cde")},
@@ -128,27 +133,31 @@ PAIR = (
         once=True,
     ),
     Rule(
-        "Repeat its first letter once more (nothing, where it is empty).",
+        "Put a copy of its first letter in front of it (do nothing if it is empty).",
         "one, two = one[:1] + one, two[:1] + two",
         ("one, two = one + one[:1], two + two[:1]",),
     ),
 )
 GRID = (
-    Rule("Turn it over, so that the last row is the first.", "grid = grid[::-1]", ("grid = [row[::-1] for row in grid]",)),
     Rule(
-        "Exchange rows and columns.",
+        "Flip it vertically, so that the last row becomes the first.",
+        "grid = grid[::-1]",
+        ("grid = [row[::-1] for row in grid]",),
+    ),
+    Rule(
+        "Transpose it, so that rows become columns.",
         "grid = [list(column) for column in zip(*grid)]",
         ("grid = [list(column) for column in zip(*grid[::-1])]",),
     ),
     Rule(
-        "Replace every number below $n by $n.",
+        "Replace every number below $n with $n.",
         "grid = [[max(v, $n) for v in row] for row in grid]",
         ("grid = [[min(v, $n) for v in row] for row in grid]",),
         {"n": integer(-1, 3)},
         once=True,
     ),
     Rule(
-        "Add to every number the number of its row, counted from 0.",
+        "Add to every number the index of its row, counted from 0.",
         "grid = [[v + i for v in row] for i, row in enumerate(grid)]",
         (
             "grid = [[v + i for i, v in enumerate(row)] for row in grid]",
@@ -156,7 +165,7 @@ GRID = (
         ),
     ),
     Rule(
-        "Multiply by $n the numbers at which row and column (from 0) add up to an odd number.",
+        "Multiply by $n every number whose row index plus column index (both counted from 0) is odd.",
         "grid = [[v * $n if (i + j) % 2 else v for j, v in enumerate(row)] for i, row in enumerate(grid)]",
         ("grid = [[v if (i + j) % 2 else v * $n for j, v in enumerate(row)] for i, row in enumerate(grid)]",),
         {"n": choice(-1, 2, 3)},
@@ -206,8 +215,8 @@ ENDS = (
         "values",
         (
             Rule(
-                "the largest sum of numbers chosen so that any two of them stand more than $k places apart "
-                "(their positions differ by more than $k); to choose none has the sum 0.",
+                "the largest sum of numbers chosen so that the positions of any two of them differ by more than $k; "
+                "choosing none gives the sum 0.",
                 APART,
                 (
                     APART.replace("i - $k", "i - $k + 1"),
@@ -216,8 +225,8 @@ ENDS = (
                 {"k": integer(1, 3)},
             ),
             Rule(
-                "the length of the longest choice of numbers, left to right, not necessarily neighbours, "
-                "in which each is greater than the one chosen before it by at least $d.",
+                "the length of the longest subsequence (left to right, not necessarily contiguous) in which each "
+                "number is greater than the one before it by at least $d.",
                 RISING,
                 (
                     RISING.replace(">= $d", "> $d"),
@@ -228,7 +237,7 @@ ENDS = (
                 {"d": integer(1, 4)},
             ),
             Rule(
-                "the largest sum of neighbouring numbers (any number of them, none has the sum 0).",
+                "the largest sum of a contiguous part of the list (the empty part has the sum 0).",
                 RUN,
                 (
                     "return sum(v for v in values if v > 0)",
@@ -236,7 +245,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many different sums one can get by adding up some of the numbers, each at most once (none: 0).",
+                "the number of different sums that can be formed by adding up any of the numbers, each at most once "
+                "(choosing none gives the sum 0).",
                 HALVES,
                 (
                     "return len({0} | {sum(values[i:j]) for i in range(len(values)) for j in range(i, len(values) + 1)})",
@@ -263,8 +273,8 @@ ENDS = (
                 {"steps": subset(range(1, 9), 2, 4)},
             ),
             Rule(
-                "the smallest number of coins of the values $steps, each used as often as one likes, that add "
-                "up to `n`, or -1 where there is no way.",
+                "the smallest number of coins that add up to `n`, where the coin values are $steps and each may be "
+                "used any number of times, or -1 if it is impossible.",
                 FEWEST,
                 (GREEDY, FEWEST.replace("-1 if", "0 if")),
                 {"steps": subset(range(2, 12), 2, 4)},
@@ -275,8 +285,8 @@ ENDS = (
         "pair",
         (
             Rule(
-                "the smallest cost of turning `one` into `two`, where to put in a letter costs $a, to take one "
-                "out $b, to replace one $c.",
+                "the smallest cost of turning `one` into `two`, where inserting a letter costs $a, deleting one "
+                "costs $b and replacing one costs $c.",
                 DISTANCE,
                 (
                     DISTANCE.replace("(0 if c == d else $c)", "$c"),
@@ -286,13 +296,13 @@ ENDS = (
                 {"a": integer(1, 3), "b": integer(1, 3), "c": integer(1, 4)},
             ),
             Rule(
-                "the length of the longest string whose letters are in both, in their order, but not "
-                "necessarily next to one another.",
+                "the length of the longest common subsequence of the two strings (its letters appear in both in the "
+                "same order, but not necessarily next to one another).",
                 COMMON,
                 (SUBSTRING, "return len(set(one) & set(two))"),
             ),
             Rule(
-                "the length of the longest string that is a piece of both (letters next to one another).",
+                "the length of the longest common substring of the two strings (a contiguous part of both).",
                 SUBSTRING,
                 (COMMON, "return next((i for i, (c, d) in enumerate(zip(one, two)) if c != d), min(len(one), len(two)))"),
             ),
@@ -302,8 +312,8 @@ ENDS = (
         "grid",
         (
             Rule(
-                "the largest sum of numbers on a way from the first number of the first row to the last of the "
-                "last row, by steps to the right and down.",
+                "the largest sum of numbers along a path from the first number of the first row to the last number "
+                "of the last row that moves only right or down.",
                 PATHS,
                 (
                     PATHS.replace("max(before, default=0)", "min(before, default=0)"),
@@ -311,8 +321,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "the smallest sum of numbers on a way from any number of the first row to any of the last, "
-                "where each step goes to the row below, to the same column or one beside it.",
+                "the smallest sum of numbers along a path from any number in the first row to any in the last row, "
+                "where each step goes to the next row, in the same column or an adjacent one.",
                 FALL,
                 (FALL.replace("best[max(j - 1, 0):j + 2]", "best[j:j + 2]"), "return sum(min(row) for row in grid)"),
             ),

@@ -67,7 +67,7 @@ class Frame:
     gives: str = ""
     indent: int = 0
     """Levels by which the rules' code is indented below the opening."""
-    asks: str = "Take these steps, in this order:"
+    asks: str = "Apply these steps in order:"
     kind: str = "function"
 
     @property

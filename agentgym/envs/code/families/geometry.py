@@ -3,7 +3,7 @@
 from agentgym.envs.code.families.family import Family, Frame, Plan, Rng, Rule, typed
 from agentgym.envs.code.families.slots import integer, length, one
 
-NEAR = " (a float; an error of a millionth is allowed)"
+NEAR = " (a float; errors up to 1e-6 are accepted)"
 
 
 def _point(rng: Rng) -> tuple[int, int]:
@@ -29,23 +29,21 @@ def _rectangles(rng: Rng, difficulty: int, _: Plan) -> list[object]:
 
 FRAMES = (
     Frame(
-        "`points` is a list of tuples (x, y) of whole numbers; it may be empty.",
+        "`points` is a list of tuples (x, y) of integers; it may be empty.",
         "points",
         _points,
         "import math\npoints = list(points)",
         gives="points",
     ),
     Frame(
-        "`corners` is a list of tuples (x, y) of whole numbers, the corners of a polygon in their order round "
-        "it; it may be empty.",
+        "`corners` is a list of tuples (x, y) of integers: the corners of a polygon, in order around it; it may be empty.",
         "corners",
         _points,
         "import math\npoints = list(corners)",
         gives="polygon",
     ),
     Frame(
-        "`boxes` is a list of rectangles (left, bottom, right, top), tuples of whole numbers with left < right "
-        "and bottom < top.",
+        "`boxes` is a list of rectangles: tuples (left, bottom, right, top) of integers with left < right and bottom < top.",
         "boxes",
         _rectangles,
         "boxes = list(boxes)",
@@ -60,7 +58,7 @@ MOVES = (
         {"a": integer(-5, 5), "b": integer(-5, 5)},
     ),
     Rule(
-        "Mirror every point at the x-axis.",
+        "Reflect every point across the x-axis.",
         "points = [(x, -y) for x, y in points]",
         ("points = [(-x, y) for x, y in points]",),
     ),
@@ -70,18 +68,18 @@ MOVES = (
         ("points = [(-x, -y) for x, y in points]",),
     ),
     Rule(
-        "Turn every point by 90 degrees about the origin, against the clock ((1, 0) becomes (0, 1)).",
+        "Rotate every point by 90 degrees counterclockwise about the origin ((1, 0) becomes (0, 1)).",
         "points = [(-y, x) for x, y in points]",
         ("points = [(y, -x) for x, y in points]", "points = [(y, x) for x, y in points]"),
     ),
     Rule(
-        "Multiply all x by $a and all y by $b.",
+        "Multiply every x by $a and every y by $b.",
         "points = [(x * $a, y * $b) for x, y in points]",
         ("points = [(x * $a, y * $a) for x, y in points]",),
         {"a": integer(1, 3), "b": integer(2, 4)},
     ),
     Rule(
-        "Push every point sideways: add $a times its y to its x.",
+        "Shear every point horizontally: add $a times its y to its x.",
         "points = [(x + $a * y, y) for x, y in points]",
         ("points = [(x, y + $a * x) for x, y in points]", "points = [(x + $a, y) for x, y in points]"),
         {"a": integer(1, 3)},
@@ -89,7 +87,7 @@ MOVES = (
 )
 FILTERS = (
     Rule(
-        "Drop the points farther than $r from the origin (points at exactly that distance stay).",
+        "Drop the points that are farther than $r from the origin (points at exactly that distance stay).",
         "points = [(x, y) for x, y in points if x * x + y * y <= $r ** 2]",
         (
             "points = [(x, y) for x, y in points if abs(x) + abs(y) <= $r]",
@@ -98,12 +96,12 @@ FILTERS = (
         {"r": integer(6, 11)},
     ),
     Rule(
-        "Keep the first only of points that are alike.",
+        "Drop duplicate points, keeping the first of each.",
         "points = list(dict.fromkeys(points))",
         ("points = sorted(set(points))",),
     ),
     Rule(
-        "Sort the points by their distance from ($a, $b), the nearest first; points as near by x, then by y.",
+        "Sort the points by their distance from ($a, $b), nearest first; break ties by x, then by y.",
         "points = sorted(points, key=lambda p: ((p[0] - $a) ** 2 + (p[1] - $b) ** 2, p))",
         (
             "points = sorted(points, key=lambda p: (p[0] - $a) ** 2 + (p[1] - $b) ** 2)",
@@ -129,7 +127,7 @@ BOXES = (
         {"a": integer(-5, 5), "b": integer(-5, 5)},
     ),
     Rule(
-        "Drop the rectangles with an area below $n.",
+        "Drop the rectangles whose area is less than $n.",
         "boxes = [(l, b, r, t) for l, b, r, t in boxes if (r - l) * (t - b) >= $n]",
         (
             "boxes = [(l, b, r, t) for l, b, r, t in boxes if (r - l) * (t - b) > $n]",
@@ -138,18 +136,19 @@ BOXES = (
         {"n": integer(3, 12)},
     ),
     Rule(
-        "Make every rectangle larger by $n on each of its four sides.",
+        "Extend every rectangle by $n on each of its four sides.",
         "boxes = [(l - $n, b - $n, r + $n, t + $n) for l, b, r, t in boxes]",
         ("boxes = [(l, b, r + $n, t + $n) for l, b, r, t in boxes]",),
         {"n": integer(1, 3)},
     ),
     Rule(
-        "Exchange x and y: what was left is the bottom, what was right is the top.",
+        "Swap x and y: left becomes bottom, and right becomes top.",
         "boxes = [(b, l, t, r) for l, b, r, t in boxes]",
         ("boxes = [(t, r, b, l) for l, b, r, t in boxes]",),
     ),
     Rule(
-        "Drop every rectangle that lies within another of the list (its sides may touch); of equal ones the first stays.",
+        "Drop every rectangle that lies inside another one in the list (sides may touch); of equal rectangles, the "
+        "first stays.",
         "boxes = list(dict.fromkeys(boxes))\nboxes = [(l, b, r, t) for l, b, r, t in boxes if not any((l, b, "
         "r, t) != o and o[0] <= l and o[1] <= b and r <= o[2] and t <= o[3] for o in boxes)]",
         (
@@ -160,7 +159,7 @@ BOXES = (
         once=True,
     ),
     Rule(
-        "Cut away what lies beyond -$n and $n in either direction; what is left without area is dropped.",
+        "Clip every rectangle to the range from -$n to $n in both directions, and drop those that are left without area.",
         "boxes = [(max(l, -$n), max(b, -$n), min(r, $n), min(t, $n)) for l, b, r, t in boxes if max(l, -$n) < "
         "min(r, $n) and max(b, -$n) < min(t, $n)]",
         (
@@ -188,7 +187,7 @@ ENDS = (
         (
             Rule("the list of points.", "return points"),
             Rule(
-                f"the smallest distance between two of the points, or -1.0 where there are fewer than two{NEAR}.",
+                f"the smallest distance between any two of the points, or -1.0 if there are fewer than two{NEAR}.",
                 f"return min({PAIRS}, default=-1.0)",
                 (
                     f"return max({PAIRS}, default=-1.0)",
@@ -196,13 +195,13 @@ ENDS = (
                 ),
             ),
             Rule(
-                f"the length of the way through all points in their order{NEAR}, 0.0 where there are fewer than two.",
+                f"the length of the path through all points in order{NEAR}, or 0.0 if there are fewer than two.",
                 "return float(sum(math.dist(p, q) for p, q in zip(points, points[1:])))",
                 (f"return float({ROUND})",),
             ),
             Rule(
-                "the sorted corners of their convex hull, without points that lie on its sides between "
-                "corners; fewer than three different points are all corners.",
+                "the sorted list of the corners of their convex hull, without points that lie on its sides between "
+                "corners; if there are fewer than three distinct points, all of them are corners.",
                 HULL,
                 (
                     HULL.replace("<=", "<"),
@@ -212,7 +211,7 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many sets of three of them (by place in the list) lie on one line.",
+                "the number of triples of points (at three different positions in the list) that lie on one line.",
                 "return sum((q[0] - p[0]) * (r[1] - p[1]) == (q[1] - p[1]) * (r[0] - p[0]) for i, p in "
                 "enumerate(points) for j, q in enumerate(points[i + 1:], i + 1) for r in points[j + 1:])",
                 (
@@ -223,8 +222,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "the smallest rectangle with sides along the axes that holds all points, as a tuple (left, "
-                "bottom, right, top), or None where there is no point.",
+                "the smallest axis-aligned rectangle that contains all points, as a tuple (left, bottom, right, "
+                "top), or None if there are no points.",
                 "return (min(x for x, y in points), min(y for x, y in points), max(x for x, y in points), "
                 "max(y for x, y in points)) if points else None",
                 (
@@ -234,7 +233,7 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many pairs of them (by place in the list) are at most $d apart.",
+                "the number of pairs of points (at two different positions in the list) that are at most $d apart.",
                 "return sum((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 <= $d ** 2 for i, p in enumerate(points) "
                 "for q in points[i + 1:])",
                 (
@@ -250,7 +249,7 @@ ENDS = (
         "polygon",
         (
             Rule(
-                f"the absolute value of the area by the shoelace formula{NEAR}, 0.0 where there is no corner.",
+                f"the absolute value of the area by the shoelace formula{NEAR}, or 0.0 if there are no corners.",
                 f"return float({AREA})",
                 (
                     f"return 2.0 * {AREA}",
@@ -258,7 +257,7 @@ ENDS = (
                 ),
             ),
             Rule(
-                f"the length of its border, back to the first corner{NEAR}, 0.0 where there is no corner.",
+                f"its perimeter, including the side back to the first corner{NEAR}, or 0.0 if there are no corners.",
                 f"return float({ROUND})",
                 (
                     "return float(sum(math.dist(p, q) for p, q in zip(points, points[1:])))",
@@ -266,8 +265,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many points with whole coordinates lie on its sides, corners included, counted side by "
-                "side (a point on two sides, such as a corner, counts for one of these); sides of length 0 have none.",
+                "the number of points with integer coordinates on its sides, summed over the sides: each side counts "
+                "its end but not its start, and a side of length 0 counts none.",
                 "return sum(max(math.gcd(u - x, v - y), 1) for (x, y), (u, v) in zip(points, points[1:] + "
                 "points[:1]) if (x, y) != (u, v))",
                 (
@@ -276,8 +275,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "whether it turns to the left (against the clock) at every corner: the cross product of the "
-                "side before and the side after is above 0 everywhere. False where it has no corners.",
+                "whether it turns left (counterclockwise) at every corner: the cross product of the side before and "
+                "the side after each corner is positive. False if it has no corners.",
                 "return bool(points) and all((q[0] - p[0]) * (r[1] - q[1]) > (q[1] - p[1]) * (r[0] - q[0]) for "
                 "p, q, r in zip(points, points[1:] + points[:1], points[2:] + points[:2]))",
                 (
@@ -292,7 +291,7 @@ ENDS = (
         (
             Rule("the list of rectangles.", "return boxes"),
             Rule(
-                "the area that they cover together, where what several cover counts once.",
+                "the area of their union (overlaps count once).",
                 f"return {COVER}",
                 (
                     "return sum((r - l) * (t - b) for l, b, r, t in boxes)",
@@ -300,7 +299,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many pairs of them (by place in the list) have an area in common; to touch is not enough.",
+                "the number of pairs of rectangles (at two different positions in the list) that overlap with "
+                "positive area; touching is not enough.",
                 "return sum(p[0] < q[2] and q[0] < p[2] and p[1] < q[3] and q[1] < p[3] for i, p in "
                 "enumerate(boxes) for q in boxes[i + 1:])",
                 (
@@ -311,8 +311,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "what all of them have in common as a rectangle (left, bottom, right, top), or None where that "
-                "has no area or there is no rectangle.",
+                "the intersection of all of them as a rectangle (left, bottom, right, top), or None if it has no "
+                "area or there are no rectangles.",
                 "if not boxes:\n    return None\nl, b, r, t = (max(o[0] for o in boxes), max(o[1] for o in "
                 "boxes), min(o[2] for o in boxes), min(o[3] for o in boxes))\n"
                 "return (l, b, r, t) if l < r and b < t else None",

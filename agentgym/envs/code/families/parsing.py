@@ -81,52 +81,49 @@ RUNS = (
 TOKENS = "import re\ntokens = [int(t) if t.isdigit() else t for t in re.findall(r'[0-9]+|[-+*]', text)]"
 FRAMES = (
     Frame(
-        "`text` holds entries, each a name of small letters, $eq and a whole number (it may be negative), with "
-        "$sep between the entries. "
-        "Spaces around names and numbers mean nothing, and an entry with nothing but spaces counts for "
-        "nothing; the text may be empty.",
+        "`text` consists of entries separated by $sep. Each entry is a name of lowercase letters, $eq and an "
+        "integer, which may be negative. Ignore spaces around names and numbers, and ignore blank entries; the text "
+        "may be empty.",
         "text",
         _pairs,
         PAIRS,
         (PAIRS.replace("name.strip()", "name"), PAIRS + "\npairs = list(dict(pairs).items())"),
         {"eq": choice("=", ":", "->"), "sep": choice(";", ",", "|", "/")},
         gives="pairs",
-        asks="Read it as a list of pairs (name, number) and take these steps, in this order:",
+        asks="Parse it into a list of pairs (name, number) and apply these steps in order:",
     ),
     Frame(
-        "`text` has lines such as 'warn 12': a word, a space and a whole number. From $mark to the end of its "
-        "line everything is a comment; "
-        "a line with nothing else counts for nothing.",
+        "`text` has lines such as 'warn 12': a word, a space and an integer. Everything from $mark to the end of the "
+        "line is a comment; ignore lines with nothing else on them.",
         "text",
         _lines,
         LOG,
         (LOG.replace("line.partition($mark)[0].strip()", "'' if $mark in line else line"),),
         {"mark": choice("#", "%", "!")},
         gives="pairs",
-        asks="Read it as a list of pairs (word, number) and take these steps, in this order:",
+        asks="Parse it into a list of pairs (word, number) and apply these steps in order:",
     ),
     Frame(
-        "`text` is a run-length code such as '3ab12c': letters, each with a whole number before it that says "
-        "how often it comes "
-        "(once, where there is none).",
+        "`text` is a run-length encoding such as '3ab12c': letters, each preceded by the number of times it is "
+        "repeated (once if there is no number).",
         "text",
         _runs,
         RUNS,
         ("pairs = [(c, int(b) if b.isdigit() else 1) for b, c in zip('1' + text, text) if c.isalpha()]",),
         gives="pairs",
-        asks="Read it as a list of pairs (letter, number) and take these steps, in this order:",
+        asks="Parse it into a list of pairs (letter, number) and apply these steps in order:",
     ),
     Frame(
-        "`text` is arithmetic: whole numbers from 0 with +, - or * between each two, and spaces here and there.",
+        "`text` is an arithmetic expression: non-negative integers separated by +, - or *, with optional spaces.",
         "text",
         _sum,
         TOKENS,
         ("tokens = [int(t) if t.isdigit() else t for t in text.replace(' ', '')]",),
         gives="tokens",
-        asks="Read it and take these steps, in this order:",
+        asks="Parse it and apply these steps in order:",
     ),
     Frame(
-        "`text` is a string of small letters and the brackets ( ) [ ], in any order; it may be empty.",
+        "`text` is a string of lowercase letters and the brackets ( ) [ ], in any order; it may be empty.",
         "text",
         _brackets,
         gives="brackets",
@@ -137,42 +134,42 @@ RULES = (
         "pairs",
         (
             Rule(
-                "Of pairs with the same name keep the last only, in its place.",
+                "Of pairs with the same name, keep only the last, in its position.",
                 "pairs = [p for i, p in enumerate(pairs) if all(q[0] != p[0] for q in pairs[i + 1:])]",
                 ("pairs = list(dict(pairs).items())", "pairs = list(dict.fromkeys(pairs))"),
                 once=True,
             ),
             Rule(
-                "Of pairs with the same name keep the first only.",
+                "Of pairs with the same name, keep only the first.",
                 "pairs = [p for i, p in enumerate(pairs) if all(q[0] != p[0] for q in pairs[:i])]",
                 ("pairs = list(dict(pairs).items())", "pairs = list(dict.fromkeys(pairs))"),
                 once=True,
             ),
             Rule(
-                "Drop the pairs with a number below $n.",
+                "Drop the pairs whose number is less than $n.",
                 "pairs = [p for p in pairs if p[1] >= $n]",
                 ("pairs = [p for p in pairs if p[1] > $n]",),
                 {"n": integer(2, 12)},
             ),
             Rule(
-                "Multiply by $n the numbers of names with one letter.",
+                "Multiply the number of every one-letter name by $n.",
                 "pairs = [(a, b * $n if len(a) == 1 else b) for a, b in pairs]",
                 ("pairs = [(a, b * $n) for a, b in pairs]", "pairs = [(a, b * $n if len(a) > 1 else b) for a, b in pairs]"),
                 {"n": integer(2, 5)},
             ),
             Rule(
-                "Replace each number by the sum of the numbers up to and with it.",
+                "Replace each number with the sum of all numbers up to and including it.",
                 "pairs = [(a, sum(q[1] for q in pairs[:i + 1])) for i, (a, _) in enumerate(pairs)]",
                 ("pairs = [(a, sum(q[1] for q in pairs[:i])) for i, (a, _) in enumerate(pairs)]",),
                 once=True,
             ),
             Rule(
-                "Sort the pairs by number, the largest first; pairs with the same number by name.",
+                "Sort the pairs by number, largest first; break ties by name.",
                 "pairs = sorted(pairs, key=lambda p: (-p[1], p[0]))",
                 ("pairs = sorted(pairs, key=lambda p: (p[1], p[0]), reverse=True)", "pairs = sorted(pairs)"),
             ),
             Rule(
-                "Take from each number $n, but leave those that are less than $n.",
+                "Subtract $n from each number, but leave numbers less than $n unchanged.",
                 "pairs = [(a, b - $n if b >= $n else b) for a, b in pairs]",
                 (
                     "pairs = [(a, max(b - $n, 0)) for a, b in pairs]",
@@ -186,13 +183,13 @@ RULES = (
         "tokens",
         (
             Rule(
-                "Read every $a as $b.",
+                "Replace every $a with $b.",
                 "tokens = [$b if t == $a else t for t in tokens]",
                 ("tokens = [$a if t == $b else t for t in tokens]",),
                 {"a": choice("+", "-", "*"), "b": choice("+", "-", "*")},
             ),
             Rule(
-                "Replace every number by its remainder after division by $n.",
+                "Replace every number with its remainder after division by $n.",
                 "tokens = [t if isinstance(t, str) else t % $n for t in tokens]",
                 ("tokens = [t if isinstance(t, str) else t // $n for t in tokens]",),
                 {"n": integer(5, 9)},
@@ -200,12 +197,12 @@ RULES = (
             ),
             Rule("Add $n to the first number.", "tokens[0] += $n", ("tokens[-1] += $n",), {"n": integer(1, 9)}),
             Rule(
-                "Put the numbers in reverse order and leave the signs between them where they are.",
+                "Reverse the order of the numbers and leave the operators between them in place.",
                 "tokens[::2] = tokens[::2][::-1]",
                 ("tokens = tokens[::-1]",),
             ),
             Rule(
-                "Append $op and the number $n.",
+                "Append the operator $op and the number $n.",
                 "tokens = [*tokens, $op, $n]",
                 ("tokens = [$n, $op, *tokens]",),
                 {"op": choice("+", "-", "*"), "n": integer(2, 9)},
@@ -222,21 +219,21 @@ RULES = (
                 once=True,
             ),
             Rule(
-                "Replace [ by ( and ] by ).",
+                "Replace [ with ( and ] with ).",
                 "text = text.replace('[', '(').replace(']', ')')",
                 ("text = text.replace('[', '(')", "text = text.replace('[', ')').replace(']', '(')"),
                 once=True,
             ),
-            Rule("Put the whole in ( and ).", "text = '(' + text + ')'", ("text = '[' + text + ']'",), once=True),
+            Rule("Enclose the whole string in ( and ).", "text = '(' + text + ')'", ("text = '[' + text + ']'",), once=True),
             Rule(
-                "Remove $s wherever it stands, once through the text from left to right.",
+                "Remove every occurrence of $s, in one pass from left to right.",
                 "text = text.replace($s, '')",
                 ("while $s in text:\n    text = text.replace($s, '')",),
                 {"s": choice("()", "[]", "a", "(a")},
                 once=True,
             ),
             Rule(
-                "Write it backwards and turn every bracket round.",
+                "Reverse it and replace every bracket with its mirror image.",
                 "text = text[::-1].translate(str.maketrans('()[]', ')(]['))",
                 ("text = text[::-1]",),
             ),
@@ -293,7 +290,7 @@ ENDS = (
                 ),
             ),
             Rule(
-                "the name with the largest number (the first of them where several have it), or an empty string.",
+                "the name with the largest number (the first in a tie), or an empty string if there are no pairs.",
                 "return max(pairs, key=lambda p: p[1])[0] if pairs else ''",
                 (
                     "return max(pairs)[0] if pairs else ''",
@@ -301,7 +298,7 @@ ENDS = (
                 ),
             ),
             Rule(
-                "a string of all pairs, each written as name, $eq and number, with $sep between them.",
+                "a string of all pairs, each written as name, $eq and number, separated by $sep.",
                 "return $sep.join(a + $eq + str(b) for a, b in pairs)",
                 ("return ''.join(a + $eq + str(b) + $sep for a, b in pairs)",),
                 {"eq": choice("@", "~", "=>"), "sep": choice(" ", "&", ", ")},
@@ -316,12 +313,12 @@ ENDS = (
     *typed(
         "tokens",
         (
-            Rule("the value, computed strictly from left to right.", LEFT, (USUAL, SUMS)),
-            Rule("the value, where * binds more than + and -.", USUAL, (LEFT, USUAL.replace("-n", "n"))),
-            Rule("the value, where + and - bind more than *.", SUMS, (LEFT, USUAL)),
+            Rule("its value, evaluated strictly from left to right.", LEFT, (USUAL, SUMS)),
+            Rule("its value, where * takes precedence over + and -.", USUAL, (LEFT, USUAL.replace("-n", "n"))),
+            Rule("its value, where + and - take precedence over *.", SUMS, (LEFT, USUAL)),
             Rule(
-                "a string of it in reverse Polish notation (* binds more than + and -, equals from left to "
-                "right), with one space between any two.",
+                "the expression in reverse Polish notation as a string (* takes precedence over + and -, and "
+                "operators of equal precedence associate left to right), separated by single spaces.",
                 POLISH,
                 (
                     POLISH.replace("(waiting[-1] == '*' or t != '*')", "waiting[-1] == '*'"),
@@ -335,7 +332,7 @@ ENDS = (
         (
             Rule("the text.", "return text"),
             Rule(
-                "whether every bracket has its partner of the same kind and all are properly nested.",
+                "whether every bracket is matched by one of the same kind and all are properly nested.",
                 BALANCED.replace("$bad", "False").replace("$good", "not waiting"),
                 (
                     BALANCED.replace("$bad", "False").replace("$good", "True"),
@@ -343,8 +340,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "the place (from 0) of the first closing bracket that has no partner of its kind where it "
-                "stands, or -1 where there is none.",
+                "the index (from 0) of the first closing bracket that does not match the innermost open bracket (or "
+                "finds no open bracket), or -1 if there is no such bracket.",
                 BALANCED.replace("$bad", "i").replace("$good", "-1"),
                 (
                     BALANCED.replace("$bad", "i").replace("$good", "len(text) if waiting else -1"),
@@ -352,8 +349,8 @@ ENDS = (
                 ),
             ),
             Rule(
-                "how many brackets are open at once at most, where any opening bracket counts 1 and any "
-                "closing one takes 1 away.",
+                "the greatest depth at any point, starting from 0, where every opening bracket adds 1 to the depth "
+                "and every closing one subtracts 1.",
                 DEPTH,
                 ("return text.count('(') + text.count('[')", DEPTH.replace("return most", "return depth")),
             ),

@@ -38,9 +38,8 @@ MACHINE = (
 )
 FRAMES = (
     Frame(
-        "A robot stands at (0, 0) and looks north, to (0, 1); east is (1, 0). `commands` is a string of "
-        "letters, carried out one after "
-        "the other: F goes on by $n, L turns to the left where it stands.",
+        "A robot starts at (0, 0) facing north, toward (0, 1); east is toward (1, 0). `commands` is a string of "
+        "letters that are executed one after another: F moves forward by $n, L turns left in place.",
         "commands",
         _walk,
         TURN,
@@ -48,74 +47,71 @@ FRAMES = (
         {"n": integer(1, 3)},
         gives="robot",
         indent=1,
-        asks="The other commands:",
+        asks="The other commands are:",
     ),
     Frame(
-        "A machine has a stack of whole numbers, empty at first. `commands` is a list of strings, carried out "
-        "one after the other: "
-        "'push 7' puts 7 on top (and so with any whole number). A command that needs more numbers than there "
-        "are does nothing.",
+        "A machine has a stack of integers, initially empty. `commands` is a list of strings that are executed one "
+        "after another: 'push 7' pushes 7 (or any other integer). A command that needs more numbers than the stack "
+        "holds does nothing.",
         "commands",
         _program,
         MACHINE,
         (),
         gives="machine",
         indent=1,
-        asks="The other commands:",
+        asks="The other commands are:",
     ),
     Frame(
-        "`cells` is a list of zeros and ones, at least one.",
+        "`cells` is a list of zeros and ones with at least one element.",
         "cells",
         _cells,
         "cells = list(cells)",
         gives="cells",
-        asks="Change it by these laws, in this order; each law looks at all cells as they were before it:",
+        asks="Apply these rules in order; each rule reads all cells as they were before it was applied:",
     ),
 )
 ROBOT = (
+    Rule("`R` turns right.", "if c == 'R':\n    dx, dy = dy, -dx", ("if c == 'R':\n    dx, dy = -dx, -dy",), once=True),
     Rule(
-        "`R` turns to the right.", "if c == 'R':\n    dx, dy = dy, -dx", ("if c == 'R':\n    dx, dy = -dx, -dy",), once=True
-    ),
-    Rule(
-        "`B` goes back by $n without turning.",
+        "`B` moves backward by $n without turning.",
         "if c == 'B':\n    x, y = x - $n * dx, y - $n * dy",
         ("if c == 'B':\n    dx, dy = -dx, -dy\n    x, y = x + $n * dx, y + $n * dy", "if c == 'B':\n    y -= $n"),
         {"n": integer(1, 5)},
         once=True,
     ),
     Rule(
-        "`U` turns round, to where it came from.",
+        "`U` turns around by 180 degrees.",
         "if c == 'U':\n    dx, dy = -dx, -dy",
         ("if c == 'U':\n    dx, dy = dy, dx",),
         once=True,
     ),
     Rule(
-        "`N` makes it look north, whatever it looked at.",
+        "`N` makes it face north.",
         "if c == 'N':\n    dx, dy = 0, 1",
         ("if c == 'N':\n    y += 1",),
         once=True,
     ),
     Rule(
-        "`H` brings it home to (0, 0), where it looks as before.",
+        "`H` moves it to (0, 0) without turning.",
         "if c == 'H':\n    x = y = 0",
         ("if c == 'H':\n    x, y, dx, dy = 0, 0, 0, 1",),
         once=True,
     ),
     Rule(
-        "`M` mirrors its place: (x, y) becomes (y, x); it looks as before.",
+        "`M` swaps its coordinates without turning: (x, y) becomes (y, x).",
         "if c == 'M':\n    x, y = y, x",
         ("if c == 'M':\n    x, y, dx, dy = y, x, dy, dx", "if c == 'M':\n    x, y = -x, -y"),
         once=True,
     ),
     Rule(
-        "`S` steps to the side, $n to its left, without turning.",
+        "`S` moves sideways by $n to its left, without turning.",
         "if c == 'S':\n    x, y = x - $n * dy, y + $n * dx",
         ("if c == 'S':\n    x, y = x + $n * dy, y - $n * dx", "if c == 'S':\n    x -= $n"),
         {"n": integer(1, 4)},
         once=True,
     ),
     Rule(
-        "`J` jumps $n ahead if it stands at an even x, else it turns left.",
+        "`J` moves forward by $n if x is even; otherwise it turns left.",
         "if c == 'J':\n    x, y, dx, dy = (x + $n * dx, y + $n * dy, dx, dy) if x % 2 == 0 else (x, y, -dy, dx)",
         (
             "if c == 'J':\n    x, y, dx, dy = (x + $n * dx, y + $n * dy, dx, dy) if y % 2 == 0 else (x, y, -dy, dx)",
@@ -127,37 +123,37 @@ ROBOT = (
 )
 STACK = (
     Rule(
-        "`add` replaces the two numbers on top by their sum.",
+        "`add` replaces the top two numbers with their sum.",
         "if word == 'add' and len(stack) > 1:\n    stack.append(stack.pop() + stack.pop())",
         ("if word == 'add' and stack:\n    stack.append(sum(stack))",),
         once=True,
     ),
     Rule(
-        "`sub` replaces the two numbers on top by the lower one minus the top one.",
+        "`sub` replaces the top two numbers with the second one minus the top one.",
         "if word == 'sub' and len(stack) > 1:\n    top = stack.pop()\n    stack.append(stack.pop() - top)",
         ("if word == 'sub' and len(stack) > 1:\n    stack.append(stack.pop() - stack.pop())",),
         once=True,
     ),
     Rule(
-        "`dup` puts the top number on top once more.",
+        "`dup` pushes a copy of the top number.",
         "if word == 'dup' and stack:\n    stack.append(stack[-1])",
         ("if word == 'dup' and stack:\n    stack.append(stack[0])", "if word == 'dup' and stack:\n    stack[-1] *= 2"),
         once=True,
     ),
     Rule(
-        "`swap` exchanges the two numbers on top.",
+        "`swap` swaps the top two numbers.",
         "if word == 'swap' and len(stack) > 1:\n    stack[-1], stack[-2] = stack[-2], stack[-1]",
         ("if word == 'swap' and len(stack) > 1:\n    stack[0], stack[-1] = stack[-1], stack[0]",),
         once=True,
     ),
     Rule(
-        "`neg` changes the sign of the top number.",
+        "`neg` negates the top number.",
         "if word == 'neg' and stack:\n    stack[-1] = -stack[-1]",
         ("if word == 'neg' and stack:\n    stack[-1] = -abs(stack[-1])",),
         once=True,
     ),
     Rule(
-        "`over` puts a copy of the second number on top.",
+        "`over` pushes a copy of the second number from the top.",
         "if word == 'over' and len(stack) > 1:\n    stack.append(stack[-2])",
         (
             "if word == 'over' and len(stack) > 1:\n    stack.append(stack[1])",
@@ -172,13 +168,13 @@ STACK = (
         once=True,
     ),
     Rule(
-        "`max` replaces the two numbers on top by the larger of them.",
+        "`max` replaces the top two numbers with the larger one.",
         "if word == 'max' and len(stack) > 1:\n    stack.append(max(stack.pop(), stack.pop()))",
         ("if word == 'max' and len(stack) > 1:\n    stack.append(max(stack))",),
         once=True,
     ),
     Rule(
-        "`mod` replaces the top number by its remainder after division by $n.",
+        "`mod` replaces the top number with its remainder after division by $n.",
         "if word == 'mod' and stack:\n    stack[-1] %= $n",
         (
             "if word == 'mod' and stack:\n    stack[-1] //= $n",
@@ -188,7 +184,7 @@ STACK = (
         once=True,
     ),
     Rule(
-        "`clear` takes all numbers away but the top one.",
+        "`clear` removes all numbers but the top one.",
         "if word == 'clear' and stack:\n    stack = stack[-1:]",
         ("if word == 'clear':\n    stack = []", "if word == 'clear' and stack:\n    stack = stack[:1]"),
         once=True,
@@ -196,8 +192,8 @@ STACK = (
 )
 CELLS = (
     Rule(
-        "A cell becomes 1 where the number of ones among its two neighbours and itself is in $counts, else 0; "
-        "beyond the ends there are zeros.",
+        "A cell becomes 1 if the number of ones among itself and its two neighbors is in $counts, and 0 otherwise; "
+        "cells beyond the ends count as 0.",
         "padded = [0, *cells, 0]\ncells = [int(sum(padded[i:i + 3]) in $counts) for i in range(len(cells))]",
         (
             "padded = [cells[-1], *cells, cells[0]]\n"
@@ -207,7 +203,8 @@ CELLS = (
         {"counts": subset(range(0, 4), 1, 3)},
     ),
     Rule(
-        "A cell becomes 1 where exactly one of its two neighbours is 1, else 0; the first and the last cell are neighbours.",
+        "A cell becomes 1 if exactly one of its two neighbors is 1, and 0 otherwise; the first and the last cell are "
+        "neighbors.",
         "cells = [cells[i - 1] ^ cells[(i + 1) % len(cells)] for i in range(len(cells))]",
         (
             "padded = [0, *cells, 0]\ncells = [padded[i] ^ padded[i + 2] for i in range(len(cells))]",
@@ -215,19 +212,19 @@ CELLS = (
         ),
     ),
     Rule(
-        "Every 1 moves one place to the right, if the cell there is 0 (and not beyond the end); all move at once.",
+        "Every 1 moves one cell to the right if that cell exists and is 0; all of them move at once.",
         "cells = [int(c and not (i + 1 < len(cells) and not cells[i + 1]) or not c and i > 0 and cells[i - 1]) "
         "for i, c in enumerate(cells)]",
         ("cells = [0, *cells[:-1]]", "cells = [cells[-1], *cells[:-1]]"),
     ),
     Rule(
-        "A cell copies its neighbour to the left; the first one becomes $v.",
+        "Every cell takes the value of its left neighbor; the first one becomes $v.",
         "cells = [$v, *cells[:-1]]",
         ("cells = [cells[-1], *cells[:-1]]", "cells = [*cells[1:], $v]"),
         {"v": choice(0, 1)},
     ),
     Rule(
-        "Every cell whose place (from 0) can be divided by $n turns over: 0 becomes 1 and 1 becomes 0.",
+        "Every cell whose index (from 0) is divisible by $n flips: 0 becomes 1 and 1 becomes 0.",
         "cells = [1 - c if i % $n == 0 else c for i, c in enumerate(cells)]",
         (
             "cells = [1 - c if i % $n == 0 else c for i, c in enumerate(cells, 1)]",
@@ -236,7 +233,7 @@ CELLS = (
         {"n": integer(2, 5)},
     ),
     Rule(
-        "A 1 with no 1 on either side dies (becomes 0); beyond the ends there are zeros.",
+        "A 1 with no 1 on either side becomes 0; cells beyond the ends count as 0.",
         "padded = [0, *cells, 0]\ncells = [int(c and padded[i] + padded[i + 2] > 0) for i, c in enumerate(cells)]",
         ("padded = [0, *cells, 0]\ncells = [int(c and padded[i] + padded[i + 2] < 2) for i, c in enumerate(cells)]",),
     ),
@@ -245,14 +242,14 @@ ENDS = (
     *typed(
         "robot",
         (
-            Rule("its place as a tuple (x, y).", "return x, y", ("return y, x",)),
+            Rule("its position as a tuple (x, y).", "return x, y", ("return y, x",)),
             Rule(
-                "its distance from home in steps along the grid (the absolute values of x and y added up).",
+                "its Manhattan distance from (0, 0): the sum of the absolute values of x and y.",
                 "return abs(x) + abs(y)",
                 ("return abs(x + y)", "return max(abs(x), abs(y))"),
             ),
             Rule(
-                "a tuple of x, y and what it looks at: 'N', 'E', 'S' or 'W'.",
+                "a tuple of x, y and the direction it faces: 'N', 'E', 'S' or 'W'.",
                 "return x, y, {(0, 1): 'N', (1, 0): 'E', (0, -1): 'S', (-1, 0): 'W'}[dx, dy]",
                 ("return x, y, {(0, 1): 'N', (1, 0): 'W', (0, -1): 'S', (-1, 0): 'E'}[dx, dy]",),
             ),
@@ -267,14 +264,14 @@ ENDS = (
     *typed(
         "machine",
         (
-            Rule("the stack as a list, the bottom first.", "return stack", ("return stack[::-1]",)),
+            Rule("the stack as a list, bottom first.", "return stack", ("return stack[::-1]",)),
             Rule(
-                "the number on top, or None where there is none.",
+                "the top number, or None if the stack is empty.",
                 "return stack[-1] if stack else None",
                 ("return stack[-1] if stack else 0", "return stack[0] if stack else None"),
             ),
             Rule(
-                "a tuple of how many numbers there are and their sum.",
+                "a tuple of the count of the numbers and their sum.",
                 "return len(stack), sum(stack)",
                 ("return len(set(stack)), sum(stack)", "return sum(stack), len(stack)"),
             ),
@@ -291,7 +288,7 @@ ENDS = (
                 ("return ''.join('.' if c else '#' for c in cells)",),
             ),
             Rule(
-                "the list of the places (from 0) of the ones.",
+                "the list of the indices (from 0) of the ones.",
                 "return [i for i, c in enumerate(cells) if c]",
                 ("return [i for i, c in enumerate(cells, 1) if c]",),
             ),

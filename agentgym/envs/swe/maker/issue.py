@@ -13,37 +13,37 @@ MOST_LINES = 50
 OPENINGS = {
     "value": ("Wrong result from {subject}", "{subject} returns the wrong thing", "Unexpected result of {subject}"),
     "error": ("{subject} raises an error", "Unexpected exception from {subject}", "{subject} fails"),
-    "silent": ("{subject} accepts what it should refuse", "No error from {subject}", "{subject} does not complain"),
+    "silent": ("{subject} accepts input that it should reject", "No error from {subject}", "{subject} does not complain"),
     "message": ("Misleading error from {subject}", "Wrong error from {subject}", "{subject} raises the wrong error"),
 }
 VALUE = (
-    "I get `{got}`, but `{expected}` is right.",
+    "I get `{got}`, but the correct result is `{expected}`.",
     "This gives `{got}`. It should give `{expected}`.",
-    "The result is `{got}` where I would expect `{expected}`.",
+    "The result is `{got}`, but I would expect `{expected}`.",
 )
 UNKNOWN_VALUE = (
-    "I expect `{expected}`, and get something else.",
-    "The result should be `{expected}`, which it is not.",
-    "This should give `{expected}`, but does not.",
+    "I expect `{expected}`, but I get something else.",
+    "The result should be `{expected}`, but it is not.",
+    "This should give `{expected}`, but it does not.",
 )
 TRUTH = (
-    "I expect that to be {expected}, and it is not.",
+    "I expect that to be {expected}, but it is not.",
     "That should be {expected}.",
-    "It is not {expected}, as it should be.",
+    "It should be {expected}, but it is not.",
 )
-ERROR = ("It raises `{got}`.", "All I get is `{got}`.", "The call ends with `{got}`, though nothing is wrong with it.")
+ERROR = ("It raises `{got}`.", "All I get is `{got}`.", "The call fails with `{got}`, although nothing is wrong with it.")
 SILENT = (
     "I expect `{expected}` here, but nothing is raised.",
-    "Nothing happens, where `{expected}` should be raised.",
+    "Nothing happens, but `{expected}` should be raised.",
     "This goes through without an error; it should raise `{expected}`.",
 )
 MESSAGE = (
-    "The error should be `{expected}`, and is `{got}`.",
+    "The error should be `{expected}`, but it is `{got}`.",
     "I expect `{expected}` but get `{got}`.",
     "It raises `{got}` instead of `{expected}`.",
 )
 JOINTS = ("Another one:", "The same goes for this:", "Also:", "Perhaps related:")
-ENDINGS = ("", "", "Everything else that I use works.", "I have not looked into the cause.", "It used to work.")
+ENDINGS = ("", "", "Everything else I use works.", "I have not looked into the cause.", "It used to work.")
 
 
 def write_issue(tree: Mapping[str, bytes], tests: Sequence[str], messages: Mapping[str, str], order: Sequence[str]) -> str:
