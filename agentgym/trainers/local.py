@@ -80,12 +80,12 @@ class LocalLearner:
         """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
         config, updated = self.config, self.trained.masters or self.model
         if phase == "sft":
-            made = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
+            fresh = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
         else:
             decay = config.weight_decay
-            made = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
+            fresh = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
             self.trained.reference = self._reference(folder / "reference")
-        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in made]
+        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
     def _reference(self, folder: Path) -> Scorer | None:
         """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""

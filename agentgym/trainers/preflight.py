@@ -126,7 +126,7 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
 
 def _check_demonstrable(config: TrainConfig, what: str, envs: Sequence[TextEnv]) -> None:
     """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
-    for agent in dict.fromkeys((config.agent, *(env.agent.get("agent", config.agent) for env in config.envs))):
+    for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
         if agent not in AGENTS or not AGENTS[agent].load().demonstrable:
             raise BadConfig(f"{what} plays demonstrations, and no expert can play for agent {agent!r}: use agent 'chat'")
     for env in envs:
