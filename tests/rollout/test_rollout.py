@@ -305,9 +305,13 @@ def test_what_no_episode_would_escape_ends_the_rollout_and_keeps_what_was_finish
 def test_collect_has_the_signature_of_acollect_and_the_concurrency_of_its_config(monkeypatch):
     assert inspect.signature(collect) == inspect.signature(acollect) and not inspect.iscoroutinefunction(collect)
     used = []
-    monkeypatch.setattr(
-        "agentgym.rollout.collect.RolloutPool", lambda envs, config: used.append(config) or RolloutPool(envs, config)
-    )
+
+    def noted(envs, config):
+        pool = RolloutPool(envs, config)
+        used.append(pool.config)
+        return pool
+
+    monkeypatch.setattr("agentgym.rollout.collect.RolloutPool", noted)
     collect(Policy(), "rlvr/GuessNumber-v0", tasks=1, config=RolloutConfig(concurrency=3))
     collect(Policy(), "rlvr/GuessNumber-v0", tasks=1)
     assert [config.concurrency for config in used] == [3, RolloutConfig().concurrency]
