@@ -7,6 +7,7 @@ from agentgym.agents import EXPORTS as _AGENTS
 from agentgym.core.actions import Call, Tool, tool
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, Snapshot, TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import TextWrapper
 from agentgym.engines import Completion, Sampling, engine
@@ -16,6 +17,7 @@ from agentgym.evaluate.statistics import success
 from agentgym.registry import make, register, register_all
 from agentgym.rollout.alone import play
 from agentgym.rollout.collect import acollect, collect, play_out
+from agentgym.rollout.pool import RolloutConfig
 
 if TYPE_CHECKING:
     from agentgym.agents.chat import ChatAgent
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from agentgym.agents.window import WindowAgent
     from agentgym.rollout.session import Session
     from agentgym.trainers.stages.credit import credit
+    from agentgym.trainers.stages.learner import learner
     from agentgym.trainers.stages.loggers import logger
     from agentgym.trainers.stages.loss import loss
     from agentgym.trainers.stages.needs import needs
@@ -50,12 +53,14 @@ __all__ = [
     "Fault",
     "Group",
     "HumanAgent",
+    "Info",
     "MessageAgent",
     "MissingExtra",
     "Noise",
     "OracleAgent",
     "Outcome",
     "RandomAgent",
+    "RolloutConfig",
     "Sampling",
     "Session",
     "Snapshot",
@@ -74,6 +79,7 @@ __all__ = [
     "credit",
     "engine",
     "groups",
+    "learner",
     "logger",
     "loss",
     "make",
@@ -92,6 +98,7 @@ __all__ = [
 
 _LATE = {
     "credit": "agentgym.trainers.stages.credit",
+    "learner": "agentgym.trainers.stages.learner",
     "logger": "agentgym.trainers.stages.loggers",
     "loss": "agentgym.trainers.stages.loss",
     "needs": "agentgym.trainers.stages.needs",

@@ -1,10 +1,10 @@
 """Short names for environments: one table line each, imported only when made."""
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import gymnasium
 
@@ -109,10 +109,11 @@ def full_id(name: str) -> str:
     raise unknown("environment", name, DESCRIPTIONS if "/" in name else short, "`agentgym envs` lists all.")
 
 
-def make(id: str, **options: Any) -> TextEnv:
+def make(id: str, **options: object) -> TextEnv:
     """Make the environment that an id, `module:ns/Name-v0` or a short name stands for (see `full_id`)."""
     name = full_id(id)
-    env = gymnasium.make(name, **options)
+    maker: Callable[..., gymnasium.Env[str, str]] = gymnasium.make  # whose own parameters are options as well
+    env = maker(name, **options)
     if not isinstance(env.unwrapped, TextEnv):
         raise BadConfig(f"{name} is not a text environment: agentgym works on subclasses of agentgym.TextEnv")
     return env  # type: ignore[return-value]
@@ -134,7 +135,7 @@ def missing(id: str) -> str:
     return ""
 
 
-def load(reference: str, kind: str, table: dict[str, str]) -> Any:
+def load(reference: str, kind: str, table: dict[str, str]) -> object:
     """Resolve a short name of a table, or any `module:Name`, to the object it stands for."""
     target = table.get(reference, reference)
     module, colon, name = target.partition(":")
@@ -183,7 +184,7 @@ class Maker:
     """A picklable function that makes environments of one kind."""
 
     id: str
-    options: dict[str, Any]
+    options: dict[str, object]
 
     def __call__(self) -> TextEnv:
         """Make one environment."""

@@ -166,9 +166,7 @@ def success(config: TrainConfig, policy: Path, setting: Setting) -> float:
 
     engine = HFEngine(str(policy), slots=128)
     agent = config.spec.make(engine, Sampling(temperature=1.0), engine.tokenizer)
-    episodes = agentgym.collect(
-        agent, config.env, env_options=config.env_options, split=setting.split, tasks=setting.tasks, concurrency=128
-    )
+    episodes = agentgym.collect(agent, config.env, env_options=config.env_options, split=setting.split, tasks=setting.tasks)
     return float(np.mean([episode.success is True for episode in episodes]))
 
 

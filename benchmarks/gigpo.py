@@ -131,9 +131,7 @@ def success(folder, split, tasks):
         torch.set_num_threads(1)
         newest = sorted((Path(folder) / "checkpoints").glob("step-*"))[-1]
         agent = ChatAgent(HFEngine(str(newest), slots=128), prompt="bare", turn_tokens=16)
-        episodes = agentgym.collect(
-            agent, "rlvr/Household-v0", env_options={"preset": "tiny"}, split=split, tasks=tasks, concurrency=128
-        )
+        episodes = agentgym.collect(agent, "rlvr/Household-v0", env_options={"preset": "tiny"}, split=split, tasks=tasks)
         path.write_text(json.dumps({e.task_id: float(e.success is True) for e in episodes}))
     return json.loads(path.read_text())
 

@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ import numpy as np
 
 from agentgym import Episode, TextEnv
 from agentgym.agents import ExpertAgent
+from agentgym.agents.base import Agent
 from agentgym.core.env import Outcome
 from agentgym.core.tasks import Task
-from agentgym.rollout.collect import acollect
-from agentgym.rollout.pool import RolloutConfig
+from agentgym.registry import Maker
+from agentgym.rollout.collect import jobs_of
+from agentgym.rollout.pool import Factory, RolloutConfig, RolloutPool
 
 QUICK, SLOW, SLOW_SHARE = 0.005, 0.1, 0.05  # seconds of a step, and how often it is a slow one
 
@@ -60,11 +63,18 @@ class Waiting(TextEnv):
         return Task(data={"turns": int(rng.integers(3, 30, endpoint=True)), "key": int(rng.integers(2**31))})
 
 
+async def played(
+    agent: Agent, make: Factory, config: RolloutConfig, tasks: int, attempts: int, lockstep: bool
+) -> list[Episode]:
+    """Play the first tasks of an environment, all episodes in step or each as it goes."""
+    with closing(RolloutPool({"env": make}, config)) as pool:
+        jobs = jobs_of("env", pool.probe("env").tasks(tasks), attempts, seed=0)
+        return await pool.collect(agent, jobs, lockstep=lockstep)
+
+
 def waiting(episodes: int, concurrency: int) -> Play:
     """Return the setting of slow steps."""
-    return lambda lockstep: acollect(
-        ExpertAgent(), Waiting, tasks=episodes, concurrency=concurrency, config=RolloutConfig(workers=2), lockstep=lockstep
-    )
+    return lambda lockstep: played(ExpertAgent(), Waiting, RolloutConfig(concurrency, workers=2), episodes, 1, lockstep)
 
 
 def household(folder: Path, sft_episodes: int, threads: int) -> Play:
@@ -92,9 +102,7 @@ def household(folder: Path, sft_episodes: int, threads: int) -> Play:
     agent = ChatAgent(engine, tokenizer, prompt="bare", sampling=Sampling(temperature=1.0), turn_tokens=16)
 
     async def play(lockstep: bool) -> list[Episode]:
-        return await acollect(
-            agent, "rlvr/Household-v0", tasks=16, attempts=8, concurrency=128, env_options=options, lockstep=lockstep
-        )
+        return await played(agent, Maker("rlvr/Household-v0", options), RolloutConfig(128), 16, 8, lockstep)
 
     return play
 

@@ -27,8 +27,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "episodes.jsonl"
         for name, agent in agents.items():
+            config = agentgym.RolloutConfig(concurrency=8)  # episodes in flight
             episodes = agentgym.collect(
-                agent, "rlvr/GuessNumber-v0", split="test", tasks=10, attempts=3, concurrency=8, out=file
+                agent, "rlvr/GuessNumber-v0", split="test", tasks=10, attempts=3, out=file, config=config
             )
             print(f"{name}: success {agentgym.success(episodes)}")
         episodes = agentgym.read_episodes(file)  # each was written when it ended, so a crash loses none

@@ -15,15 +15,16 @@ SAID = (
 
 def main() -> None:
     careless = agentgym.ChatAgent(ScriptedEngine(SAID), prompt="mini-swe")  # one bash block a reply, as mini-swe-agent
+    two_at_a_time = agentgym.RolloutConfig(concurrency=2)
     episodes = agentgym.collect(
-        careless, "rlvr/SWE-v0", split="test", tasks=TASKS, env_options={"toolset": "bash"}, concurrency=2
+        careless, "rlvr/SWE-v0", split="test", tasks=TASKS, env_options={"toolset": "bash"}, config=two_at_a_time
     )
     print("\n".join(episodes[0].instruction.splitlines()[:3]))
     for turn in episodes[0].turns:
         print(f"> {turn.action}")
     print(f"careless: {agentgym.success(episodes)}")
 
-    repaired = agentgym.collect(agentgym.OracleAgent(), "rlvr/SWE-v0", split="test", tasks=TASKS, concurrency=2)
+    repaired = agentgym.collect(agentgym.OracleAgent(), "rlvr/SWE-v0", split="test", tasks=TASKS, config=two_at_a_time)
     print(f"oracle:   {agentgym.success(repaired)}")
     for made in predictions(repaired, "oracle"):
         changed = [line for line in made["model_patch"].splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]

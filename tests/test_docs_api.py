@@ -48,6 +48,16 @@ def test_signatures_are_visible():
     assert hidden == FORWARD
 
 
+def test_public_functions_leave_no_type_open():
+    """No function or method has `Any` in its signature; the two fields that have it hold what their owner alone knows."""
+    entries = [line.strip() for line in api.page().splitlines() if line.strip().startswith("- `")]
+    signatures = [entry.removeprefix("- `").partition("`")[0] for entry in entries]
+    assert len(signatures) > 300
+    assert {text.partition("(")[0] for text in signatures if re.search(r"\bAny\b", text)} == {"Task", "Turn"}
+    fields = [name for text in signatures for name in re.findall(r"(\w+): [^:=]*\bAny\b", text)]
+    assert sorted(fields) == ["data", "extra"]  # an environment's own values, and arrays that stages put into turns
+
+
 def test_what_the_documentation_imports_is_public():
     """Code in the pages, the README and the examples imports from public modules alone."""
     pages = [*ROOT.glob("docs/*.md"), ROOT / "README.md"]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "agentgym"
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_ANY = 12.4
+MOST_ANY = 11
 """Words `Any` in a thousand lines, imports included."""
 VAGUE = {"found", "one", "made"}
-MOST_VAGUE = 13
 
 
 def words(text: str, word: str) -> int:
@@ -60,4 +59,4 @@ def test_names_of_variables_say_what_they_hold():
         if "packages" not in path.parts
         for name in vague(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert len(places) <= MOST_VAGUE, f"{len(places)} of {sorted(VAGUE)}: {', '.join(places[:20])}"
+    assert not places, f"{len(places)} of {sorted(VAGUE)}: {', '.join(places[:20])}"

@@ -31,22 +31,24 @@ OLD = {
 OLD_NAMES = {"Subject", "_Gate", "success_warm", *RENAMED} - {"ratio", "negative", "weights", "pieces", "check"}
 KEEP = {  # names of others: environment variables and arguments of torch and of browsers, and packages
     "WORLD_SIZE", "LOCAL_WORLD_SIZE", "world_size", "ScienceWorldEnv", "world_documents", "textworld_alone",
+    "createIsolatedWorld", "worldName",
 }  # fmt: skip
 NAMES = re.compile(r"(?i)text_?world|science_?world|alf_?world")
 PHRASES = re.compile(  # English, and laws of nature
-    r"(?i)real world|hello,? world|around the world|in a world of its own, which the page|generated worlds?|search worlds?"
+    r"(?i)real world|hello,? world|hello = \"world\"|generated worlds?|search worlds?"
     r"|several players|two players|weak player|Zipf'?s law|these laws|commands and laws"
 )
 CONTENT = re.compile(  # what environments are made of: games have players, and Search asks about worlds of facts
     r"envs/search/|tests/envs/test_search|docs/search|tests/retrieval|tests/leaks|sokoban|textworld|tic_tac_toe|envs/sql/|alfworld"
-    r"|/packages/|/sites/|web/words|tasks/code/simulation|docs/decisions\.md|desk/"
+    r"|/packages/|/sites/|web/words|code/families/simulation|docs/decisions\.md|desk/"
 )
 SKIP = {"test_words.py", "test_renamed.py", "renamed.py"}
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+SEED = re.compile(r"\b(derive|generator)\(\"(world|player)")
 FILES = sorted(
     path
     for folder in ("agentgym", "tests", "examples", "benchmarks", "docs")
-    for pattern in ("*.py", "*.md", "*.toml")
+    for pattern in ("*.py", "*.md", "*.toml", "prompts/*.txt")
     for path in (ROOT / folder).rglob(pattern)
     if path.name not in SKIP and not CONTENT.search(path.relative_to(ROOT).as_posix())
 )
@@ -64,7 +66,10 @@ def old_words(text: str) -> list[str]:
 
 
 def names_and_prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines' identifiers, comments and docstrings of Python; every line of other files."""
+    """Yield the lines' identifiers, comments and strings of the package's Python (of tests no strings but docstrings).
+
+    Of other files it is every line. The keys of a seed are what they were, or every run would be another.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         yield from enumerate(text.splitlines(), 1)
@@ -74,8 +79,12 @@ def names_and_prose(path: Path) -> Iterator[tuple[int, str]]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
+    whole = path.is_relative_to(ROOT / "agentgym")
+    kinds = (tokenize.NAME, tokenize.COMMENT)
+    lines = text.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.NAME, tokenize.COMMENT) or (token.type == tokenize.STRING and token.start[0] in docs):
+        string = token.type == tokenize.STRING and (whole or token.start[0] in docs)
+        if token.type in kinds or (string and not SEED.search(lines[token.start[0] - 1])):
             yield token.start[0], token.string
 
 

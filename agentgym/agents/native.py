@@ -17,7 +17,7 @@ from agentgym.episodes.episode import Turn
 
 ACT = Tool(
     "act",
-    "Give one command to the world and read what it answers.",
+    "Give one command to the environment and read what it answers.",
     {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
 """The tool that stands for an environment of plain commands."""

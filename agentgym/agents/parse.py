@@ -21,7 +21,7 @@ class Parsed(NamedTuple):
     """An action for the environment, and whether it was found in the reply."""
 
     action: str
-    found: bool
+    has_action: bool
 
 
 def project(text: str, last: int = FALLBACK, chinese: bool = False) -> Parsed:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -98,9 +98,9 @@ class OracleAgent(ScriptedPolicy):
 class RandomAgent(ScriptedPolicy):
     """Plays a random admissible command; where these are not finite, a random tool call or a random word."""
 
-    def choose(self, env: TextEnv, info: Mapping[str, Any], rng: np.random.Generator) -> str:
+    def choose(self, env: TextEnv, info: Mapping[str, object], rng: np.random.Generator) -> str:
         """Return a random action."""
-        commands: list[str] | None = info["admissible"]
+        commands = cast("list[str] | None", info["admissible"])
         if commands:
             return commands[int(rng.integers(len(commands)))]
         if not env.tools:
@@ -249,11 +249,11 @@ class HumanAgent(ScriptedPolicy):
             self._write(f"> {printable(action)}")
         return Turn(observation, text=action, action=action)  # pyright: ignore[reportPossiblyUnboundVariable]
 
-    def _ask(self, info: Mapping[str, Any]) -> str:
+    def _ask(self, info: Mapping[str, object]) -> str:
         while True:
             line = self._read("> ").strip()
             if line == "?":
-                commands = info["admissible"]
+                commands = cast("list[str] | None", info["admissible"])
                 self._write("anything may be typed here" if commands is None else "\n".join(map(printable, commands)))
             elif line == "!":
                 self._oracle = True

@@ -16,6 +16,8 @@ from agentgym.browser.session import Session
 from agentgym.browser.tab import PageError
 from agentgym.core.actions import tool
 from agentgym.core.env import Outcome, TextEnv
+from agentgym.core.json_value import JSON
+from agentgym.core.outcome import Info
 from agentgym.core.tasks import Task
 from agentgym.errors import Fault
 
@@ -106,7 +108,7 @@ class BrowserEnv(TextEnv):
     # What it may use
 
     @property
-    def site(self) -> Any:
+    def site(self) -> object:
         """The state that `start` made, of the running episode."""
         return self._alive().state
 
@@ -115,7 +117,7 @@ class BrowserEnv(TextEnv):
         listed = elements(self.seen)
         return [e for e in listed if role in (None, e.role) and (name is None or e.name == name)]
 
-    def peek(self, expression: str) -> Any:
+    def peek(self, expression: str) -> JSON:
         """Return the value of a JavaScript expression in the current page: for oracles and judges."""
         live = self._alive()
         return self._ask(live, live.session.tab.main(expression))
@@ -332,7 +334,7 @@ class BrowserEnv(TextEnv):
     def _drop(self) -> None:
         _drop(self._held, self.end)
 
-    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
         self._drop()
         return super().break_off(fault)
 

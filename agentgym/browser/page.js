@@ -1,4 +1,4 @@
-// What is known of a page: read and looked up by one script in a world of its own, which the page cannot reach.
+// What is known of a page: read and looked up by one script in an isolated context of its own, which the page cannot reach.
 // The expression is a function; it returns an object with observe, locate, fill, select, focus, quiet, box.
 () => {
   let options = { every: false };

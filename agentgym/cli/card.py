@@ -12,6 +12,7 @@ from agentgym.contract.env_under_test import EnvUnderTest, first, has
 from agentgym.contract.shortcuts import GENERIC, Policy
 from agentgym.contract.solutions import from_text, random_policy, success_rate
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.play import play
 from agentgym.core.screen import printable
 
@@ -83,7 +84,7 @@ def _percent(rate: float) -> str:
 def _watched(choose: Callable[[TextEnv], str | None], lengths: Lengths) -> Policy:
     """Return a policy that counts turns and characters, one entry per episode."""
 
-    def play(env: TextEnv, observations: list[str], _: dict[str, object]) -> str | None:
+    def play(env: TextEnv, observations: list[str], _: Info) -> str | None:
         if len(observations) == 1:
             lengths.turns.append(0)
             lengths.characters.append(0)
@@ -102,7 +103,7 @@ def costs(under_test: EnvUnderTest) -> tuple[float, float, float]:
         seen = env.reset(seed=seed, options={"task": task})
         resets.append(time.perf_counter() - start)
 
-        def choose(observation: str, info: dict[str, object]) -> str:
+        def choose(observation: str, info: Info) -> str:
             nonlocal start
             action = random_policy(env, [observation], info)
             start = time.perf_counter()

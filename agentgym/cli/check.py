@@ -18,6 +18,7 @@ from agentgym.contract.report import show
 from agentgym.core.screen import printable
 from agentgym.errors import unknown
 from agentgym.options import Options
+from agentgym.registry import make
 
 _COLOURS = {"holds": "green", "broken": "bold red", "skipped": "dim"}
 
@@ -46,7 +47,7 @@ def run(config: Config) -> int:
         if name not in CHECKS:
             raise unknown("check", name, CHECKS)
     console = Console(highlight=False)
-    under_test = examine(config.id, thorough=config.thorough, seed=config.seed, **config.env_options)
+    under_test = examine(make(config.id, **config.env_options), thorough=config.thorough, seed=config.seed)
     results: list[Result] = []
     for result in looks(under_test, config.check or CHECKS):
         results.append(result)

@@ -53,7 +53,7 @@ def run(config: Config) -> int:
     if config.id is None:
         console.print(envs(wide=console.width >= WIDE))
         return 0
-    under_test = examine(config.id, **config.env_options)
+    under_test = examine(make(config.id, **config.env_options))
     under_test.plays, under_test.count = config.tasks, min(config.tasks, 5)
     console.print(Text(f"{under_test.id}  {DESCRIPTIONS.get(under_test.id, '')}", style="bold"))
     console.print(Text(printable(inspect.cleandoc(under_test.kind.__doc__ or "")), style="dim"))

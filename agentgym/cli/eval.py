@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tyro
 from rich.console import Console
@@ -48,6 +48,9 @@ from agentgym.report.html import write_report
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.preflight import model_folder
 from agentgym.trainers.recipe_files import read_config
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 OF_AGENTS = ("agent", "prompt", "tools", "turn_tokens", "observation_tokens")
 OF_SUITES = (*OF_AGENTS, "temperature")
@@ -274,7 +277,7 @@ def _model(config: Config, suite: Suite) -> tuple[Agent, dict[str, object]]:
     if kind.in_process:
         from agentgym.trainers.model.policy import set_threads
 
-        set_threads(loaded.model, config.threads or 0)
+        set_threads(cast("PreTrainedModel", vars(loaded)["model"]), config.threads or 0)
     agent = spec.make(loaded, sampling)
     return agent, {
         "model": name,
@@ -290,7 +293,7 @@ def _about(
     fitted = {environment: agent.fitted(offered) for environment, offered in tools.items()} or {"": agent}
     prompts = {environment: fitted_agent.prompt for environment, fitted_agent in fitted.items()}
     template = str(getattr(getattr(agent.engine, "tokenizer", None), "chat_template", None))
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "agent": spec.agent,
         "prompt": _told({environment: prompt.name for environment, prompt in prompts.items()}, several),
         "prompt_hash": _hash(*sorted({*map(repr, prompts.values())}), template),

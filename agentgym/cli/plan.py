@@ -13,6 +13,7 @@ from agentgym.trainers.planner.duration import Rates, Seconds
 from agentgym.trainers.planner.fitting import gib
 from agentgym.trainers.planner.forecast import Forecast, forecast
 from agentgym.trainers.planner.plan import PHASES, Plan, Workload, has_tokenizer
+from agentgym.trainers.preflight import chosen_needs
 
 WIDE = 110
 """Columns of a terminal from which the notes have room."""
@@ -43,9 +44,23 @@ def show(config: TrainConfig, console: Console, *, on: str = "", as_json: bool =
     else:
         console.print(seconds_table(config, said.seconds))
         _print(console, _source(config, workload, said.rates))
+    for line in left_out(config):
+        _print(console, line)
     console.print()
     console.print(Text(_verdict(said), style="bold green" if plan.fits else "bold red"))
     return 0 if plan.fits else 1
+
+
+def left_out(config: TrainConfig) -> list[str]:
+    """Return what of a run the numbers do not hold."""
+    critic = any(stage.name == "values" for stage in chosen_needs(config))
+    lines = ["The critic is not counted: a head of one row, its optimizer, a number per token."] if critic else []
+    if config.share_prefixes:
+        lines.append(
+            "share_prefixes is not counted: updates are planned with every row's whole prefix, which is the most they take, "
+            "but for a mask of batch_tokens by batch_tokens where attention is sdpa."
+        )
+    return lines
 
 
 def bytes_table(plan: Plan, *, notes: bool = True) -> Table:

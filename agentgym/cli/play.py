@@ -11,7 +11,7 @@ Ctrl-D quits. What begins with a backslash is sent without it, so `\\?` says `?`
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import tyro
 from rich.console import Console
@@ -22,6 +22,7 @@ from agentgym.agents.fields import describe
 from agentgym.contract.env_under_test import first
 from agentgym.contract.solutions import random_policy
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.play import play
 from agentgym.core.screen import printable
 from agentgym.errors import BadConfig
@@ -51,7 +52,7 @@ class Config:
     """Options of the environment: --env.KEY VALUE."""
 
 
-Ask = Callable[[TextEnv, str, dict[str, Any]], str | None]
+Ask = Callable[[TextEnv, str, Info], str | None]
 """From the environment, the observation and the info to an action; None leaves the game."""
 
 
@@ -81,7 +82,7 @@ def run(config: Config) -> int:
 
 
 def _automatic(policy: str) -> Ask:
-    def ask(env: TextEnv, observation: str, info: dict[str, object]) -> str | None:
+    def ask(env: TextEnv, observation: str, info: Info) -> str | None:
         if policy == "random":
             return random_policy(env, [observation], info)
         action = first(env.oracle if policy == "oracle" else env.expert)
@@ -99,7 +100,7 @@ class Human:
         self.console = console
         self.leave_it_to_the_oracle = False
 
-    def ask(self, env: TextEnv, observation: str, info: dict[str, Any]) -> str | None:
+    def ask(self, env: TextEnv, observation: str, info: Info) -> str | None:
         """Return what was typed, or what the oracle would do where that was asked for."""
         while True:
             word = "!" if self.leave_it_to_the_oracle else self._line(env)
@@ -138,7 +139,7 @@ def _commands(commands: list[str] | None, env: TextEnv) -> Text:
     )
 
 
-def _response(env: TextEnv, observation: str, info: dict[str, Any]) -> Text:
+def _response(env: TextEnv, observation: str, info: Info) -> Text:
     text = Text(printable(observation))
     if not info["valid"] and info["error"] != observation:
         text.append(f"\n{printable(str(info['error']))}", style="yellow")

@@ -47,7 +47,7 @@ class Config:
     """Processes for an environment whose steps may wait for something external, such as a browser."""
     body_mib: int = 4
     """Largest request body or message in MiB."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 
@@ -103,7 +103,7 @@ async def _serve(config: Config, sessions: Any, token: str | None) -> None:
         console.print(printable(said), markup=False, soft_wrap=True)
 
     app = App(sessions, name=name, version=__version__, token=token, body_bytes=config.body_mib << 20)
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "ws": "websockets-sansio",
         "ws_max_size": config.body_mib << 20,
         "ws_per_message_deflate": False,

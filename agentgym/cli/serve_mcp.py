@@ -51,7 +51,7 @@ class Config:
     """Time limit in seconds of a step or reset."""
     body_mib: int = 4
     """Largest request body in MiB."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
 
 

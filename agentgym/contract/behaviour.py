@@ -1,5 +1,8 @@
 """Checks of actions, info, state keys, rewards and ends."""
 
+# what the types promise is checked here, of anyone's environments
+# pyright: reportUnnecessaryIsInstance=false
+
 import dataclasses
 import itertools
 import json
@@ -20,7 +23,8 @@ from agentgym.contract.env_under_test import (
 )
 from agentgym.contract.report import Broken, NotChecked, show
 from agentgym.core.actions import spell
-from agentgym.core.env import INFO_KEYS, Snapshot, TextEnv
+from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.outcome import INFO_KEYS, Info
 from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
@@ -98,7 +102,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
     observation, reward, terminated, truncated, info = step
     if set(info) != set(INFO_KEYS):
         return f"info has the keys {sorted(info)}; expected {sorted(INFO_KEYS)}"
-    if not isinstance(observation, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(observation, str):
         return f"the observation is a {type(observation).__name__}"
     over = terminated or truncated
     commands = info["admissible"]
@@ -109,7 +113,7 @@ def wrong_with(step: Step, task: Task) -> str | None:
         f"terminated and truncated are {terminated!r} and {truncated!r}": {type(terminated), type(truncated)} == {bool}
         and not (terminated and truncated),
         f"task_id is {info['task_id']!r}": info["task_id"] == task.id,
-        f"state_key is {info['state_key']!r}": info["state_key"] is None or isinstance(info["state_key"], str),
+        f"state_key is {info['state_key']!r}": isinstance(info["state_key"], str | None),
         f"valid is {info['valid']!r} and error {info['error']!r}": info["valid"] is True
         or (info["valid"] is False and isinstance(info["error"], str) and info["error"] != ""),
         "admissible is not a list of different strings": commands is None
@@ -133,12 +137,12 @@ def admissible_is_valid(under_test: EnvUnderTest) -> str:
             env = under_test.env
             commands = env.reset(seed=seed, options={"task": task, "horizon": ENDLESS})[1]["admissible"]
             for action, step in zip(actions, steps(env, actions), strict=False):
-                if action in commands and not step[4]["valid"]:
+                if action in (commands or ()) and not step[4]["valid"]:
                     return f"{action!r} was admissible and was refused: {step[4]['error']}"
                 commands = step[4]["admissible"]
             return None
 
-        commands = under_test.env.reset(seed=seed, options={"task": task})[1]["admissible"]
+        commands = under_test.env.reset(seed=seed, options={"task": task})[1]["admissible"] or []
         for command in commands:
             under_test.hold(task, seed, [command], breaks)
         under_test.hold(task, seed, under_test.wander(task, seed), breaks)
@@ -208,7 +212,7 @@ def _onward(under_test: EnvUnderTest, state: Snapshot) -> list[object]:
     """Return a few actions to play from a state, the oracle's among them."""
     env, rng, turns = under_test.make().restore(state), generator("onward", state.turn), itertools.count()
 
-    def choose(observation: str, info: dict[str, object]) -> object:
+    def choose(observation: str, info: Info) -> object:
         return (first(env.oracle) if next(turns) == 1 else None) or any_action(env, observation, info, rng)
 
     played = play(env, choose, (env.observation, env.info()), stop=NEVER)

@@ -8,8 +8,8 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from agentgym.contract.env_under_test import EnvUnderTest, go_on, transcript
 from agentgym.contract.report import Broken, NotChecked
@@ -52,7 +52,7 @@ def _ask(under_test: EnvUnderTest, what: str, items: list[object]) -> list[list[
 def answer() -> None:
     """Be the other process: read what to play from standard input, write the responses to standard output."""
     reference, options, what, items = pickle.loads(sys.stdin.buffer.read())
-    kind: type[TextEnv] = load(reference, "env", {})
+    kind = cast("Callable[..., TextEnv]", load(reference, "env", {}))
     with contextlib.redirect_stdout(sys.stderr):  # what an environment prints must not mix with the answer
         responses = _play_all(kind(**options), what, items)
     sys.stdout.buffer.write(pickle.dumps(responses))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import getattr_static
-from typing import Any, Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from agentgym.contract.causes import told
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.play import Step, play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
@@ -31,7 +32,7 @@ class EnvUnderTest:
 
     id: str
     kind: type[TextEnv]
-    options: dict[str, Any]
+    options: dict[str, object]
     count: int = 4
     """Tasks a check looks at."""
     steps: int = 25
@@ -41,9 +42,10 @@ class EnvUnderTest:
     seed: int = 0
     """Which tasks are looked at: with 0 the fixed evaluation list, else others for every number."""
 
-    def make(self, **options: Any) -> TextEnv:
+    def make(self, **options: object) -> TextEnv:
         """Return a fresh environment, bare."""
-        return self.kind(**{**self.options, **options})
+        kind = cast("Callable[..., TextEnv]", self.kind)  # whose options only it knows
+        return kind(**{**self.options, **options})
 
     def at(self, difficulty: int) -> Self:
         """Return the same environment at another difficulty."""
@@ -204,7 +206,7 @@ def hostile_calls(tool: Tool) -> list[str]:
     return [*calls, *odd, json.dumps({"name": name, "arguments": {"no_such": 1}}), json.dumps({"name": name}), name]
 
 
-def any_action(env: TextEnv, observation: str, info: dict[str, object], rng: np.random.Generator) -> object:
+def any_action(env: TextEnv, observation: str, info: Info, rng: np.random.Generator) -> object:
     """Return a next action of any kind: mostly valid, sometimes the oracle's, sometimes nonsense."""
     kind = rng.random()
     if kind < 0.1:
@@ -216,7 +218,7 @@ def any_action(env: TextEnv, observation: str, info: dict[str, object], rng: np.
     return random_action(env, observation, info, rng)
 
 
-def random_action(env: TextEnv, observation: str, info: Mapping[str, Any], rng: np.random.Generator) -> str:
+def random_action(env: TextEnv, observation: str, info: Info, rng: np.random.Generator) -> str:
     """Return an action drawn at random from what is admissible, else a random call, else random words."""
     if info["admissible"]:
         return pick(info["admissible"], rng)
@@ -234,13 +236,14 @@ def pick(words: Sequence[str], rng: np.random.Generator) -> str:
     return words[int(rng.integers(len(words)))]
 
 
-def argument(schema: Mapping[str, Any], words: Sequence[str], rng: np.random.Generator) -> object:
+def argument(schema: Mapping[str, object], words: Sequence[str], rng: np.random.Generator) -> object:
     """Return a random value that fits a parameter."""
     if "enum" in schema:
-        return schema["enum"][int(rng.integers(len(schema["enum"])))]
+        values = cast("list[object]", schema["enum"])
+        return values[int(rng.integers(len(values)))]
     number = int(rng.integers(0, 20))
-    values = {"integer": number, "number": number / 2, "boolean": bool(number % 2)}
-    return values.get(schema.get("type", "string"), " ".join(pick(words, rng) for _ in range(1 + number % 3)))
+    by_type: dict[object, object] = {"integer": number, "number": number / 2, "boolean": bool(number % 2)}
+    return by_type.get(schema.get("type"), " ".join(pick(words, rng) for _ in range(1 + number % 3)))
 
 
 def call(tool: Tool, arguments: Mapping[str, object]) -> str:

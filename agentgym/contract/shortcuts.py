@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from agentgym.core.actions import Tool, spell
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.seeding import generator
 
-Policy = Callable[[TextEnv, list[str], dict[str, Any]], str | None]
+Policy = Callable[[TextEnv, list[str], Info], str | None]
 """From the environment, all observations so far and the last info to an action; None gives up."""
 FINISHING = frozenset(("answer", "buy", "done", "finish", "submit"))
 NAVIGATION = frozenset(("back", "home", "next", "prev", "previous", "search"))
@@ -27,7 +27,7 @@ class WordOverlap:
     def __init__(self) -> None:
         self.said: Counter[str] = Counter()
 
-    def __call__(self, env: TextEnv, observations: list[str], info: dict[str, Any]) -> str:
+    def __call__(self, env: TextEnv, observations: list[str], info: Info) -> str:
         if len(observations) == 1:
             self.said.clear()
         asked, commands = set(_words(env.task.instruction)), info["admissible"] or ["look"]
@@ -51,7 +51,7 @@ class FirstHit:
         self.said: set[str] = set()
         self.offered: set[str] = set()
 
-    def __call__(self, env: TextEnv, observations: list[str], info: dict[str, Any]) -> str | None:
+    def __call__(self, env: TextEnv, observations: list[str], info: Info) -> str | None:
         commands: list[str] = info["admissible"] or []
         if len(observations) == 1:
             self.said, self.offered = set(), set()

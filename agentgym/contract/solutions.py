@@ -9,6 +9,7 @@ from agentgym.contract.env_under_test import ENDLESS, EnvUnderTest, first, has, 
 from agentgym.contract.report import Broken, NotChecked
 from agentgym.contract.shortcuts import CHANCY, GENERIC, Policy
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.play import play, steps
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
@@ -89,7 +90,7 @@ def expert_is_fair(under_test: EnvUnderTest) -> str:
     return f"{compared} histories"
 
 
-def _shown(response: tuple[str, dict[str, object]]) -> tuple[object, ...]:
+def _shown(response: tuple[str, Info]) -> tuple[object, ...]:
     return response[0], response[1]["admissible"], response[1]["valid"]
 
 
@@ -141,7 +142,7 @@ def from_text(shortcut: Callable[[list[str]], str]) -> Policy:
     return lambda _, observations, __: shortcut(observations)
 
 
-def random_policy(env: TextEnv, observations: list[str], info: dict[str, object]) -> str:
+def random_policy(env: TextEnv, observations: list[str], info: Info) -> str:
     """Play at random, the same way for the same task, seed and turn."""
     return random_action(env, observations[-1], info, generator("random", env.task.id, env.seed, env.turn))
 
@@ -156,7 +157,7 @@ def success_rate(under_test: EnvUnderTest, policy: Policy, env: TextEnv | None =
     return solved / len(under_test.many)
 
 
-def finish(env: TextEnv, policy: Policy, info: dict[str, object], most: int = 2000) -> int:
+def finish(env: TextEnv, policy: Policy, info: Info, most: int = 2000) -> int:
     """Play to the end of the episode and return the number of turns."""
     observations = [env.observation]
     turns = play(env, lambda _, info: policy(env, observations, info), (env.observation, info))

@@ -1,7 +1,7 @@
 """Checks of tasks and splits, of faults, and of the way an environment is made."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 import gymnasium
@@ -119,7 +119,8 @@ def faults_end_one_episode(under_test: EnvUnderTest) -> str:
 
     kind = under_test.kind
     actions = dict.fromkeys(under_test.env.tools, fail) or {"act": fail}
-    broken = type(f"Broken{kind.__name__}", (kind,), {**actions, "__module__": kind.__module__})(**under_test.options)
+    broken_kind = type(f"Broken{kind.__name__}", (kind,), {**actions, "__module__": kind.__module__})
+    broken = cast("Callable[..., TextEnv]", broken_kind)(**under_test.options)
     task = under_test.tasks[0]
     broken.reset(seed=0, options={"task": task})
     tool = next(iter(broken.tools.values()), None)
@@ -144,9 +145,10 @@ def _call(env: TextEnv) -> str:
 def made_bare(under_test: EnvUnderTest) -> str:
     """`gym.make` returns the environment itself, and TextWrapper forwards what is beyond Gymnasium."""
     if under_test.id in gymnasium.registry:
-        bare = gymnasium.make(under_test.id, **under_test.options)
+        make: Callable[..., gymnasium.Env[str, str]] = gymnasium.make
+        bare = make(under_test.id, **under_test.options)
         if type(bare) is not under_test.kind:
-            raise Broken(f"gym.make returns a {type(bare).__name__} around the world")
+            raise Broken(f"gym.make returns a {type(bare).__name__} around the environment")
     task = under_test.tasks[0]
     wrapped = TextWrapper(gymnasium.Wrapper(under_test.make()))  # one of ours around one of Gymnasium's
     plain = under_test.make()

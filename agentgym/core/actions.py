@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import TypeVar, cast, get_type_hints
 
 _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -34,21 +34,21 @@ class Tool:
 
     name: str
     description: str
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
+    parameters: Mapping[str, object] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
 
     @property
-    def properties(self) -> Mapping[str, Any]:
+    def properties(self) -> Mapping[str, Mapping[str, object]]:
         """The parameters by name, each a JSON Schema."""
-        return self.parameters.get("properties", {})
+        return cast("Mapping[str, Mapping[str, object]]", self.parameters.get("properties", {}))
 
     @property
     def required(self) -> list[str]:
         """The names of the parameters a call must have."""
-        return list(self.parameters.get("required", []))
+        return list(cast("list[str]", self.parameters.get("required", [])))
 
     def kind(self, parameter: str) -> str:
         """Return the JSON type of a parameter: `any` where its schema allows several, `string` where it says nothing."""
-        schema: Mapping[str, Any] = self.properties.get(parameter, {})
+        schema = self.properties.get(parameter, {})
         stated = schema["type"] if "type" in schema else "string" if _SEVERAL.isdisjoint(schema) else "any"
         return stated if isinstance(stated, str) and stated in _PYTHON_TYPES else "any"
 
@@ -68,7 +68,7 @@ class Call:
     """One call of a tool."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
 
 
 _Method = TypeVar("_Method", bound=Callable[..., object])

@@ -2,11 +2,11 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial, wraps
 from types import FunctionType
-from typing import Any, Self, cast, final
+from typing import Self, cast, final
 
 import gymnasium
 import numpy as np
@@ -15,13 +15,12 @@ from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.core.declared import Declarations
 from agentgym.core.definition import Definition
 from agentgym.core.names import guarded, kept, refuse_taken
-from agentgym.core.outcome import Outcome, Snapshot, copied, returned
+from agentgym.core.outcome import Info, Outcome, Snapshot, broken_off, copied, returned
 from agentgym.core.seeding import generator
 from agentgym.core.spaces import Unicode
 from agentgym.core.tasks import Task
 from agentgym.errors import BadConfig, EpisodeOver, Fault, bad_option, unknown
 
-INFO_KEYS = ("task_id", "state_key", "valid", "error", "admissible", "rewards", "metrics", "success", "reason")
 MOVED = dict.fromkeys((entry.name for entry in fields(Declarations)), "`declared = Declarations(…)` (agentgym.Declarations)")
 MAX_ACTION = 100_000  # characters; a longer action is invalid, whatever the environment
 
@@ -34,7 +33,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     schema, horizon, snapshots, shaping) comes from here. `reset` and `step` are Gymnasium's.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  # Gymnasium declares it so
+    metadata: dict[str, list[str]] = {"render_modes": ["ansi"]}  # noqa: RUF012  # Gymnasium declares it so
     render_mode: str | None = None
     task: Task
     seed: int
@@ -102,8 +101,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         kind = type(self).__name__
         if self.split not in self.splits:
             raise unknown(f"split of {kind}", self.split, self.splits)
-        _check_integer(f"difficulty of {kind}", self.difficulty, 0)
-        _check_integer(f"horizon of {kind}", self.horizon, 1)
+        _integer(f"difficulty of {kind}", self.difficulty, 0)
+        _integer(f"horizon of {kind}", self.horizon, 1)
         if self.feedback not in ("helpful", "genuine"):
             raise BadConfig(f"feedback of {kind} is {self.feedback!r}; expected 'helpful' or 'genuine'")
         weights = dict(self.shaping)
@@ -127,9 +126,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         mine = {k: v for k, v in self.__dict__.items() if k not in self._own and k not in self.shared}
         return copied(mine, type(self).__name__), {k: self.__dict__[k] for k in self.shared if k in self.__dict__}
 
-    def load(self, payload: Any) -> None:
+    def load(self, payload: object) -> None:
         """Recreate the state from what `save` returned, leaving the payload as it was."""
-        mine, shared = payload
+        mine, shared = cast("tuple[dict[str, object], dict[str, object]]", payload)
         self.forget()
         self.__dict__.update(copy.deepcopy(mine))
         self.__dict__.update(shared)
@@ -165,9 +164,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
     # Gymnasium
 
     @final
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None, **others: object
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None, **others: object
+    ) -> tuple[str, Info]:
         """Start an episode. Options: `task` (a Task, an id, or a number of the split) and `horizon`."""
         if others:
             raise BadConfig(
@@ -179,8 +178,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         for name in options:
             if name not in ("task", "horizon"):
                 raise bad_option("reset option", name, ("task", "horizon"))
-        limit = options.get("horizon", self.horizon)
-        _check_integer("reset option horizon", limit, 1)
+        limit = _integer("reset option horizon", options.get("horizon", self.horizon), 1)
         if seed is not None:
             self._chooser = generator("reset", seed)
         elif self._chooser is None:
@@ -207,7 +205,9 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             del self.__dict__[name]
 
     @final
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, action: str
+    ) -> tuple[str, float, bool, bool, Info]:
         """Carry out one action; an invalid one costs a turn and never raises."""
         if not self._running:
             raise EpisodeOver("the episode is over (or none was started): call reset() before step()")
@@ -217,7 +217,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         except Fault as fault:
             return self.break_off(fault)
 
-    def _advance(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
+    def _advance(self, action: str) -> tuple[str, float, bool, bool, Info]:
         role, reason = self.role, None
         outcome = self._respond(action)
         self.success = outcome.success
@@ -237,12 +237,10 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         self.observation = outcome.text
         return outcome.text, reward, terminated, truncated, info
 
-    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
         """End the episode undecided; the environment is not asked again, for what it leans on has failed."""
         self._running, self.success, self.observation = False, None, ""
-        info = dict.fromkeys(INFO_KEYS)
-        info |= {"task_id": self.task.id, "valid": True, "error": str(fault), "rewards": {}, "metrics": {}}
-        return "", 0.0, False, True, {**info, "reason": fault.reason}
+        return "", 0.0, False, True, broken_off(self.task.id, valid=True, error=str(fault), reason=fault.reason)
 
     def _respond(self, action: str) -> Outcome:
         """Return the outcome of an action of any kind, well-formed or not."""
@@ -276,10 +274,10 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             self._levels = {**self._levels, **outcome.measures}
         return rewards
 
-    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> dict[str, object]:
+    def _info(self, outcome: Outcome, rewards: dict[str, float], reason: str | None) -> Info:
         """Return the step's info; the keys are the same at every step of every environment."""
         levels = {**self._levels, **self.measures()}
-        return {
+        info: Info = {
             "task_id": self.task.id,
             "state_key": self.state_key(),
             "valid": outcome.valid,
@@ -289,8 +287,8 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
             "metrics": {name: value for name, value in levels.items() if name not in self.shaping},
             "success": self.success,
             "reason": reason,
-            **self.more_info(),
         }
+        return cast("Info", info | self.more_info())
 
     @final
     def snapshot(self) -> Snapshot:
@@ -323,7 +321,7 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return self
 
     @final
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """Return the info of the present state, as `reset` would: what a conversation needs after `restore`."""
         return self._info(Outcome(""), {}, None)
 
@@ -332,9 +330,10 @@ class TextEnv(Definition, gymnasium.Env[str, str]):
         return f"{self.task.id} turn {self.turn}/{self.limit} success={self.success}"
 
 
-def _check_integer(name: str, value: object, least: int) -> None:
+def _integer(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadConfig(f"{name} is {value!r}; expected an integer from {least}")
+    return value
 
 
 def _until_it_ends(method: Callable[[TextEnv], Iterator[str]]) -> Callable[[TextEnv], Iterator[str]]:

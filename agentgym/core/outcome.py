@@ -4,8 +4,49 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from agentgym.core.tasks import Task
+
+
+class Info(TypedDict):
+    """What `reset` and `step` say beside the observation, the same keys at every step; `more_info` may add others."""
+
+    task_id: str
+    state_key: str | None
+    """Hash of what decides the future; None where the state cannot be read."""
+    valid: bool
+    """Whether the environment accepted the action."""
+    error: str | None
+    """What was wrong with it, or what the fault was."""
+    admissible: list[str] | None
+    """The commands that are valid now; None where they are not a finite list."""
+    rewards: dict[str, float]
+    """What was paid, by part; the parts sum to the reward."""
+    metrics: dict[str, float]
+    """Measures that were not paid."""
+    success: bool | None
+    """None while undecided, and after a fault."""
+    reason: str | None
+    """Why the episode ended; None while it goes on."""
+
+
+INFO_KEYS = tuple(Info.__annotations__)
+
+
+def broken_off(task_id: str, *, valid: bool, error: str, reason: str) -> Info:
+    """Return the info of a step that the environment did not answer."""
+    return {
+        "task_id": task_id,
+        "state_key": None,
+        "valid": valid,
+        "error": error,
+        "admissible": None,
+        "rewards": {},
+        "metrics": {},
+        "success": None,
+        "reason": reason,
+    }
 
 
 @dataclass(slots=True)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 
-Choose = Callable[[str, dict[str, object]], object]
+Choose = Callable[[str, Info], object]
 """From the last observation and info to an action."""
 
 
@@ -16,7 +17,7 @@ class Step(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]
+    info: Info
 
     @property
     def over(self) -> bool:
@@ -36,9 +37,7 @@ def steps(env: TextEnv, actions: Iterable[object]) -> Iterator[Step]:
             return
 
 
-def play(
-    env: TextEnv, choose: Choose, seen: tuple[str, dict[str, object]], stop: object = None
-) -> Iterator[tuple[Any, Step]]:
+def play(env: TextEnv, choose: Choose, seen: tuple[str, Info], stop: object = None) -> Iterator[tuple[Any, Step]]:
     """Play on from what is `seen`, observation and info, and yield each action with what it brought.
 
     It ends with the episode, or where `choose` returns `stop`.
@@ -55,7 +54,7 @@ def play(
         yield said.pop(), step
 
 
-def said(env: TextEnv, choose: Choose, seen: tuple[str, dict[str, object]]) -> Iterator[str]:
+def said(env: TextEnv, choose: Choose, seen: tuple[str, Info]) -> Iterator[str]:
     """Play an episode on from what is `seen` and yield its text: what was seen, each action and what was answered."""
     yield seen[0]
     for action, step in play(env, choose, seen):

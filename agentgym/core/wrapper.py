@@ -5,6 +5,7 @@ from typing import Any, Self, cast
 import gymnasium
 
 from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.outcome import Info
 from agentgym.errors import BadConfig
 
 
@@ -15,17 +16,19 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
     the reason `horizon`, terminated `failure`, and neither is a success.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # whatever the environment inside has
         if name.startswith("_"):
             raise AttributeError(name)
         return self.env.get_wrapper_attr(name)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  # Info is the dict that Gymnasium means
+        self, action: str
+    ) -> tuple[str, float, bool, bool, Info]:
         """Carry out one action."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if (terminated or truncated) and info.get("reason") is None:
             info = {**info, "reason": "failure" if terminated else "horizon", "success": False}
-        return observation, cast("float", reward), terminated, truncated, info
+        return observation, cast("float", reward), terminated, truncated, cast("Info", info)
 
     def restore(self, state: Snapshot, *, seed: int | None = None) -> Self:
         """Restore the environment inside and return the wrapper, so that wrapping survives a branch."""
@@ -33,7 +36,7 @@ class TextWrapper(gymnasium.Wrapper[str, str, str, str]):
         return self
 
 
-def forwarded(env: Any) -> TextEnv:
+def forwarded(env: object) -> TextEnv:
     """Return an environment that offers all of a `TextEnv`; BadConfig, with what to do, where a wrapper hides it."""
     if isinstance(env, TextEnv | TextWrapper):
         return cast("TextEnv", env)

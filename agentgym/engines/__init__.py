@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agentgym.engines.kinds import kind_of
 from agentgym.errors import BadConfig
@@ -64,6 +64,7 @@ class Completion:
     """Tool calls that such an engine's server read from the reply, in order."""
 
 
+@runtime_checkable
 class TokenEngine(Protocol):
     """Prompt ids in, completion ids and log-probabilities out."""
 
@@ -108,6 +109,7 @@ class TokenEngine(Protocol):
         ...
 
 
+@runtime_checkable
 class ChatEngine(Protocol):
     """A model without token access: messages in, text out. Good for evaluation, never for training."""
 
@@ -129,7 +131,7 @@ class ChatEngine(Protocol):
         ...
 
 
-def engine(name: str, **options: Any) -> Any:
+def engine(name: str, **options: object) -> TokenEngine | ChatEngine:
     """Make an engine from `hf:PATH`, `vllm:PATH`, `openai:URL`, `chat:URL#MODEL` or `scripted:FILE`."""
     if not all(name.partition(":")):
         raise BadConfig(f"engine {name!r}: expected KIND:TARGET, for example hf:PATH or vllm:PATH")

@@ -10,7 +10,7 @@ from agentgym.engines.model_names import check_model, is_path
 from agentgym.errors import BadConfig, MissingExtra, bad_option, how_to_install, unknown
 from agentgym.registry import load
 
-RUN_SETS = ("context", "tokenizer", "weights", "lora_rank")
+RUN_SETS = ("context", "tokenizer", "weight_transport", "lora_rank")
 """Options of engines that a training run sets itself."""
 
 
@@ -144,14 +144,14 @@ class VLLM(EngineKind):
 
     def run_options(self, demand: Demand, options: Mapping[str, object]) -> dict[str, object]:
         """Return its options in a training run: how weights come, and the trainer's own precision on a CPU."""
-        weights = demand.weight_transport
-        if weights == "auto":
-            weights = "shared_memory" if demand.on_cpu else "ipc"
+        transport = demand.weight_transport
+        if transport == "auto":
+            transport = "shared_memory" if demand.on_cpu else "ipc"
         kind: dict[str, object] = {"dtype": "float32"} if demand.on_cpu else {}  # vLLM's own choice is half of it
         kind |= options
         if demand.lora_rank:
-            weights, kind["lora_rank"] = "shared_memory", demand.lora_rank
-        return {"weights": weights, **kind}
+            transport, kind["lora_rank"] = "shared_memory", demand.lora_rank
+        return {"weight_transport": transport, **kind}
 
 
 class OpenAI(EngineKind):

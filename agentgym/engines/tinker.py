@@ -28,12 +28,12 @@ class TinkerEngine:
         self.service, self.tokenizer, self.context = service, tokenizer, context
         self.policy_version = 0
         self.sampler: Any = None
-        self._running: dict[str, set[asyncio.Task[Any]]] = {}
+        self._running: dict[str, set[asyncio.Task[object]]] = {}
         self._open = asyncio.Event()
         self._open.set()
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion; an aborted one is empty. Raises Fault for one that failed, EngineDead for a dead server."""
         if images:
@@ -105,7 +105,7 @@ class TinkerEngine:
         finally:
             await self.resume()
 
-    async def load_weights(self, weights: str | Path | Iterable[tuple[str, Any]], version: int) -> None:
+    async def load_weights(self, weights: str | Path | Iterable[tuple[str, object]], version: int) -> None:
         """Refuse: a server's weights are trained where it runs."""
         raise BadConfig("weights cannot be sent to a tinker server; it trains them itself")
 

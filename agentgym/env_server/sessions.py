@@ -5,13 +5,13 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from agentgym.core.env import Snapshot, TextEnv
 from agentgym.errors import BadConfig, BadData, EpisodeOver, Fault, UnknownName
-from agentgym.rollout.workers import HostedEnv, LocalEnv, StepResult, Workers
+from agentgym.rollout.workers import HostedEnv, LocalEnv, Workers
 from agentgym.serving.asgi import Refusal
 
 _log = logging.getLogger(__name__)
@@ -265,12 +265,12 @@ class Sessions:
             answer["session"] = session.id
         return answer
 
-    def _answer(self, result: StepResult | tuple[str, None, bool, bool, dict[str, Any]]) -> dict[str, Any]:
+    def _answer(self, result: tuple[str, float | None, bool, bool, Mapping[str, object]]) -> dict[str, Any]:
         text, reward, terminated, truncated, info = result
         public = {name: info.get(name) for name in _PUBLIC}
         if info.get("reason") not in _DECIDED:
             public["error"] = f"the environment failed ({info['reason']})"
-        key = info.get("state_key")
+        key = cast("str | None", info.get("state_key"))
         public["state_key"] = key and hashlib.blake2b(key.encode(), key=self._secret, digest_size=8).hexdigest()
         if terminated or truncated:
             public["metrics"] = info.get("metrics", {})

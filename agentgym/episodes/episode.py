@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
 from agentgym.core.folders import hold
+from agentgym.core.outcome import Info
 from agentgym.episodes.prompt_ids import shared
 from agentgym.errors import BadData
 
@@ -34,7 +35,7 @@ class Turn:
     """The exact tokens it sampled, stop token included."""
     logprobs: list[float] = field(default_factory=list[float])
     """`log_softmax(logits / temperature)` of each sampled token, under `policy_version`."""
-    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    messages: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     """The chat messages this turn added to the prompt."""
     text: str = ""
     """The reply as text."""
@@ -66,12 +67,12 @@ class Turn:
     notes: list["Turn"] = field(default_factory=list["Turn"])
     """What the model wrote for itself before it acted (a summary): trained with this turn, never seen by the environment."""
 
-    def asked(self, observation: str, info: Mapping[str, Any], role: str) -> None:
+    def asked(self, observation: str, info: Info, role: str) -> None:
         """Write what the agent acted on. The agent's conversation wrote what it said, and has no part in this."""
         self.observation, self.state_key, self.role = observation, info["state_key"], role
         self.admissible = None if info["admissible"] is None else len(info["admissible"])
 
-    def answered(self, reward: float, info: Mapping[str, Any], seconds: float) -> None:
+    def answered(self, reward: float, info: Info, seconds: float) -> None:
         """Write what the action brought. Only the rollout does so, once."""
         self.reward, self.rewards, self.valid, self.error = reward, info["rewards"], info["valid"], info["error"]
         self.seconds = seconds
@@ -139,7 +140,7 @@ class Episode:
         """
         raw = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "turns"}
         held: list[int] = []
-        turns: list[dict[str, Any]] = []
+        turns: list[dict[str, object]] = []
         for turn in self.turns:
             *notes, entry = (_shallow(call) for call in turn.calls)
             for written in (*notes, entry):
@@ -297,7 +298,7 @@ def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     return next(i for i in range(n) if a[i] != b[i])
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: Any) -> object:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"cannot write {type(value).__name__} to JSON")

@@ -16,7 +16,7 @@ FORMAT = 1
 EDGE = 1 << 20  # bytes read at each end of a file of weights
 
 
-def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = ()) -> dict[str, Any]:
+def start(folder: Path, options: Mapping[str, object], skipped: Collection[str] = ()) -> dict[str, Any]:
     """Write `manifest.json`, or add a session to the one that is there, and return it.
 
     `options` (JSON values) are what decides the episodes. Raises BadConfig where the folder was begun with others:
@@ -42,7 +42,7 @@ def start(folder: Path, options: Mapping[str, Any], skipped: Collection[str] = (
     return manifest
 
 
-def _without(options: Mapping[str, object], apart: Collection[str]) -> dict[str, Any]:
+def _without(options: Mapping[str, object], apart: Collection[str]) -> dict[str, object]:
     """Return options without what is said of some environments under their names."""
     return {
         name: {key: inner for key, inner in cast("dict[str, object]", value).items() if key not in apart}

@@ -20,6 +20,7 @@ from agentgym.evaluate.protocol import comparability
 from agentgym.evaluate.regret import regrets
 from agentgym.evaluate.summary import summarize
 from agentgym.rollout.collect import collect
+from agentgym.rollout.pool import RolloutConfig
 
 EVERY = 2.0  # seconds between two notes of what was met
 
@@ -71,7 +72,7 @@ def evaluate(
                         tasks=part,
                         attempts=plans[env].attempts,
                         seed=plan.seed,
-                        concurrency=concurrency,
+                        config=RolloutConfig(concurrency=concurrency),
                         out=path,
                         env_options=env_options,
                         skip={(e.task_id, e.attempt) for e in kept if e.env == env.rpartition(":")[2]},

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from agentgym.agents.tool_calls import Attempt
 from agentgym.engines.slots import common_prefix
@@ -162,9 +161,17 @@ class Sessions:
         self.open[name] = session  # the last used comes last
         return session
 
-    def record(self, session: Session, turn: Turn, base: Held | None, held: Held, *what: Any) -> None:
+    def record(
+        self,
+        session: Session,
+        turn: Turn,
+        base: Held | None,
+        held: Held,
+        messages: Sequence[Message] = (),
+        tools: str = "",
+    ) -> None:
         """Record a turn in a session; see `Session.record`."""
-        self._tokens += session.record(turn, base, held, *what)
+        self._tokens += session.record(turn, base, held, messages, tools)
 
     def finish(
         self, name: str, reward: float = 0.0, success: bool | None = None, task: str = "", group: str = ""

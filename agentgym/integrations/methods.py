@@ -19,7 +19,7 @@ _TYPES: dict[str, Any] = {
 
 
 def methods(
-    tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, Any]], str], *, taken: Collection[str] = ()
+    tools: Mapping[str, Tool], called: Callable[[Any, str, dict[str, object]], str], *, taken: Collection[str] = ()
 ) -> dict[str, Callable[..., str]]:
     """Return a method for each tool, which calls `called(self, name, arguments)`: annotated, with an `Args:` section.
 
@@ -29,11 +29,11 @@ def methods(
     return {name: _method(tool, called, taken) for name, tool in tools.items()}
 
 
-def _method(tool: Tool, called: Callable[[Any, str, dict[str, Any]], str], taken: Collection[str]) -> Callable[..., str]:
+def _method(tool: Tool, called: Callable[[Any, str, dict[str, object]], str], taken: Collection[str]) -> Callable[..., str]:
     if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in taken:
         raise BadConfig(f"the tool {tool.name!r} cannot be a method here, where {', '.join(taken)} mean something else")
 
-    def method(self: Any, **arguments: Any) -> str:
+    def method(self: object, **arguments: object) -> str:
         return called(self, tool.name, arguments)
 
     hints = {name: _hint(tool, name) for name in tool.properties}

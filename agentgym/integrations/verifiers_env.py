@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import gymnasium
 import verifiers.v1 as vf
@@ -106,15 +106,15 @@ class VerifiersEnv(TextEnv):
         told = "\n".join(f"{name}: {value:g}" for name, value in rewards.items()) or "No reward."
         return self.win(told) if total >= self.success_at else self.lose(told)
 
-    def save(self) -> Any:
+    def save(self) -> list[str]:
         """Return what was said."""
         return list(self.said)
 
-    def load(self, payload: Any) -> None:
+    def load(self, payload: object) -> None:
         """Say it again."""
         self.forget()
         self.begin(self.task)
-        for action in payload:
+        for action in cast("list[str]", payload):
             self.act(action)
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ NAME = "agentgym"
 
 def dataset(
     env: str, split: str = "train", tasks: int = 512, *, train: bool = True, **options: object
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return rows to write as verl's Parquet: a prompt that the loop replaces, and which task it stands for.
 
     `train=False` for the file of `data.val_files`: a loop is not told that it validates, and would wait for a group.
@@ -120,7 +120,7 @@ class ServerEngine:
         self.manager, self.params, self.context = manager, dict(params), context
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[Any] = ()
+        self, prompt_ids: Sequence[int], sampling: Sampling, session: str, *, images: Sequence[object] = ()
     ) -> Completion:
         """Return one completion with the log-probabilities that the server sampled at."""
         params = {**self.params, "max_tokens": sampling.max_tokens, "logprobs": True}

@@ -76,7 +76,7 @@ class Connection:
                 known = isinstance(error, (BadConfig, MissingExtra))
                 self._up.set_exception(error if known else Fault(f"{self.where} cannot be used: {str(error)[:300]}"))
 
-    async def _call(self, name: str, arguments: dict[str, Any], seconds: float) -> tuple[str, bool]:
+    async def _call(self, name: str, arguments: dict[str, object], seconds: float) -> tuple[str, bool]:
         async with asyncio.timeout(seconds):
             result = await self._client.call_tool(name, arguments)
         parts = [getattr(part, "text", None) or f"[{getattr(part, 'type', 'content')} left out]" for part in result.content]

@@ -4,7 +4,6 @@ import asyncio
 import functools
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
@@ -33,27 +32,22 @@ async def acollect(
     split: str | None = None,
     env_options: dict[str, object] | None = None,
     horizon: int | None = None,
-    concurrency: int | None = None,
     out: str | Path | None = None,
     skip: Collection[tuple[str, int]] = (),
     progress: Callable[[Episode], None] | None = None,
-    lockstep: bool = False,
     config: RolloutConfig | None = None,
 ) -> list[Episode]:
-    """Play `attempts` episodes of every task, `concurrency` at a time (default: `config`'s), and return them in order.
+    """Play `attempts` episodes of every task, so many at a time as `config` says, and return them in order.
 
     `env` is a registered id or a function that makes an environment; `tasks` a number (the first so many of the split's
     fixed list), or tasks or their ids. A task that comes again is played with other seeds, in a group of its own. Each
     finished episode is appended to `out` as a JSON line at once; `skip` holds (task id, attempt) pairs that need not be
     played. A fault is retried once; BadConfig and EngineDead, which no episode would escape, end the rollout. `config`
-    says how many episodes are in flight and where environments that block are played. `lockstep` makes all episodes wait
-    for one another at every turn: for comparison only.
+    says how many episodes are in flight and where environments that block are played.
     """
     if attempts < 1:
         raise BadConfig(f"attempts is {attempts}; expected at least 1")
     make, name = _factory(env, {**(env_options or {}), **({"split": split} if split else {})})
-    config = config or RolloutConfig()
-    config = config if concurrency is None else replace(config, concurrency=concurrency)
     with closing(RolloutPool({name: make}, config)) as pool:
         probe = pool.probe(name)
         chosen = (
@@ -61,7 +55,7 @@ async def acollect(
         )
         jobs = [job for job in jobs_of(name, chosen, attempts, seed, horizon) if (job.task.id, job.attempt) not in skip]
         with _appended(out) if out else nullcontext() as file:
-            return await pool.collect(agent, jobs, lockstep=lockstep, file=file, progress=progress)
+            return await pool.collect(agent, jobs, file=file, progress=progress)
 
 
 def blocking(function: Callable[P, Coroutine[object, object, T]]) -> Callable[P, T]:

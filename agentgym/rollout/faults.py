@@ -15,7 +15,8 @@ from typing import Any
 
 from agentgym.agents.base import Agent, Conversation
 from agentgym.core.actions import Tool
-from agentgym.core.env import INFO_KEYS, Snapshot
+from agentgym.core.env import Snapshot
+from agentgym.core.outcome import Info, broken_off
 from agentgym.episodes.episode import FAULTS, Turn
 from agentgym.errors import BadConfig, EngineDead, Fault
 from agentgym.rollout.workers import HostedEnv, StepResult
@@ -28,11 +29,11 @@ REPLY = 16
 """Tokens of the reply that shows whether an engine works."""
 
 
-Begin = Callable[[HostedEnv], Awaitable[tuple[str, dict[str, object]]]]
+Begin = Callable[[HostedEnv], Awaitable[tuple[str, Info]]]
 """Starts an episode in an environment."""
 
 
-async def _not_begun(hosted: HostedEnv) -> tuple[str, dict[str, object]]:
+async def _not_begun(hosted: HostedEnv) -> tuple[str, Info]:
     raise RuntimeError("step() before reset()")
 
 
@@ -69,15 +70,15 @@ class Repeating:
         """Whether another episode may be played here."""
         return True
 
-    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode, in a fresh environment where the last one is broken."""
         return await self._begun(lambda hosted: hosted.reset(seed, options, seconds))
 
-    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot, in a fresh environment where the last one is broken."""
         return await self._begun(lambda hosted: hosted.restore(state, seed, seconds))
 
-    async def _begun(self, begin: "Begin") -> tuple[str, dict[str, object]]:
+    async def _begun(self, begin: "Begin") -> tuple[str, Info]:
         if self.hosted and not self.hosted.usable:
             self.close()
         self.hosted = self.hosted or self._make()
@@ -153,11 +154,10 @@ class Repeating:
         error = (
             f"the agent's actions caused a {getattr(fault, 'reason', 'crash')} twice, and others cause none: {said(fault)}"
         )
-        info: dict[str, Any] = dict.fromkeys(INFO_KEYS)
-        info |= {"task_id": self._task, "valid": False, "error": error, "rewards": {}}
-        return "", 0.0, True, False, info | {"metrics": self._metrics, "success": False, "reason": "failure"}
+        info = broken_off(self._task, valid=False, error=error, reason="failure")
+        return "", 0.0, True, False, {**info, "metrics": self._metrics, "success": False}
 
-    def _take_over(self, hosted: HostedEnv, info: Mapping[str, Any]) -> None:
+    def _take_over(self, hosted: HostedEnv, info: Info) -> None:
         self.limit, self.role, self.totals, self.tools = hosted.limit, hosted.role, dict(hosted.totals), hosted.tools
         self._metrics = info["metrics"]
 
@@ -195,7 +195,7 @@ class Asked:
     """What a conversation is asked, as `Conversation.take` has it."""
 
     observation: str
-    info: Mapping[str, Any]
+    info: Info
     env: Any
     seed: int
     session: str

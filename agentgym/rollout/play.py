@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.agents.base import Agent, Conversation, redrawn, sampled
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, Task
+from agentgym.core.outcome import Info
 from agentgym.core.seeding import derive
 from agentgym.episodes.episode import FAULTS, Episode
 from agentgym.errors import BadConfig, EngineDead, Fault
@@ -100,7 +101,7 @@ async def attempt(hosted: HostedEnv, agent: Agent, job: Job, step_seconds: float
         job.moments.clear()  # of an attempt that was a fault
     try:
         if job.start is None:
-            options: dict[str, Any] = {"task": job.task} | ({"horizon": job.horizon} if job.horizon else {})
+            options: dict[str, object] = {"task": job.task, **({"horizon": job.horizon} if job.horizon else {})}
             observation, info = await hosted.reset(job.env_seed, options, step_seconds)
         else:
             observation, info = await hosted.restore(job.start.snapshot, job.env_seed, step_seconds)
@@ -126,7 +127,7 @@ async def play(
     talks: dict[str, Conversation],
     job: Job,
     episode: Episode,
-    seen: tuple[str, Mapping[str, Any]],
+    seen: tuple[str, Info],
     step_seconds: float,
     lockstep: Lockstep | None,
 ) -> None:
@@ -157,7 +158,7 @@ async def play(
         episode.add(turn)
         over = terminated or truncated
         if over:
-            episode.reason, episode.success = info["reason"], info["success"]
+            episode.reason, episode.success = info["reason"] or "", info["success"]
             episode.error = info["error"] if info["reason"] in (*FAULTS, "failure") else None
         if lockstep:
             await lockstep.wait()
@@ -184,7 +185,7 @@ def blank(job: Job, horizon: int) -> Episode:
     )
 
 
-def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Mapping[str, Any]) -> object:
+def _opening(agent: Agent, task: Task, tools: Mapping[str, Tool], observation: str, info: Info) -> object:
     """Return the first prompt of an episode: tokens, or messages."""
     talk: Any = agent.begin(task, tools)
     return talk.prompt(observation, info)

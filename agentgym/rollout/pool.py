@@ -188,20 +188,20 @@ class RolloutPool:
         async def replay(task: Task, episode: Episode, turns: Collection[int]) -> dict[int, Start]:
             async with slots:
                 source = self._source(env)
-                hosted, found, whole = source.take(), dict[int, Start](), False
+                hosted, points, whole = source.take(), dict[int, Start](), False
                 try:
-                    found = await starts(hosted, agent, task, episode, turns, source.step_seconds)
+                    points = await starts(hosted, agent, task, episode, turns, source.step_seconds)
                     whole = True
                 except (BadConfig, EngineDead):
                     raise
                 except Exception:  # the rollout boundary: what failed now did not then, and leaves nothing to branch from
-                    found = {}
+                    points = {}
                 finally:
                     source.waiting.append(hosted) if whole else hosted.close()
-                return found
+                return points
 
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(replay(*one)) for one in asked]
+            running = [group.create_task(replay(*question)) for question in asked]
         return [task.result() for task in running]
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ async def starts(
     if agent.engine is not None:
         other.engine = Replayed(agent.engine, session, episode)
         other.resample({})  # its variants have that engine too
-    options: dict[str, Any] = {"task": task} | ({"horizon": episode.horizon} if episode.horizon else {})
+    options: dict[str, object] = {"task": task, **({"horizon": episode.horizon} if episode.horizon else {})}
     observation, info = await hosted.reset(episode.seed, options, seconds)
     talk: Conversation = other.begin(task, hosted.tools)
     by_number: dict[int, Start] = {}

@@ -3,12 +3,13 @@
 import json
 import traceback
 from collections.abc import Coroutine, Mapping
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from agentgym import registry
 from agentgym.agents.native import ACT, offered
 from agentgym.core.actions import Call, Tool, parse_call
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.core.seeding import generator
 from agentgym.core.tasks import Task
 from agentgym.core.wrapper import forwarded
@@ -27,7 +28,10 @@ class Session:
     `act(command)`. Everything runs where the caller is. Nothing here knows tokens; `agentgym.play` does.
     """
 
-    def __init__(self, env: TextEnv | str, *, step_seconds: float = 60.0, **options: Any) -> None:
+    info: Info
+    """What is said beside the observation; there is none before `reset`."""
+
+    def __init__(self, env: TextEnv | str, *, step_seconds: float = 60.0, **options: object) -> None:
         """Take an environment, which stays the caller's, or an id with options of the environment."""
         if not isinstance(env, str) and options:
             raise BadConfig(f"options ({', '.join(options)}) go with a registered id, not with an environment")
@@ -38,7 +42,6 @@ class Session:
         self.task = Task()
         self.tools: Mapping[str, Tool] = offered(self.env.tools)
         self.observation = ""
-        self.info: Mapping[str, Any] = {}
         """What the last step told."""
         self.rewards: list[float] = []
         """What each turn was paid."""
@@ -59,7 +62,7 @@ class Session:
     def reset(self, task: Task | str | int | None = None, *, seed: int = 0, horizon: int | None = None) -> str:
         """Start an episode of a task (a Task, its id, its number, or one that the seed draws); return what is seen."""
         self.task = self.env.named_task(task, generator("reset", seed))
-        options: dict[str, Any] = {"task": self.task} | ({} if horizon is None else {"horizon": horizon})
+        options: dict[str, object] = {"task": self.task, **({} if horizon is None else {"horizon": horizon})}
         self.turns = self.invalid = self.late = 0
         self.rewards, self.done = [], False
         self.success = self.reason = self.error = None

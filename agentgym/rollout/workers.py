@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeVar
 
 from agentgym.core.actions import Tool
 from agentgym.core.env import Snapshot, TextEnv
+from agentgym.core.outcome import Info
 from agentgym.errors import BadConfig, Fault
 
-StepResult = tuple[str, float, bool, bool, dict[str, Any]]
+StepResult = tuple[str, float, bool, bool, Info]
 T = TypeVar("T")
 
 
@@ -52,7 +53,7 @@ class HostedEnv(Protocol):
         """What may be called."""
         ...
 
-    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode within so many seconds."""
         ...
 
@@ -64,7 +65,7 @@ class HostedEnv(Protocol):
         """Return everything `restore` needs to go on from here, in this or another environment of the same kind."""
         ...
 
-    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot, later chance drawn afresh where a seed is given; return what the agent sees there."""
         ...
 
@@ -86,7 +87,7 @@ class LocalEnv:
         self.tools: Mapping[str, Tool] = env.tools
         self.limit, self.role, self.totals = env.limit, env.role, env.totals
 
-    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode."""
         started = time.perf_counter()
         with time_limit(seconds, "reset"):
@@ -109,7 +110,7 @@ class LocalEnv:
         with time_limit(seconds, "snapshot"):
             return self.env.snapshot()
 
-    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot."""
         with time_limit(seconds, "restore"):
             self.env.restore(state, seed=seed)
@@ -295,7 +296,7 @@ class RemoteEnv:
         """Whether another episode may be played here: not beside a step that hangs, whose process must end."""
         return self.process.usable()
 
-    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, dict[str, Any]]:
+    async def reset(self, seed: int, options: dict[str, object], seconds: float) -> tuple[str, Info]:
         """Start an episode."""
         self.seconds = seconds
         result, status = await self.process.ask(self.number, ("reset", seed, options), seconds + 60)  # 60: its start
@@ -312,7 +313,7 @@ class RemoteEnv:
         """Return everything `restore` needs to go on from here."""
         return await self.process.ask(self.number, ("snapshot",), seconds)
 
-    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, dict[str, Any]]:
+    async def restore(self, state: Snapshot, seed: int | None, seconds: float) -> tuple[str, Info]:
         """Go on from a snapshot."""
         self.seconds = seconds
         result, status = await self.process.ask(self.number, ("restore", state, seed), seconds + 60)  # 60: its start

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentgym.core.env import TextEnv
+from agentgym.core.outcome import Info
 from agentgym.errors import BadData, Fault, MissingExtra
 from agentgym.sandbox.protocol import Kernel, Limits, Result, Sandbox, SandboxFault, missing
 from agentgym.sandbox.warm_pool import take
@@ -207,7 +208,7 @@ class SandboxEnv(TextEnv):
         self._drop()
         super().forget()
 
-    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, dict[str, object]]:
+    def break_off(self, fault: Fault) -> tuple[str, float, bool, bool, Info]:
         self._drop()
         return super().break_off(fault)
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentgym.errors import MissingExtra, how_to_install
 
@@ -33,7 +33,7 @@ def terminated_as_interrupted() -> Generator[None]:
 
 
 async def serve(
-    app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None, **settings: Any
+    app: object, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event | None = None, **settings: object
 ) -> None:
     """Serve until Ctrl-C, or until `stop` is set; `ready` is told the address once it is bound.
 
@@ -50,7 +50,7 @@ async def serve(
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.listen(_WAITING)  # so that whoever is told the address may connect at once
-        ours: dict[str, Any] = {
+        ours: dict[str, object] = {
             "http": "h11",
             "ws": "none",
             "lifespan": "off",

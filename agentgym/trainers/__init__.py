@@ -7,6 +7,7 @@ _LAZY = {
     "TrainConfig": "agentgym.trainers.config",
     "train": "agentgym.trainers.loop",
     "resume": "agentgym.trainers.loop",
+    "LocalLearner": "agentgym.trainers.local",
     "init_policy": "agentgym.trainers.model.policy",
 }
 

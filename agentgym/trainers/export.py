@@ -39,14 +39,16 @@ def conversations(episode: Episode) -> list[Messages]:
             begins = True
         if not talks or begins:
             talks.append([])
-        talks[-1] += [_message(**message) for message in turn.messages]
+        talks[-1] += [
+            _message(message["role"], message.get("content"), message.get("tool_calls")) for message in turn.messages
+        ]
         if turn.text or turn.action:
             talks[-1].append(_reply(turn))
         held = [*turn.prompt_ids, *turn.output_ids]
     return talks
 
 
-def _message(role: str, content: str | None = None, tool_calls: object = None, **_: object) -> dict[str, Any]:
+def _message(role: object, content: object = None, tool_calls: object = None) -> dict[str, Any]:
     return {"role": role, "content": content or "", "tool_calls": tool_calls}
 
 

@@ -6,7 +6,7 @@ is asked."""
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -84,7 +84,7 @@ def context(config: TrainConfig, architecture: object) -> int:
 
 def engine_slots(config: TrainConfig) -> int:
     """Return how many episodes the hf engine has a place for."""
-    return int(config.engine_options.get("slots", config.concurrency))
+    return cast("int", config.engine_options.get("slots", config.concurrency))
 
 
 def cache_bytes(architecture: Any, width: int = 2) -> int:

@@ -73,11 +73,11 @@ class GatewayAgent:
         """
         gateway = self._gateway(self.engine, seed)
         repeats_of_faults = Repeats(self.seconds)
-        gate, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
+        places, key = asyncio.Semaphore(concurrency), secrets.token_hex(16)
 
         async def attempt(place: int, task: Task, again: int, number: int) -> Episode:
             name = str(derive("session", task.id, number, place, again))  # a task may come more than once
-            async with gate:
+            async with places:
                 access = Access(f"{address}/v1", f"{key}:{name}", gateway.name)
                 episode = await _ended(gateway, name, _played(self.play, task, access), self.seconds)
                 if await repeats_of_faults.judge(episode, task.id, partial(self._again, task)):

@@ -31,13 +31,13 @@ LINES = 20
 """About so many lines of a run are shown."""
 
 
-def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, Any]:
+def sft(config: ImitationConfig, show: Show | None = None) -> dict[str, object]:
     """Imitate stored episodes in a fresh folder and return the summary; Ctrl-C leaves a checkpoint to resume from."""
     with own_loop():
         return Imitation.fresh(config, show).to_the_end()
 
 
-def resume_sft(folder: str | Path, show: Show | None = None) -> dict[str, Any]:
+def resume_sft(folder: str | Path, show: Show | None = None) -> dict[str, object]:
     """Go on with an interrupted run from its newest checkpoint: on a CPU to the last digit as if it had not stopped."""
     with own_loop():
         return Imitation.resumed(folder, show).to_the_end()
@@ -176,7 +176,7 @@ class Imitation(Sitting):
             took = time.perf_counter() - started
             self.seconds += took
             epoch = min(self.done * config.batch, len(self.draws)) * config.epochs / len(self.draws)
-            row: dict[str, Any] = {"step": self.done, "phase": "sft", **metrics, "lr": lr, "epoch": epoch}
+            row: dict[str, object] = {"step": self.done, "phase": "sft", **metrics, "lr": lr, "epoch": epoch}
             row |= {"seconds": took, "eta_seconds": self.seconds / self.done * (self.updates - self.done)}
             self.log(row)
             if self.done % max(1, self.updates // LINES) == 0 or self.done == self.updates:
@@ -191,7 +191,7 @@ class Imitation(Sitting):
         """Write the policy as a model folder."""
         self.learner.save(folder)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what a later sitting goes on with."""
         counted = {"position": self.done, "seconds": self.seconds, "nll": self.nll, "data": self.data}
         return {**counted, "learner": self.learner.state_dict()}

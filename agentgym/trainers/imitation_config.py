@@ -99,7 +99,7 @@ class ImitationConfig:
     """CPU threads of torch in each process; 0 means one for models below 50 M parameters, else torch's default."""
     loggers: tuple[str, ...] = ()
     """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
-    logger_options: Options = field(default_factory=dict[str, Any])
+    logger_options: Options = field(default_factory=dict[str, object])
     """Their options: --logger.KEY VALUE."""
     checkpoint_every: int = 100
     """Updates between checkpoints."""

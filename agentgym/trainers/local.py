@@ -6,7 +6,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from accelerate import Accelerator
 
@@ -34,7 +34,7 @@ class LocalLearner:
 
     overlaps = True
 
-    def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, Any]) -> None:
+    def __init__(self, accelerator: Accelerator, config: TrainConfig, folder: Path, *, state: Mapping[str, object]) -> None:
         self.accelerator, self.config = accelerator, config
         self.model, self.tokenizer = load_policy(folder, precision.DTYPES[config.precision])
         set_threads(self.model, config.threads)
@@ -57,7 +57,8 @@ class LocalLearner:
             )
             self.trained = TrainedModel(accelerator, accelerator.prepare(scorer), [])
             if "critic" in state:
-                self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **state["critic"])
+                options = cast("dict[str, float]", state["critic"])
+                self.trained.critic = Critic(accelerator, self.model.config.get_text_config().hidden_size, **options)
             self.trained.masters = masters(self.model, config.precision, accelerator.num_processes)
         except BaseException:
             self.engine.close()
@@ -80,12 +81,12 @@ class LocalLearner:
         """Make the optimizers of a phase, and before reinforcement learning the reference of the KL penalty."""
         config, updated = self.config, self.trained.masters or self.model
         if phase == "sft":
-            made = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
+            fresh = optimizers(updated, config.sft_lr, muon=config.sft_muon, kind=config.optimizer)
         else:
             decay = config.weight_decay
-            made = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
+            fresh = optimizers(updated, config.lr, muon=config.muon, weight_decay=decay, kind=config.optimizer)
             self.trained.reference = self._reference(folder / "reference")
-        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in made]
+        self.trained.optimizers = [self.accelerator.prepare(optimizer) for optimizer in fresh]
 
     def _reference(self, folder: Path) -> Scorer | None:
         """Return the policy as it was when reinforcement learning began, which the KL penalty holds to; None without one."""
@@ -124,7 +125,7 @@ class LocalLearner:
         """Write the policy as a model folder."""
         save_policy(self.model, self.tokenizer, folder)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the state of optimizers, fp32 masters and the critic."""
         trained = self.trained
         return {
@@ -133,13 +134,15 @@ class LocalLearner:
             "critic": trained.critic.saved() if trained.critic else {},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on with them."""
         if self.trained.masters is not None:
-            self.trained.masters.load_state_dict(state["masters"])
+            self.trained.masters.load_state_dict(cast("dict[str, Any]", state["masters"]))
         if self.trained.critic is not None:
-            self.trained.critic.load(state["critic"])
-        for optimizer, saved in zip(self.trained.optimizers, state["optimizers"], strict=False):
+            self.trained.critic.load(cast("dict[str, Any]", state["critic"]))
+        for optimizer, saved in zip(
+            self.trained.optimizers, cast("list[dict[str, Any]]", state["optimizers"]), strict=False
+        ):
             optimizer.load_state_dict(saved)
 
     def close(self) -> None:

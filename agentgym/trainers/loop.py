@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,15 +66,17 @@ class Loop(Sitting):
         self.ahead = Ahead(self.run, self._counting, {} if state is None else state.get("ahead", {}))
         self.measures = Measures(self.run, record, self.show, {} if state is None else state["results"])
         self.end: tuple[int, int] | None = None if state is None else state["end"]  # of the files before the last measure
-        try:
-            self.loggers = loggers.start(config, record.folder, accelerator.is_main_process)
-        except BaseException:
-            self.run.close()
-            raise
-        self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
-        if state is not None:
-            self.run.learner.load_state_dict(state["learner"])
-        self._settle()
+        with ExitStack() as unless_whole:
+            unless_whole.callback(self.run.close)
+            self.loggers = unless_whole.enter_context(
+                closing(loggers.start(config, record.folder, accelerator.is_main_process))
+            )
+            self.run.learner.begin("sft" if self.tally.position < config.sft_steps else "rl", record.folder)
+            if state is not None:
+                self.run.learner.load_state_dict(state["learner"])
+            self._settle()
+            self.show("start", self._about())
+            unless_whole.pop_all()
 
     @classmethod
     def fresh(cls, config: TrainConfig, show: Show | None = None) -> "Loop":
@@ -111,7 +113,6 @@ class Loop(Sitting):
         with closing(self.record):
             with closing(self.run), closing(self.loggers), runner() as loop, self.stopping():
                 self.await_ = self.measures.await_ = loop.run
-                self.show("start", self._about())
                 self.await_(self.run.learner.publish(tally.position))
                 self.measures.once("success_before")
                 while (done := tally.position) < config.sft_steps:

@@ -56,7 +56,7 @@ def looked_at(config: TrainConfig, *, fresh: bool = True) -> TrainConfig:
 
 def _check_stages(config: TrainConfig) -> list[Stage]:
     """Return the rewards; BadConfig or UnknownName for a stage that is not known, or an option of one that cannot be."""
-    needed = _needs(config)
+    needed = chosen_needs(config)
     if config.remote:
         remote.check_needs(tuple(stage.name for stage in needed), config)
     rewards = resolve_rewards(config.reward, config.reward_options)
@@ -92,7 +92,7 @@ def _check_overlap(config: TrainConfig) -> None:
         )
 
 
-def _needs(config: TrainConfig) -> list[Stage]:
+def chosen_needs(config: TrainConfig) -> list[Stage]:
     """Return what computes the needs of credit and loss."""
     credit = resolve(config.credit, **config.credit_options)
     loss = () if config.loss == "clip" else LOSSES.looked_up(config.loss).attributes["needs"]  # that one needs none
@@ -128,7 +128,7 @@ def _check_draws(config: TrainConfig, envs: Sequence[tuple[EnvSpec, TextEnv]]) -
 
 def _check_demonstrable(config: TrainConfig, what: str, envs: Sequence[TextEnv]) -> None:
     """Raise BadConfig where a stage plays demonstrations and nobody can in the run's agent."""
-    for agent in dict.fromkeys((config.agent, *(env.agent.get("agent", config.agent) for env in config.envs))):
+    for agent in dict.fromkeys((config.agent, *(str(env.agent.get("agent", config.agent)) for env in config.envs))):
         if agent not in AGENTS or not AGENTS[agent].load().demonstrable:
             raise BadConfig(f"{what} plays demonstrations, and no expert can play for agent {agent!r}: use agent 'chat'")
     for env in envs:
@@ -139,7 +139,7 @@ def _look_at_env(config: TrainConfig, spec: EnvSpec) -> tuple[EnvSpec, TextEnv]:
     """Return an environment of the run with its splits filled in, and one of it to look at."""
     settings = settings_in(config, spec)
     env = registry.make(spec.id, **spec.options)
-    check_needs(_needs(config), config, env, spec.name)
+    check_needs(chosen_needs(config), config, env, spec.name)
     if settings.agent in AGENTS:
         settings.spec.check_tools(env.tools)
     if settings.agent in AGENTS and (config.sft_episodes or config.model == "init"):

@@ -20,6 +20,8 @@ from agentgym.trainers.config import STATE, TrainConfig, newest_checkpoint
 from agentgym.trainers.preflight import check_free, extended
 from agentgym.trainers.recipe_files import to_toml
 
+OWN = {"init", "checkpoints", "metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"}
+"""What a run makes, some of it before there is a record."""
 BEST = "best.json"
 """The file of `checkpoints/best` that says which step it is of."""
 
@@ -35,6 +37,7 @@ class Record:
         self.config = config
         self.writes = writes
         self.held = ExitStack()
+        self.foreign = {path.name for path in self.folder.iterdir()} - OWN if self.folder.is_dir() else set[str]()
         if writes:
             self.held.enter_context(alone(self.folder, "training run"))
         self.checkpoints = self.folder / "checkpoints"
@@ -119,12 +122,15 @@ class Record:
                 shutil.rmtree(path, ignore_errors=True)
 
     def discard(self) -> None:
-        """Delete what `fresh` made: nothing was trained, so the folder is free for the corrected command."""
+        """Delete what the start of a run made, loggers' files too: nothing was trained, and the folder is free again."""
         if self.writes:
-            for path in (self.folder / "init", self.checkpoints):
-                shutil.rmtree(path, ignore_errors=True)
-            for name in ("metrics.jsonl", "episodes.jsonl", "config.toml", "manifest.json", ".lock"):
-                (self.folder / name).unlink(missing_ok=True)
+            for path in self.folder.iterdir():
+                if path.name in self.foreign:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
         self.close()
         if self.writes and not any(self.folder.iterdir()):
             self.folder.rmdir()

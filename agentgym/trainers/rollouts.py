@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from agentgym.agents.table import AGENTS
 from agentgym.core.env import TextEnv
@@ -16,7 +16,7 @@ from agentgym.rollout.collect import group_of
 from agentgym.rollout.play import Job
 from agentgym.rollout.pool import RolloutPool
 from agentgym.trainers.config import TrainConfig, settings_in
-from agentgym.trainers.gateway_agent import GatewayAgent
+from agentgym.trainers.gateway_agent import GatewayAgent, Play
 from agentgym.trainers.settings import EnvSpec
 from agentgym.trainers.stages.sampler import Draw, TaskSource, first_tasks
 
@@ -61,7 +61,7 @@ class Rollouts:
     def _agent(self, env: EnvSpec, temperature: float) -> object:
         config = settings_in(self.config, env)
         if config.agent not in AGENTS:  # MODULE:NAME of a function that plays with an agent of others
-            play = load(config.agent, "agent", {})
+            play = cast("Play", load(config.agent, "agent", {}))
             seconds = config.attempt_seconds
             return GatewayAgent(play, self.engine, self.tokenizer, temperature, config.turn_tokens, seconds)
         return config.spec.make(self.engine, Sampling(temperature=temperature), self.tokenizer)

@@ -137,10 +137,10 @@ class Run:
             [(e.group_id, e.reward, e.success is True) for e in episodes if not e.fault]
         ):
             ended.setdefault(group_id, []).append((reward, success))
-        found = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
+        ends = [(draw, ended.get(self.rollouts.group_id(draw, f"{step + 1}/"), [])) for draw in draws]
         return [
             Seen(d.env, d.task.id, d.task.difficulty, tuple(r for r, _ in pairs), tuple(s for _, s in pairs), d.label)
-            for d, pairs in found
+            for d, pairs in ends
         ]
 
     def _stages(self) -> dict[str, Any]:

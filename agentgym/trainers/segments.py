@@ -87,7 +87,7 @@ class Call(NamedTuple):
 
     number: int
     turn: int
-    made: Turn
+    written: Turn
     advantage: npt.NDArray[np.float32] | np.float32  # a number, or one per output token
 
 

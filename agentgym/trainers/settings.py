@@ -1,7 +1,7 @@
 """What a training run can be told, a dataclass a stage; `TrainConfig` is all of them together."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -22,13 +22,13 @@ class EnvSpec:
     """The environment: an id, a short name, or MODULE:ID."""
     weight: float = 1.0
     """Its share of the tasks, relative to the others'."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: dict[str, object] = field(default_factory=dict[str, object])
     """Options of the environment."""
     label: str = ""
     """What its results are called; without it, the id."""
     horizon: tuple[int, ...] = ()
     """Turns per episode, in stages; without it, the run's."""
-    agent: dict[str, Any] = field(default_factory=dict[str, Any])
+    agent: dict[str, object] = field(default_factory=dict[str, object])
     """Settings of the agent that differ from the run's: prompt, tools, turn_tokens, …"""
     train_split: str = ""
     valid_split: str = ""
@@ -49,7 +49,7 @@ class ModelConfig:
 
     env: str = "rlvr/Household-v0"
     """Environment to train on."""
-    env_options: Options = field(default_factory=dict[str, Any])
+    env_options: Options = field(default_factory=dict[str, object])
     """Options of the environment: --env.KEY VALUE."""
     envs: Envs = ()
     """Several environments instead of one: `[[envs]]` tables of a recipe, see docs/training.md."""
@@ -76,7 +76,7 @@ class EngineConfig:
 
     engine: str = "hf"
     """What samples: `hf` (in this process, the trainer's own weights), `vllm`, or `openai:URL` (no updates: see docs)."""
-    engine_options: Options = field(default_factory=dict[str, Any])
+    engine_options: Options = field(default_factory=dict[str, object])
     """Options of the engine: --engine.KEY VALUE (for vllm its engine arguments, such as max_num_seqs)."""
     weight_transport: Literal["auto", "shared_memory", "ipc", "nccl"] = "auto"
     """How new weights reach a vllm engine: `shared_memory`, `ipc` (both on one GPU), `nccl` (each on its own), or `auto`:
@@ -157,7 +157,7 @@ class SamplerConfig:
 
     sampler: str = "uniform"
     """Task sampler, which chooses the tasks of each step: a name or MODULE:NAME."""
-    sampler_options: Options = field(default_factory=dict[str, Any])
+    sampler_options: Options = field(default_factory=dict[str, object])
     """Its options: --sampler.KEY VALUE."""
     train_split: str = ""
     """Split of the tasks for demonstrations and training; by default `train`, or the environment's first split."""
@@ -179,7 +179,7 @@ class RewardConfig:
 
     reward: tuple[str, ...] = ()
     """Reward stages, names or MODULE:NAME, each of which may add to the environment's reward."""
-    reward_options: Options = field(default_factory=dict[str, Any])
+    reward_options: Options = field(default_factory=dict[str, object])
     """Their options: --reward.KEY VALUE, or --reward.NAME.KEY VALUE where two have the same."""
 
 
@@ -190,7 +190,7 @@ class SelectConfig:
     select: str = "drop"
     """Which groups are trained on: `keep` (all), `drop` (not those whose returns are all equal), `refill` (fresh tasks in
     their place), another name or MODULE:NAME."""
-    select_options: Options = field(default_factory=dict[str, Any])
+    select_options: Options = field(default_factory=dict[str, object])
     """Its options: --select.KEY VALUE."""
 
 
@@ -198,7 +198,7 @@ class SelectConfig:
 class NeedsConfig:
     """What the credit and the loss need to know about each turn."""
 
-    needs_options: Options = field(default_factory=dict[str, Any])
+    needs_options: Options = field(default_factory=dict[str, object])
     """Options of what the credit and the loss need: --needs.KEY VALUE, or --needs.NAME.KEY VALUE where two have the
     same."""
 
@@ -209,7 +209,7 @@ class CreditConfig:
 
     credit: str = "gigpo"
     """Credit algorithm: a name or MODULE:NAME."""
-    credit_options: Options = field(default_factory=dict[str, Any])
+    credit_options: Options = field(default_factory=dict[str, object])
     """Its hyper-parameters: --credit.KEY VALUE."""
     negative_advantage_weight: float = 1.0
     """Weight of negative advantages; less than 1 keeps a weak policy from unlearning more than it learns."""
@@ -221,7 +221,7 @@ class LossConfig:
 
     loss: str = "clip"
     """Loss of the update: a name or MODULE:NAME. It may read the fields of this table."""
-    loss_options: Options = field(default_factory=dict[str, Any])
+    loss_options: Options = field(default_factory=dict[str, object])
     """Its options: --loss.KEY VALUE."""
     clip_low: float = 0.2
     """The probability ratio is clipped below at 1 minus this."""
@@ -248,7 +248,7 @@ class LearnerConfig:
 
     learner: str = "local"
     """What holds the weights and updates them: `local`, `tinker:URL` (a server of the Tinker API) or MODULE:NAME."""
-    learner_options: Options = field(default_factory=dict[str, Any])
+    learner_options: Options = field(default_factory=dict[str, object])
     """Its options: --learner.KEY VALUE."""
     lr: float = 1e-3
     """Learning rate (AdamW)."""
@@ -315,7 +315,7 @@ class TrackConfig:
 
     loggers: tuple[str, ...] = ()
     """Where metrics are logged in addition to metrics.jsonl: names or MODULE:NAME."""
-    logger_options: Options = field(default_factory=dict[str, Any])
+    logger_options: Options = field(default_factory=dict[str, object])
     """Their options: --logger.KEY VALUE."""
     checkpoint_every: int = 10
     """Steps between checkpoints."""

@@ -203,7 +203,7 @@ def scored(learner: TrainedModel, segments: list[Segment], config: TrainConfig) 
     with torch.no_grad():
         scores = [_measures(learner, learner.scorer(batch)) for batch in _even(learner, batches)][: len(batches)]
     names = ("logprobs", "entropy", *(("values",) if learner.critic else ()))
-    return {name: unpack(batches, [one[name] for one in scores], segments) for name in names}
+    return {name: unpack(batches, [batch[name] for batch in scores], segments) for name in names}
 
 
 def _measures(learner: TrainedModel, scores: Scores) -> dict[str, Tensor]:
@@ -313,8 +313,8 @@ def _measured(learner: TrainedModel, segments: list[Segment], config: TrainConfi
     batches = _even(learner, pack(segments, token_weights(segments), config.batch_tokens, share=config.share_prefixes))
     with torch.no_grad():
         scored = [(batch, learner.scorer(batch)) for batch in batches]
-    found = [(batch, scores) for batch, scores in scored if batch.segments]
-    return [entropy_sum(scores) for _, scores in found], [scores.logprobs - batch.logprobs for batch, scores in found]
+    filled = [(batch, scores) for batch, scores in scored if batch.segments]
+    return [entropy_sum(scores) for _, scores in filled], [scores.logprobs - batch.logprobs for batch, scores in filled]
 
 
 def _everywhere(learner: TrainedModel, number: int) -> int:
@@ -330,8 +330,8 @@ def _together(learner: TrainedModel, sums: Sums, gaps: Gaps) -> tuple[Sums, Gaps
     if learner.accelerator.num_processes == 1:
         return sums, gaps
     own = {name: pair.cpu() for name, pair in sums.items()}
-    found = cast("list[tuple[Sums, Gaps]]", gather_object([(own, gaps)]))
-    return add_sums(one for one, _ in found), np.concatenate([some for _, some in found])
+    by_process = cast("list[tuple[Sums, Gaps]]", gather_object([(own, gaps)]))
+    return add_sums(pair[0] for pair in by_process), np.concatenate([pair[1] for pair in by_process])
 
 
 def _even(learner: TrainedModel, batches: list[Batch], extra: Sequence[str] = ()) -> list[Batch]:

@@ -23,7 +23,7 @@ def prompts(agent: WindowAgent, turns: int, talk: agentgym.agents.window.WindowT
 def test_the_prompt_of_a_later_turn_word_for_word() -> None:
     texts = prompts(WindowAgent(ScriptedEngine([])), 4)
     head = (
-        "<|im_start|>user\nYou are an expert agent in a world of text. Your task is: find the cup\n"
+        "<|im_start|>user\nYou are an expert agent in a text environment. Your task is: find the cup\n"
         "Before this step you have taken 3 step(s). These are the last 2 observations and the actions you took: "
         "[Observation 2: 'room 1', Action 2: 'go 1']\n[Observation 3: 'room 2', Action 3: 'go 2']\n"
         "You are now at step 4 and your current observation is: room 3\n"

@@ -109,6 +109,13 @@ def test_short_names_stand_for_ids_everywhere(run, tmp_path):
     assert agentgym.collect(OracleAgent(), "guessnumber")[0].env == "rlvr/GuessNumber-v0"
 
 
+@pytest.mark.parametrize("command", ["check", "envs"])
+def test_options_of_an_environment_are_no_options_of_the_command(run, command):
+    """`--env.seed` names an option that no environment has; it is not taken for the check's own seed."""
+    code, _, error = run(command, "guessnumber", "--env.seed", "3")
+    assert code == 2 and "GuessNumber" in error and "seed" in error and "Traceback" not in error, error
+
+
 def test_a_name_is_suggested_only_where_it_is_close(run):
     assert run("play", "rlvr/Nope-v0")[2] == "error: no environment 'rlvr/Nope-v0'. `agentgym envs` lists all.\n"
     assert "Did you mean" not in run("play", "nope")[2]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym import BadConfig, EpisodeOver, Fault, Outcome, Task, TextEnv, TextWrapper, UnknownName
-from agentgym.core.env import INFO_KEYS, MAX_ACTION
+from agentgym.core.env import MAX_ACTION
 from agentgym.core.names import kept
+from agentgym.core.outcome import INFO_KEYS
 
 
 class Ladder(TextEnv):

@@ -64,10 +64,10 @@ def test_options_of_a_run():
     on_cpu, on_gpu = Demand(16, "auto", 0, on_cpu=True), Demand(16, "auto", 0, on_cpu=False)
     assert ENGINES["hf"].run_options(on_cpu, {"prefill_tokens": 5}) == {"slots": 16, "prefill_tokens": 5}
     assert ENGINES["hf"].run_options(on_cpu, {"slots": 3}) == {"slots": 3}
-    assert ENGINES["vllm"].run_options(on_cpu, {}) == {"weights": "shared_memory", "dtype": "float32"}
-    assert ENGINES["vllm"].run_options(on_gpu, {"max_num_seqs": 4}) == {"weights": "ipc", "max_num_seqs": 4}
+    assert ENGINES["vllm"].run_options(on_cpu, {}) == {"weight_transport": "shared_memory", "dtype": "float32"}
+    assert ENGINES["vllm"].run_options(on_gpu, {"max_num_seqs": 4}) == {"weight_transport": "ipc", "max_num_seqs": 4}
     adapted = Demand(16, "nccl", 8, on_cpu=False)
-    assert ENGINES["vllm"].run_options(adapted, {}) == {"weights": "shared_memory", "lora_rank": 8}
+    assert ENGINES["vllm"].run_options(adapted, {}) == {"weight_transport": "shared_memory", "lora_rank": 8}
     assert ENGINES["openai"].run_options(on_gpu, {"key": "k"}) == {"key": "k"}
 
 

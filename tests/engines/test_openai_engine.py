@@ -208,7 +208,7 @@ def test_a_rollout_ends_complete_beside_a_broken_server(address: str) -> None:
     with loopback.faulty([429, 500, b"garbage", "half", "nothing"] * 8, then=500) as (_, broken):
         engine = OpenAIEngine(f"{address},{broken}", backoff=0.01)
         agent = agentgym.ChatAgent(engine, prompt="bare", sampling=Sampling(max_tokens=8))
-        episodes = agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=6, attempts=2, concurrency=6)
+        episodes = agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=6, attempts=2, config=agentgym.RolloutConfig(6))
     assert len(episodes) == 12 and not any(episode.fault for episode in episodes)
     assert sum(engine.met.values()) >= 1
     print(engine.met)

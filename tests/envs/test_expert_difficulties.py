@@ -85,7 +85,7 @@ def played_elsewhere(name, difficulty, tasks):
     if name == "ScienceWorld" and shutil.which("java") is None:
         pytest.skip("needs Java: apt install default-jre-headless")
     id, options = f"rlvr/{name}-v0", {**BLOCKING[name], "difficulty": difficulty}
-    episodes = agentgym.collect(ExpertAgent(), id, tasks=tasks, env_options=options, concurrency=2)
+    episodes = agentgym.collect(ExpertAgent(), id, tasks=tasks, env_options=options, config=agentgym.RolloutConfig(2))
     bound = agentgym.make(id, **options).declared.expert_bound
     return (
         sum(e.success is True for e in episodes) / tasks,

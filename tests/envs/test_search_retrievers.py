@@ -181,8 +181,7 @@ def test_a_rollout_waits_for_a_server_that_comes_back(place: dict[str, str]) -> 
             "rlvr/Search-v0",
             split="all",
             tasks=8,
-            concurrency=2,
-            workers=1,
+            config=agentgym.RolloutConfig(concurrency=2, workers=1),
             env_options=where,
             progress=restart,
         )
@@ -198,8 +197,7 @@ def test_a_rollout_over_a_dead_server_ends_in_faults_that_are_no_failures(place:
             "rlvr/Search-v0",
             split="all",
             tasks=3,
-            concurrency=1,
-            workers=1,
+            config=agentgym.RolloutConfig(concurrency=1, workers=1),
             env_options=where,
             progress=lambda _: killed(process),
         )

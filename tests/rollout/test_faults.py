@@ -102,9 +102,9 @@ class Agent:
         return Script(self.scripts.get(int(task.id.rsplit("/", 1)[1]), []))
 
 
-def played(kind, scripts, tasks=3, *, workers=2, step_seconds=1.0, **options):
-    config = RolloutConfig(workers=workers, step_seconds=step_seconds)
-    return collect(Agent(scripts), kind, tasks=tasks, config=config, **{"concurrency": tasks, **options})
+def played(kind, scripts, tasks=3, *, concurrency=None, workers=2, step_seconds=1.0, **options):
+    config = RolloutConfig(concurrency or tasks, workers, step_seconds)
+    return collect(Agent(scripts), kind, tasks=tasks, config=config, **options)
 
 
 @pytest.mark.parametrize("what", ["hang", "raise", "memory", "fault"])

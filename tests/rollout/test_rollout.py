@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +16,7 @@ from agentgym.engines.scripted import ScriptedEngine
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.episodes.episode import Turn, groups, read_episodes
 from agentgym.errors import BadConfig, EngineDead, Fault
-from agentgym.rollout.collect import acollect, collect, play_out
+from agentgym.rollout.collect import acollect, collect, jobs_of, play_out
 from agentgym.rollout.pool import RolloutConfig, RolloutPool
 
 
@@ -105,10 +106,26 @@ def without_seconds(path):
     return sorted(rows)
 
 
+def played(kind, config, **how):
+    """Play six tasks in a pool of one environment, which alone can be told to keep all episodes in step."""
+
+    async def collected():
+        with closing(RolloutPool({"env": kind}, config)) as pool:
+            return await pool.collect(Policy(), jobs_of("env", pool.probe("env").tasks(6), attempts=1, seed=0), **how)
+
+    return asyncio.run(collected())
+
+
 def test_episodes_come_in_order_and_are_written_as_they_finish(tmp_path):
     seen = []
     episodes = collect(
-        Policy(), "rlvr/GuessNumber-v0", tasks=5, attempts=3, concurrency=4, out=tmp_path / "e.jsonl", progress=seen.append
+        Policy(),
+        "rlvr/GuessNumber-v0",
+        tasks=5,
+        attempts=3,
+        out=tmp_path / "e.jsonl",
+        progress=seen.append,
+        config=RolloutConfig(4),
     )
     assert [(e.task_id, e.attempt) for e in episodes] == [(f"train/0/{n}", a) for n in range(5) for a in range(3)]
     assert all(e.success and e.reward == 1.0 and e.reason == "success" for e in episodes)
@@ -119,7 +136,8 @@ def test_episodes_come_in_order_and_are_written_as_they_finish(tmp_path):
 
 def test_two_runs_write_the_same_file_whatever_the_concurrency(tmp_path):
     for name, concurrency in (("a", 3), ("b", 3), ("c", 1), ("d", 64)):
-        collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, attempts=2, seed=5, concurrency=concurrency, out=tmp_path / name)
+        config = RolloutConfig(concurrency)
+        collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, attempts=2, seed=5, out=tmp_path / name, config=config)
     first = without_seconds(tmp_path / "a")
     assert all(without_seconds(tmp_path / name) == first for name in "bcd")
 
@@ -160,7 +178,7 @@ def test_an_environment_may_need_longer_steps_than_a_rollout_allows():
 def test_environments_that_block_run_in_worker_processes(monkeypatch, trouble, reason):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", trouble)
     seconds = 1.0 if trouble == "hang" else 60.0
-    episodes = collect(Policy(), Blocking, tasks=4, concurrency=4, config=RolloutConfig(workers=2, step_seconds=seconds))
+    episodes = collect(Policy(), Blocking, tasks=4, config=RolloutConfig(4, workers=2, step_seconds=seconds))
     assert episodes[1].reason == reason
     assert [e.success for e in episodes if e.task_id != "train/0/1"] == [True] * 3
     if trouble == "raise":
@@ -170,17 +188,15 @@ def test_environments_that_block_run_in_worker_processes(monkeypatch, trouble, r
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_dying_process_takes_no_neighbour_along(monkeypatch, lockstep):
     monkeypatch.setenv("AGENTGYM_TEST_TROUBLE", "die")
-    episodes = collect(
-        Policy(), Blocking, tasks=6, concurrency=6, config=RolloutConfig(workers=1, step_seconds=60.0), lockstep=lockstep
-    )
+    episodes = played(Blocking, RolloutConfig(6, workers=1), lockstep=lockstep)
     assert [e.success for e in episodes] == [True, None, True, True, True, True]
     assert episodes[1].reason == "crash" and "died" in episodes[1].error
 
 
 def test_lockstep_plays_the_same_episodes(tmp_path):
-    free = collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "free")
-    lock = collect(Policy(), "rlvr/GuessNumber-v0", tasks=6, concurrency=4, out=tmp_path / "lock", lockstep=True)
-    assert len(free) == len(lock) == 6
+    for name, lockstep in (("free", False), ("lock", True)):
+        with (tmp_path / name).open("w") as file:
+            assert len(played(GuessNumber, RolloutConfig(4), lockstep=lockstep, file=file)) == 6
     assert without_seconds(tmp_path / "free") == without_seconds(tmp_path / "lock")
 
 
@@ -217,12 +233,13 @@ def test_what_was_written_survives_an_interruption(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        asyncio.run(acollect(Policy(), "rlvr/GuessNumber-v0", tasks=8, concurrency=1, out=tmp_path / "e", progress=stop))
+        config = RolloutConfig(1)
+        asyncio.run(acollect(Policy(), "rlvr/GuessNumber-v0", tasks=8, out=tmp_path / "e", progress=stop, config=config))
     assert [e.task_id for e in read_episodes(tmp_path / "e")] == [f"train/0/{n}" for n in range(4)]
 
 
 def test_a_cut_last_line_is_left_out_and_any_other_is_an_error(tmp_path):
-    collect(Policy(), "rlvr/GuessNumber-v0", tasks=3, concurrency=1, out=tmp_path / "e")
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=3, config=RolloutConfig(1), out=tmp_path / "e")
     text = (tmp_path / "e").read_text()
     (tmp_path / "e").write_text(text[:-40])
     assert len(read_episodes(tmp_path / "e")) == 2
@@ -232,10 +249,10 @@ def test_a_cut_last_line_is_left_out_and_any_other_is_an_error(tmp_path):
 
 
 def test_a_file_with_a_cut_last_line_is_written_on(tmp_path):
-    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e")
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, config=RolloutConfig(1), out=tmp_path / "e")
     text = (tmp_path / "e").read_text()
     (tmp_path / "e").write_text(text[:-40])
-    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, concurrency=1, out=tmp_path / "e", skip={("train/0/0", 0)})
+    collect(Policy(), "rlvr/GuessNumber-v0", tasks=2, config=RolloutConfig(1), out=tmp_path / "e", skip={("train/0/0", 0)})
     assert [e.task_id for e in read_episodes(tmp_path / "e")] == ["train/0/0", "train/0/1"]
 
 
@@ -257,13 +274,13 @@ class ClosingRemote(Closing):
 
 @pytest.mark.parametrize(("kind", "tasks"), [(Closing, 5), (ClosingRemote, 1), (Closing, [])])
 def test_every_environment_is_closed_once(kind, tasks):
-    collect(Policy(), kind, tasks=tasks, concurrency=3)
+    collect(Policy(), kind, tasks=tasks, config=RolloutConfig(3))
     assert kind.opened == 0
 
 
 def test_bad_options_are_refused():
     with pytest.raises(BadConfig, match="concurrency"):
-        collect(Policy(), "rlvr/GuessNumber-v0", concurrency=0)
+        collect(Policy(), "rlvr/GuessNumber-v0", config=RolloutConfig(0))
     with pytest.raises(agentgym.UnknownName, match="GuessNumber"):
         collect(Policy(), "rlvr/GuesNumber-v0")
 
@@ -281,17 +298,20 @@ def test_what_no_episode_would_escape_ends_the_rollout_and_keeps_what_was_finish
 
     agent = agentgym.ChatAgent(Failing(lambda prompt, turn: "7"), prompt="bare")
     with pytest.raises(type(error), match=str(error)):
-        agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=8, horizon=2, concurrency=1, out=tmp_path / "e.jsonl")
+        agentgym.collect(agent, "rlvr/GuessNumber-v0", tasks=8, horizon=2, config=RolloutConfig(1), out=tmp_path / "e.jsonl")
     assert len(agentgym.read_episodes(tmp_path / "e.jsonl")) == 2
 
 
 def test_collect_has_the_signature_of_acollect_and_the_concurrency_of_its_config(monkeypatch):
     assert inspect.signature(collect) == inspect.signature(acollect) and not inspect.iscoroutinefunction(collect)
     used = []
-    monkeypatch.setattr(
-        "agentgym.rollout.collect.RolloutPool", lambda envs, config: used.append(config) or RolloutPool(envs, config)
-    )
+
+    def noted(envs, config):
+        pool = RolloutPool(envs, config)
+        used.append(pool.config)
+        return pool
+
+    monkeypatch.setattr("agentgym.rollout.collect.RolloutPool", noted)
     collect(Policy(), "rlvr/GuessNumber-v0", tasks=1, config=RolloutConfig(concurrency=3))
-    collect(Policy(), "rlvr/GuessNumber-v0", tasks=1, config=RolloutConfig(concurrency=3), concurrency=2)
     collect(Policy(), "rlvr/GuessNumber-v0", tasks=1)
-    assert [config.concurrency for config in used] == [3, 2, RolloutConfig().concurrency]
+    assert [config.concurrency for config in used] == [3, RolloutConfig().concurrency]

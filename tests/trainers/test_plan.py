@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, Qwen3Config, Qwen3Moe
 
 import agentgym
 from agentgym.cli import main
+from agentgym.cli.plan import left_out
 from agentgym.engines.hf.slots import Row, SlotModel
 from agentgym.envs.guess_number import GuessNumber
 from agentgym.errors import BadConfig
@@ -276,6 +277,13 @@ def test_the_command_prints_the_plan_and_starts_nothing(tmp_path, monkeypatch, c
     assert not (tmp_path / "run").exists()
     assert main(["train", "--json"]) == 2 and "--plan" in capsys.readouterr().err
     assert main(["train", "--model", str(tmp_path), "--plan"]) == 2 and "config.json" in capsys.readouterr().err
+
+
+def test_the_plan_says_what_it_leaves_out():
+    """A critic is too small to matter, and a prefix that is shared only saves: neither goes by unsaid."""
+    assert left_out(TrainConfig()) == []
+    critic = left_out(TrainConfig(credit="turn_gae", select="keep", share_prefixes=True))
+    assert [line.partition(" is not counted")[0] for line in critic] == ["The critic", "share_prefixes"]
 
 
 def test_the_shortest_change_of_vllm_is_its_share_of_the_gpu():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -299,3 +300,19 @@ def test_a_run_with_summaries(tmp_path):
     assert all(len(row["turns"]) == row["horizon"] for row in episodes(out) if row["reason"] == "horizon")
     with pytest.raises(BadConfig, match="no expert writes what agent 'summary' needs"):
         small(out, agent="summary")
+
+
+def test_a_run_whose_start_cannot_be_shown_leaves_nothing_behind(tmp_path, monkeypatch):
+    """What fails before anything was trained frees the folder, loggers' files included; what lay there before stays."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+
+    def show(kind, numbers):
+        raise BrokenPipeError(f"nobody reads the {kind}")
+
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
+    config = small(tmp_path / "run", sft_episodes=0, steps=1, loggers=("examples.stages.logger:Table",))
+    with pytest.raises(BrokenPipeError, match="nobody reads the start"):
+        train(config, show)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
+    assert train(config)["steps"] == 1

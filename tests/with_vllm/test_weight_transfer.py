@@ -52,7 +52,7 @@ def pair(request: Any, loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFa
         pytest.skip(f"{transport} needs {NEEDS[transport]} GPU(s), and there are {torch.cuda.device_count()}")
     before, after = (tiny.folder(tmp_path_factory.mktemp(name), seed=seed, **MODELS[name]) for seed in range(2))
     model = greedy.library(after)
-    options: dict[str, Any] = {"weights": transport}
+    options: dict[str, Any] = {"weight_transport": transport}
     if transport != "shared_memory":
         model.to("cuda:0")
         options |= {"gpu_memory_utilization": 0.2}

@@ -36,9 +36,10 @@ class VLLMEngine:
     """A model served by vLLM's `AsyncLLM`, with prefix caching across the turns of an episode.
 
     `options` go to vLLM's engine arguments (`dtype`, `max_model_len`, `tensor_parallel_size`, …). The model's own
-    generation config is never read. Made outside an event loop or inside one; used from one event loop only. `weights`
-    is how new ones come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from another). With a
-    `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an adapter's folder.
+    generation config is never read. Made outside an event loop or inside one; used from one event loop only.
+    `weight_transport` is how new weights come: `shared_memory`, or vLLM's own `ipc` (from the same GPU) or `nccl` (from
+    another). With a `lora_rank` the weights stay, and adapters of that rank come as folders; `model` may also be an
+    adapter's folder.
     """
 
     kind = ENGINES["vllm"]
@@ -49,11 +50,11 @@ class VLLMEngine:
         tokenizer: object = None,
         *,
         context: int | None = None,
-        weights: str = "shared_memory",
+        weight_transport: str = "shared_memory",
         lora_rank: int = 0,
         **options: Any,
     ) -> None:
-        check_transport(weights)
+        check_transport(weight_transport)
         base, adapted = base_and_options(model, lora_rank)
         fixed: dict[str, object] = {
             "model": base,
@@ -64,7 +65,7 @@ class VLLMEngine:
             "disable_log_stats": True,
             "skip_tokenizer_init": True,
             "worker_extension_cls": "agentgym.engines.vllm.worker.WorkerExtension",
-            "weight_transfer_config": {"backend": weights},
+            "weight_transfer_config": {"backend": weight_transport},
             **adapted,
         }
         _check_options(options, fixed)
@@ -75,7 +76,7 @@ class VLLMEngine:
         self._adapter = Adapter(self._llm, Path(model) if is_adapter(model) else None) if adapted else None
         self.context = int(self._llm.model_config.max_model_len)
         self.policy_version = 0
-        self.transport = weights
+        self.transport = weight_transport
         self.workers = int(self._llm.vllm_config.parallel_config.world_size)
         self.devices = [int(number) for number in options.get("device_ids") or range(self.workers)]
         """GPUs of the workers, as this process counts them; on a CPU without meaning."""
@@ -172,7 +173,7 @@ class VLLMEngine:
             await self._swap(Path(weights), version)
             return
         if self.transport != "shared_memory":
-            raise BadConfig(f"this engine takes weights by {self.transport!r}: make it with weights='shared_memory'")
+            raise BadConfig(f"the engine takes weights by {self.transport!r}; make it with weight_transport='shared_memory'")
         if isinstance(weights, str | Path):
             files = shards.messages(Path(weights))
             shapes = {name: shape for sent in files for name, shape in shards.announced(sent)}

@@ -76,9 +76,9 @@ def send_files(control: Control, messages: Iterable[dict[str, object]]) -> None:
 def check_transport(transport: str) -> None:
     """Raise BadConfig for a transport that this machine does not have."""
     if transport not in TRANSPORTS:
-        raise BadConfig(f"weights is {transport!r}; expected one of {', '.join(TRANSPORTS)}")
+        raise BadConfig(f"weight_transport is {transport!r}; expected one of {', '.join(TRANSPORTS)}")
     if transport != "shared_memory" and not torch.cuda.is_available():
-        raise BadConfig(f"weights {transport!r} needs a CUDA device, and there is none; use 'shared_memory'")
+        raise BadConfig(f"weight_transport {transport!r} needs a CUDA device, and there is none; use 'shared_memory'")
     if transport == "ipc":  # handles of GPU memory are no JSON; they go to this process's own children only
         os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
 
@@ -88,14 +88,14 @@ def check_devices(transport: str, trainer: int | None, engine: list[int]) -> Non
     if transport == "ipc" and trainer not in engine:
         where = "a CPU" if trainer is None else f"GPU {trainer}"
         raise BadConfig(
-            f"weights 'ipc' shares the memory of one GPU, but the trainer is on {where} and the engine on GPU "
+            f"weight_transport 'ipc' shares the memory of one GPU, but the trainer is on {where} and the engine on GPU "
             f"{', '.join(map(str, engine))}; use 'nccl' between GPUs, else 'shared_memory'"
         )
     if transport == "nccl" and (trainer is None or trainer in engine):
         where = "a CPU" if trainer is None else f"GPU {trainer}, which the engine has too"
         raise BadConfig(
-            f"weights 'nccl' goes from one GPU to others, but the trainer is on {where}; give the engine GPUs of its own "
-            "(option device_ids, for example [1]), or use 'ipc' on one GPU"
+            f"weight_transport 'nccl' goes from one GPU to others, but the trainer is on {where}; give the engine GPUs of "
+            "its own (option device_ids, for example [1]), or use 'ipc' on one GPU"
         )
 
 

@@ -1,7 +1,7 @@
 """The environment: a level of BabyAI, seen as text, acted in by seven commands."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -123,9 +123,10 @@ class BabyAI(TextEnv):
     def save(self) -> tuple[Level, list[int]]:
         return levels.copied(self.game), list(self.log)
 
-    def load(self, payload: tuple[Level, list[int]]) -> None:
+    def load(self, payload: object) -> None:
+        game, log = cast("tuple[Level, list[int]]", payload)
         self.forget()
-        self.game, self.log = levels.copied(payload[0]), list(payload[1])
+        self.game, self.log = levels.copied(game), list(log)
 
     # Who plays
 

@@ -36,7 +36,7 @@ class Bench:
     folder: Path
     library: Library
     policy: str
-    db: Mapping[str, Any]
+    db: Mapping[str, object]
     """Tables as the file has them; empty where there is no file."""
 
     @property

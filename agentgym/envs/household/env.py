@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from agentgym.envs.household.catalog import TASK_TYPES
 from agentgym.envs.household.explain import explain
 from agentgym.envs.household.game import Game, build_game
 from agentgym.envs.household.houses import Plan, draw_task, goal_of, make_problem
-from agentgym.envs.household.play import Play
+from agentgym.envs.household.play import Play, Saved
 from agentgym.envs.household.rooms import ROOMS
 from agentgym.envs.household.solve import solve
 from agentgym.envs.household.text import NOTHING_HAPPENS
@@ -87,12 +87,12 @@ class HouseEnv(TextEnv):
     def state_key(self) -> str:
         return f"{self.base ^ self.play.key:016x}"
 
-    def save(self) -> object:
+    def save(self) -> tuple[Game, Saved, tuple[int, int, int, int]]:
         memory = self.memory
         return self.play.game, self.play.save(), (memory.located, memory.probed, memory.viewed, memory.handled)
 
-    def load(self, payload: Any) -> None:
-        game, state, memory = payload
+    def load(self, payload: object) -> None:
+        game, state, memory = cast("tuple[Game, Saved, tuple[int, int, int, int]]", payload)
         self.play, self.memory = Play(game), Memory(*memory)
         self.play.load(state)
         self.base = game.token(f"task {self.task.id}")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -141,7 +141,7 @@ class MiniWoB(BrowserEnv):
         result = self.peek(RESULT)
         if result is None:
             return False  # the page was left
-        done, raw = result
+        done, raw = cast("tuple[bool, float]", result)
         return raw >= THRESHOLDS.get(self.task.data["type"], 1) if done else None
 
     def _key(self) -> str:

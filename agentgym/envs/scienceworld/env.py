@@ -3,7 +3,7 @@
 import functools
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from agentgym.core.declared import Declarations
 from agentgym.core.env import Outcome, TextEnv
@@ -151,9 +151,10 @@ class ScienceWorld(TextEnv):
     def save(self) -> tuple[list[str], int, str, list[tuple[str, str]]]:
         return list(self.log), self.score, self.last, list(self.shown)
 
-    def load(self, payload: tuple[list[str], int, str, list[tuple[str, str]]]) -> None:
+    def load(self, payload: object) -> None:
+        log, score, last, shown = cast("tuple[list[str], int, str, list[tuple[str, str]]]", payload)
         self.forget()
-        self.log, self.score, self.last, self.shown = list(payload[0]), payload[1], payload[2], list(payload[3])
+        self.log, self.score, self.last, self.shown = list(log), score, last, list(shown)
         self._plan = ([], ())
         self._advisor = Advisor(self.task.data["name"])
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from agentgym.retrieval.opening import IN_MEMORY, open_retriever
 from agentgym.rewards.exact_match import exact_match, f1, normalise
 
 LONGEST_QUERY = 1000  # characters
+Saved = tuple[tuple[Document, ...], frozenset[str], tuple[Document, ...], tuple[str, ...], str | None]
+"""Documents shown, those opened, the last results, the queries asked, and the answer given."""
 
 
 class Search(TextEnv):
@@ -276,11 +278,11 @@ class Search(TextEnv):
             shown = {title_key(document.title) for document in self._shown.values()}
         return len(chain & shown) / len(chain) if chain else 0.0
 
-    def save(self) -> object:
+    def save(self) -> Saved:
         return tuple(self._shown.values()), frozenset(self._opened), self._results, self._asked, self._given
 
-    def load(self, payload: Any) -> None:
-        shown, opened, self._results, self._asked, self._given = payload
+    def load(self, payload: object) -> None:
+        shown, opened, self._results, self._asked, self._given = cast("Saved", payload)
         self._shown, self._opened = {document.id: document for document in shown}, set(opened)
         self._documents = self._documents_of(self.task)
 

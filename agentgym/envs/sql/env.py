@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from agentgym.envs.sql.judge import Comparison, gold_result, holds_on
 from agentgym.envs.sql.reader import next_action, slip
 from agentgym.errors import BadConfig, BadData, Fault, unknown
 from agentgym.rewards.sql_result import f1
+
+Saved = tuple[str, dict[str, str], tuple[str, float] | None]
+"""Schema as shown, queries seen, and what was given as the answer."""
 
 
 class SQL(TextEnv):
@@ -223,12 +226,12 @@ class SQL(TextEnv):
     def measures(self) -> dict[str, float]:
         return {"f1": 0.0 if self._given is None else self._given[1], "format": 0.0 if self._given is None else 1.0}
 
-    def save(self) -> object:
+    def save(self) -> Saved:
         return self._schema, dict(self._seen), self._given
 
-    def load(self, payload: Any) -> None:
+    def load(self, payload: object) -> None:
         self._close()
-        self._schema, seen, self._given = payload
+        self._schema, seen, self._given = cast("Saved", payload)
         self._seen = dict(seen)
 
     # Who plays

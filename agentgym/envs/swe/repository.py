@@ -5,7 +5,7 @@ import errno
 import shlex
 import zlib
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from agentgym.sandbox.protocol import MEGABYTE, BadPath, Limits, Result
 LONGEST = 100_000
 """Bytes of a command: the system takes no word of a command line that is much longer."""
 TOOLSETS = ("files", "bash")
+Saved = tuple[dict[str, object], dict[str, object]]
+"""What `TextEnv.save` returns: the environment's own attributes, and the shared ones."""
 
 
 class RepositoryEnv(SandboxEnv):
@@ -227,13 +229,13 @@ class RepositoryEnv(SandboxEnv):
             return "\n<warning>The folder could not be read after this command; its previous state was restored.</warning>"
         return ""
 
-    def save(self) -> Any:
-        mine, shared = super().save()
+    def save(self) -> Saved:
+        mine, shared = cast("Saved", super().save())
         return {**mine, "folder": None if self.folder is None else zlib.compress(self.folder, 6)}, shared
 
-    def load(self, payload: Any) -> None:
-        mine, shared = payload
-        folder = mine["folder"]
+    def load(self, payload: object) -> None:
+        mine, shared = cast("Saved", payload)
+        folder = cast("bytes | None", mine["folder"])
         super().load(({**mine, "folder": None if folder is None else zlib.decompress(folder)}, shared))
 
     # Files

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -165,15 +165,16 @@ class TextWorld(TextEnv):
     def save(self) -> tuple[list[str], str, list[tuple[str, str]]]:
         return list(self.log), self._now.feedback, list(self.told)
 
-    def load(self, payload: tuple[list[str], str, list[tuple[str, str]]]) -> None:
+    def load(self, payload: object) -> None:
+        log, feedback, told = cast("tuple[list[str], str, list[tuple[str, str]]]", payload)
         self.forget()
-        self.log, self.told = list(payload[0]), list(payload[2])
+        self.log, self.told = list(log), list(told)
         known, played = self._played
         if known != self.task.data["content"] or played != self.log[: len(played)]:
             self._start(self.task)
         for command in self.log[len(self._played[1]) :]:
             self._play(command)
-        if self._now.feedback != payload[1]:
+        if self._now.feedback != feedback:
             raise Fault("the game took another course when its commands were repeated")
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class Web(BrowserEnv):
 
     def opening(self, task: Task) -> str:
         """Return the instruction, the sites, who the user is and how to finish."""
-        setting = self.site.setting
+        setting = self._sites.setting
         sites = "\n".join(f"http://{hosts[0]}/ {what}" for hosts, what in SITES.values())
         return (
             f"{task.instruction}\n\nSites:\n{sites}\n"
@@ -113,13 +113,17 @@ class Web(BrowserEnv):
         """Say whether the task is done, once there is an answer."""
         if answer is None:
             return None
-        state: EpisodeState = self.site
+        state = self._sites
         with state.lock:
             return self._family(self.task).check(state, answer, self.task.data)
 
     def digest(self) -> object:
         """Return a hash of the sites' databases."""
-        return self.site.digest()
+        return self._sites.digest()
+
+    @property
+    def _sites(self) -> EpisodeState:
+        return cast("EpisodeState", self.site)
 
     @staticmethod
     def end(state: object) -> None:

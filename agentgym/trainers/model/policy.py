@@ -27,6 +27,7 @@ from transformers import (
 )
 
 from agentgym import registry
+from agentgym.core.outcome import Info
 from agentgym.core.play import said
 from agentgym.core.seeding import generator
 from agentgym.engines import adapters
@@ -170,7 +171,7 @@ def env_text(env: str, options: dict[str, object], episodes: int, seed: int) -> 
     environment = registry.make(env, **options)
     rng = generator("world text", env, seed)
 
-    def choose(_: str, info: dict[str, Any]) -> str | None:
+    def choose(_: str, info: Info) -> str | None:
         commands = info["admissible"]
         action = next(iter(environment.expert()), None)
         if action is not None and rng.random() < 0.2:

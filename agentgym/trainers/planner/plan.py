@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -216,7 +216,7 @@ def _kept(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
         row = workload.play.row(context(config, workload.architecture))
         spelled = workload.architecture.to_json_string(use_diff=False)
         slots = engine_slots(config)
-        prefill = int(config.engine_options.get("prefill_tokens", PREFILL))
+        prefill = cast("int", config.engine_options.get("prefill_tokens", PREFILL))
         options = _chosen(replace(config, concurrency=slots), ROLLOUT_FIELDS)
         rollout = _rollout(spelled, options, workload.play.first, row, prefill)
         room = f"{slots} slots, rows up to {row:,} tokens"
@@ -263,14 +263,14 @@ def _vllm(config: TrainConfig, workload: Workload, memory: Memory, update: Updat
 
 def apart(config: TrainConfig) -> bool:
     """Return whether a vllm engine has GPUs that no trainer's process is on."""
-    devices = config.engine_options.get("device_ids")
+    devices = cast("list[int] | None", config.engine_options.get("device_ids"))
     return bool(devices) and all(int(device) >= config.processes for device in devices)
 
 
 def vllm_share(config: TrainConfig) -> float:
     """Return the share of a GPU that the engine takes; 0 where it takes what it needs."""
     share = config.engine_kind.gpu_share
-    return share and float(config.engine_options.get("gpu_memory_utilization", share))
+    return share and cast("float", config.engine_options.get("gpu_memory_utilization", share))
 
 
 def _state(config: TrainConfig, update: Update) -> str:

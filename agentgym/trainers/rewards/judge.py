@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -196,5 +196,5 @@ def _kept(name: str, options: str) -> ChatEngine:
 
 def _made(name: str, options: Mapping[str, Any]) -> ChatEngine:
     if OWN.fullmatch(name):
-        return load(name, "chat engine", {})(**options)
-    return engines.engine(name, **options)
+        return cast("Callable[..., ChatEngine]", load(name, "chat engine", {}))(**options)
+    return cast("ChatEngine", engines.engine(name, **options))  # `check` lets no name of another kind through

@@ -43,7 +43,7 @@ class Draw:
     """Episodes; None for the run's group size."""
     horizon: int | None = None
     """Turns; None for the run's schedule."""
-    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sampling: Mapping[str, float] = field(default_factory=dict[str, float])
     """What of the agent's way to draw replies is different."""
     start: Start | None = None
     """Where the episodes begin; None at the beginning of the task."""
@@ -132,7 +132,7 @@ class Sampler(Protocol):
         """Take in how the groups of a step ended."""
         ...
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return plain data from which `load_state_dict` goes on."""
         ...
 
@@ -187,7 +187,7 @@ class Uniform:
     def saw(self, groups: Sequence[Seen]) -> None:
         """Take no notice."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return where each environment's stream stands."""
         return {"places": self.places, "owed": self.owed}
 
@@ -244,7 +244,7 @@ class Window(Uniform):
                 self.difficulty[name] = min(max(self.difficulty[name] + change, 0), self.most)
                 rates.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return where each environment stands."""
         return {**super().state_dict(), "difficulty": self.difficulty, "rates": self.rates}
 

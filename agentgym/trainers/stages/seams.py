@@ -139,7 +139,7 @@ class Seam:
         }
         target = self._declared.get(reference) or load(reference, self.noun, table)
         declared: Declared | None = getattr(target, MARK, None)
-        if declared is None or declared.kind != self.kind:
+        if declared is None or declared.kind != self.kind or not callable(target):
             name = reference.rpartition(":")[2]
             raise BadConfig(f"{reference} is no {self.kind}; put @agentgym.{self.kind}({name!r}) above it")
         return Stage(self.kind, declared.name, target, {}, declared.attributes)

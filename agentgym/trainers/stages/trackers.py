@@ -140,6 +140,6 @@ class MLflow:
         self._client.set_terminated(self._id)
 
 
-def _plain(config: Mapping[str, object]) -> dict[str, Any]:
+def _plain(config: Mapping[str, object]) -> dict[str, object]:
     """Return a configuration in which nested values are text."""
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in config.items()}

@@ -1,0 +1,10 @@
+"""A credit of one's own that keeps a state between steps: `--credit examples.stages.credit:best_so_far`."""
+
+import agentgym
+
+
+@agentgym.credit("best_so_far")
+def best_so_far(group, *, state: dict, share: float = 0.5):
+    """The reward, less a share of the best that was ever earned in this process."""
+    state["best"] = max(state.get("best", 0.0), *(float(episode.reward) for episode in group))
+    return [[e.reward - share * state["best"]] * len(e.turns) for e in group]

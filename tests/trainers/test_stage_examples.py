@@ -1,0 +1,81 @@
+"""The files of examples/stages that no other test runs: a row of the seams each, as a user would run them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import small_runs
+import torch
+from small_runs import curve, episodes, small
+
+from agentgym.trainers import train
+from agentgym.trainers.config import STATE, newest_checkpoint
+from agentgym.trainers.model.policy import load_policy
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "stages"
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    return small_runs.taught(tmp_path_factory.mktemp("taught"))
+
+
+@pytest.fixture(autouse=True)
+def found_from_the_checkout(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def test_every_file_is_short_and_on_the_page():
+    page = (ROOT / "docs" / "stages.md").read_text()
+    for path in FOLDER.glob("*.py"):
+        assert len(path.read_text().splitlines()) < 30, path.name
+        assert path.name in page, path.name
+
+
+@pytest.mark.parametrize("name", ["credit", "needs"])
+def test_what_the_page_shows_is_in_the_file(name):
+    text, page = (FOLDER / f"{name}.py").read_text(), (ROOT / "docs" / "stages.md").read_text()
+    functions = re.findall(r"(?s)(@agentgym\..*?)(?=\n\n\n|\Z)", text)
+    assert functions and all(function.strip() in page for function in functions)
+
+
+def test_a_draw_begins_inside_a_demonstration_and_is_sampled_otherwise(taught, tmp_path):
+    train(small(tmp_path / "run", taught, sampler="examples.stages.last_turns:LastTurns", steps=1))
+    rows = episodes(tmp_path / "run")
+    assert len(rows) == 9
+    assert all(turn["extra"]["temperature"] == 1.2 for row in rows for turn in row["turns"])
+    assert any(row["turns"][0]["observation"] in ("Higher.", "Lower.") for row in rows)  # as after a turn of the expert's
+
+
+def test_a_credit_of_ones_own_keeps_its_state(taught, tmp_path):
+    train(small(tmp_path / "run", taught, credit="examples.stages.credit:best_so_far", credit_options={}, steps=2))
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    (state,) = torch.load(newest / STATE, weights_only=True)["stages"]
+    assert state["credit"]["best"] == max(row["reward"] for row in episodes(tmp_path / "run"))
+
+
+def test_a_need_of_ones_own_is_in_the_turns(taught, tmp_path):
+    options = {"credit": "examples.stages.needs:no_circles", "credit_options": {"cost": 0.2}, "steps": 1}
+    train(small(tmp_path / "run", taught, **options))
+    assert all("seen_before" in turn["extra"] for row in episodes(tmp_path / "run") for turn in row["turns"])
+
+
+def test_a_learner_of_ones_own_trains_what_it_means_to(taught, tmp_path):
+    options = {"lr": 1e-2, "steps": 2, "select": "keep"}
+    config = small(tmp_path / "run", taught, learner="examples.stages.learner:Frozen", **options)
+    assert train(config)["steps"] == 2 and curve(tmp_path / "run")
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    before, after = (dict(load_policy(path)[0].named_parameters()) for path in (newest_checkpoint(taught), newest))
+    same = {name for name in before if torch.equal(before[name], after[name])}
+    assert any("embed" in name for name in same) and len(same) < len(before) / 2
+
+
+def test_stored_episodes_are_imitated_and_exported():
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "stored.py")], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"updates on 1\d of 1\d episodes", done.stdout) and "data.parquet" in done.stdout
