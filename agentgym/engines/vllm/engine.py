@@ -127,7 +127,9 @@ class VLLMEngine:
         outputs = self._llm.generate(vllm.TokensPrompt(prompt_token_ids=prompt), parameters, id, lora_request=self._lora())
         async for output in outputs:
             part = output.outputs[0]  # what is new since the last output
-            values = [table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)]
+            values: list[float] = [
+                table[token].logprob for token, table in zip(part.token_ids, part.logprobs or (), strict=True)
+            ]
             new = watched(Completion(list(part.token_ids), values, part.finish_reason or finish), watch)
             ids += new.ids
             logprobs += new.logprobs
