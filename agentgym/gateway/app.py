@@ -187,7 +187,8 @@ class App:
         try:
             while True:
                 try:
-                    piece = await asyncio.wait_for(heard.get(), _PATIENCE)
+                    async with asyncio.timeout(_PATIENCE):  # wait_for may swallow the cancellation of a client that has gone
+                        piece = await heard.get()
                 except TimeoutError:
                     await stream.wait()
                     continue

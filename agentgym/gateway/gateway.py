@@ -134,10 +134,13 @@ class Gateway:
             )
 
     def _forced(self, asked: Asked, template: ChatTemplate) -> tuple[str, list[int]]:
-        """Return how a reply begins that must call a tool, in text and tokens: they belong to the prompt."""
+        """Return how a reply begins that must call a tool, in text and tokens, which belong to the prompt.
+
+        Before it stands what the template writes for a reply without a thought.
+        """
         if asked.forced is None or not isinstance(template, ToolTemplate):
             return "", []
-        if template.opened or template.prefix.strip():
+        if template.opened or (template.prefix.strip() and "</think>" not in template.prefix):
             raise Refusal(
                 400,
                 "this model's replies begin with a thought or a header of their own, so a call cannot be forced: "
@@ -146,7 +149,7 @@ class Gateway:
                 "tool_choice",
             )
         head = call_head(template.family, asked.forced)
-        return head, template.encoder.encode([head])
+        return head, template.encoder.encode([template.prefix + head])
 
     async def _completions(
         self, prompt: list[int], samplings: Sequence[Sampling], cache: str, tellers: Sequence[tuple[Teller, Watch]]
