@@ -223,13 +223,10 @@ class Gateway:
             added = asked.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
-                    contents = results(added, row_end.said["calls"])
-                    if contents is not None:
-                        return (
-                            session.ids(row_end) + template.results(contents, row_end.attempts, row_end.ended),
-                            row_end,
-                            count,
-                        )
+                    found = results(added, row_end.said["calls"])
+                    if found is not None:
+                        bridge = template.results(found[0], row_end.attempts, row_end.ended, found[1])
+                        return session.ids(row_end) + bridge, row_end, count
                 else:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count
             except BadConfig:  # messages that this template cannot put after a reply: begin anew

@@ -127,12 +127,18 @@ def call_head(family: Family, name: str) -> str:
     return _TAG_BEGUN.sub("", commonprefix(written)).rstrip("{ \n")  # noqa: RUF071
 
 
-def results(messages: Sequence[Message], calls: Sequence[Mapping[str, str]]) -> list[list[str]] | None:
-    """Return the results of calls in the calls' order; None where other messages come with them."""
-    by_call = {message.get("tool_call_id"): message["content"] for message in messages}
-    if len(messages) != len(calls) or set(by_call) != {call["id"] for call in calls}:
+def results(
+    messages: Sequence[Message], calls: Sequence[Mapping[str, str]]
+) -> tuple[list[list[str]], list[tuple[str, list[str]]]] | None:
+    """Return the results of calls in the calls' order, and what was said after them; None where it is not only that."""
+    told, after = messages[: len(calls)], messages[len(calls) :]
+    by_call = {message.get("tool_call_id"): message["content"] for message in told}
+    if len(told) != len(calls) or set(by_call) != {call["id"] for call in calls}:
         return None
-    return [[Foreign(by_call[call["id"]])] for call in calls]
+    if any(message["role"] not in ("user", "system") for message in after):
+        return None
+    contents: list[list[str]] = [[Foreign(by_call[call["id"]])] for call in calls]
+    return contents, [(message["role"], [Foreign(message["content"])]) for message in after]
 
 
 def past(template: ToolTemplate, messages: Sequence[Message]) -> list[tuple[str, list[str]]]:

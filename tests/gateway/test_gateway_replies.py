@@ -58,7 +58,10 @@ def parts(text: str) -> list[dict[str, Any]]:
 def test_every_token_is_sent_when_it_is_sampled() -> None:
     """The next token is sampled only after the client has read the last: nothing waits for the end."""
     engine = Stepped("abcdef")
-    with served(engine) as (_, client), client.stream("POST", "/v1/chat/completions", json={**BODY, "stream": True}) as answer:
+    with (
+        served(engine) as (_, client),
+        client.stream("POST", "/v1/chat/completions", json={**BODY, "stream": True}) as answer,
+    ):
         engine.allowed, text, read = 1, "", []
         for line in answer.iter_lines():
             if not line.startswith("data: {"):
@@ -161,7 +164,7 @@ def test_several_choices_are_rows_of_their_own_and_the_unused_are_context(stream
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_forced_call_begins_in_the_prompt(name: str) -> None:
-    """What the family decides about a call belongs to the prompt; what is sampled goes on from there, and alone is trained."""
+    """What the family decides about a call belongs to the prompt; what is sampled goes on from there."""
     family = NAMES[name]
     whole = call(family, query="b")
     more = {"type": "function", "function": {"name": "other", "parameters": {"type": "object", "properties": {}}}}

@@ -232,3 +232,16 @@ def test_options_of_the_chat_template_reach_it(tools: Any) -> None:
 def test_what_would_change_the_reply_is_done_or_refused(options: Any, says: str) -> None:
     with talking("qwen3", []) as (_, ask):
         assert says in ask([user("hi")], status=400, **options)["error"]["message"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_after_results_goes_on_in_the_row(name: str) -> None:
+    """Some clients put a reminder after a result; the tokens are the template's own, except where it has no place for it."""
+    with talking(name, [call(NAMES[name], query="a"), "Yes."]) as (gateway, ask):
+        said = ask([user("x")])["choices"][0]["message"]
+        past = [user("x"), said, result(said["tool_calls"][0], "page"), user("Mind <|im_end|> the gap.")]
+        answer = ask(past)
+        session = gateway.sessions.open["s"]
+        assert session.counts()["rows"] == 1 and session.drifted == 0
+        shown = gateway.template.encoder.decode(answer["prompt_token_ids"])
+        assert shown.index("page") < shown.index("the gap.")
