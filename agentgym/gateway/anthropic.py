@@ -29,6 +29,11 @@ def read(raw: dict[str, object], session: Session) -> dict[str, object]:
     refuse(raw, _UNREAD)
     config = table(raw.get("output_config") or {}, "output_config")
     refuse(config, {"format": _UNREAD["output_format"]})
+    if table(raw.get("thinking") or {}, "thinking").get("type") == "enabled":
+        raise Refusal(400, "thinking: the model thinks as its own template has it, without a budget", None, "thinking")
+    edits = entries(table(raw.get("context_management") or {}, "context_management").get("edits") or [], "edits")
+    if any(not str(table(edit, "edits").get("type")).startswith("clear_thinking") for edit in edits):
+        raise Refusal(400, "context_management: a prompt is made of all messages", None, "context_management")
     chat: dict[str, object] = {name: raw[name] for name in _SAME if raw.get(name) is not None}
     system = text(raw.get("system") or "", "system", ("text",))
     chat["messages"] = [*([{"role": "system", "content": system}] if system else []), *_messages(raw.get("messages"))]

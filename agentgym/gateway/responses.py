@@ -79,9 +79,7 @@ def _input(raw: object) -> list[dict[str, object]]:
         kind = item.get("type", "message")
         said = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
         if kind == "message":
-            content = item.get("content")
-            content = "" if content is None else text(content, f"{name}.content", _TEXTS)
-            messages.append({"role": string(item, "role", name), "content": content})
+            messages.append({"role": string(item, "role", name), "content": text(item.get("content"), name, _TEXTS)})
         elif kind == "function_call":
             if said is None:
                 messages.append(said := {"role": "assistant", "content": ""})

@@ -1,4 +1,4 @@
-"""The real openai, anthropic and openai-agents packages, and agents, against `agentgym serve gateway`; run by `./dev test-clients`."""
+"""The real packages of clients and the real mini-swe-agent against `agentgym serve gateway`; run by `./dev test-clients`."""
 
 import json
 import os

@@ -27,7 +27,8 @@ async def messages(url: str, name: str, turns: int, rng: random.Random, *, strea
     tool: Any = {"name": "bash", "description": "Run a command.", "input_schema": SCHEMA}
     said: list[Any] = [{"role": "user", "content": words(rng) or "go"}]
     texts: list[str] = []
-    options: Any = {**ASKED, "max_tokens": 64, "tools": [tool], "system": [{"type": "text", "text": "Be brief."}]}
+    options: Any = {"model": "model", "max_tokens": 64, "tools": [tool], "system": [{"type": "text", "text": "Be brief."}]}
+    options["extra_body"] = {"temperature": 0.9}  # which the package no longer has a parameter for
     for turn in range(turns):
         counted = await client.messages.count_tokens(model="model", messages=said, tools=[tool], system=options["system"])
         if stream:
@@ -133,11 +134,8 @@ async def extras(url: str, name: str, turns: int, rng: random.Random) -> list[st
         forced = await client.chat.completions.create(**asked, tools=tools, tool_choice=choice)
         calls = forced.choices[0].message.tool_calls
         told.append("forced" if calls else "spoiled")
-    async with client.chat.completions.stream(**asked, tools=tools, tool_choice="required") as events:
-        async for _ in events:
-            pass
-        final = await events.get_final_completion()
-    told.append("forced" if final.choices[0].message.tool_calls else "spoiled")
+    parts = await client.chat.completions.create(**asked, tools=tools, tool_choice="required", stream=True)
+    told.append("forced" if [part async for part in parts if part.choices[0].delta.tool_calls] else "spoiled")
     for option in ({"response_format": {"type": "json_object"}}, {"logit_bias": {"1": 1}}, {"frequency_penalty": 1}):
         try:
             await client.chat.completions.create(**asked, **option)
