@@ -135,7 +135,7 @@ class MessageWriter:
         """Return one JSON object."""
         choice = answer.choices[0]
         content: list[dict[str, object]] = [{"type": "text", "text": choice.text}] if choice.text else []
-        content += [_block(made, json.loads(made["arguments"])) for made in choice.calls]
+        content += [_block(tool_call, json.loads(tool_call["arguments"])) for tool_call in choice.calls]
         usage = {"input_tokens": len(answer.prompt_ids), "output_tokens": answer.sampled}
         return {**self._head(), **_end(choice), "content": content, "usage": usage}
 
@@ -166,9 +166,9 @@ class MessageWriter:
             events.append(self.piece(Piece(0, *choice.rest)))
         if self._open:
             events.append(_event("content_block_stop", index=0))
-        for index, made in enumerate(choice.calls, int(self._open)):
-            delta = {"type": "input_json_delta", "partial_json": made["arguments"]}
-            events.append(_event("content_block_start", index=index, content_block=_block(made, {})))
+        for index, tool_call in enumerate(choice.calls, int(self._open)):
+            delta = {"type": "input_json_delta", "partial_json": tool_call["arguments"]}
+            events.append(_event("content_block_start", index=index, content_block=_block(tool_call, {})))
             events.append(_event("content_block_delta", index=index, delta=delta))
             events.append(_event("content_block_stop", index=index))
         usage = {"input_tokens": len(answer.prompt_ids), "output_tokens": answer.sampled}
@@ -183,8 +183,8 @@ class MessageWriter:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._gateway.name}
 
 
-def _block(made: Mapping[str, str], arguments: object) -> dict[str, object]:
-    return {"type": "tool_use", "id": made["id"], "name": made["name"], "input": arguments}
+def _block(tool_call: Mapping[str, str], arguments: object) -> dict[str, object]:
+    return {"type": "tool_use", "id": tool_call["id"], "name": tool_call["name"], "input": arguments}
 
 
 def _end(choice: Choice) -> dict[str, object]:

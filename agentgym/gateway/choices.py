@@ -72,13 +72,13 @@ def follow(
 
         return watch
 
-    found: list[tuple[Teller, Watch]] = []
+    followed: list[tuple[Teller, Watch]] = []
     for place, sampling in enumerate(samplings):
         tell = None if hear is None else partial(_tell, hear, place)
         safe = len if asked.no_calls or not asked.chat else partial(tellable, template)
         teller = Teller(template.encoder.decode, sampling.stop_ids, asked.stops, _nothing if head else safe, enough, tell)
-        found.append((teller, watching(teller)))
-    return found
+        followed.append((teller, watching(teller)))
+    return followed
 
 
 def _second_call(template: ToolTemplate, asked: Asked, head: str, text: str) -> bool:

@@ -160,7 +160,7 @@ class Gateway:
         ]
         if len(work) == 1:
             return [await work[0]]
-        tasks = [asyncio.ensure_future(one) for one in work]
+        tasks = [asyncio.ensure_future(completion) for completion in work]
         try:
             return list(await asyncio.gather(*tasks))
         finally:  # where one fails, or the client has gone, no other goes on
@@ -223,9 +223,9 @@ class Gateway:
             added = asked.messages[count:]
             try:
                 if row_end.attempts and isinstance(template, ToolTemplate):
-                    found = results(added, row_end.said["calls"])
-                    if found is not None:
-                        bridge = template.results(found[0], row_end.attempts, row_end.ended, found[1])
+                    told = results(added, row_end.said["calls"])
+                    if told is not None:
+                        bridge = template.results(told[0], row_end.attempts, row_end.ended, told[1])
                         return session.ids(row_end) + bridge, row_end, count
                 else:
                     return session.ids(row_end) + template.extension(_pieces(added), row_end.ended), row_end, count

@@ -83,8 +83,8 @@ def _input(raw: object) -> list[dict[str, object]]:
         elif kind == "function_call":
             if said is None:
                 messages.append(said := {"role": "assistant", "content": ""})
-            made = call(string(item, "call_id", name), string(item, "name", name), string(item, "arguments", name))
-            said.setdefault("tool_calls", []).append(made)
+            tool_call = call(string(item, "call_id", name), string(item, "name", name), string(item, "arguments", name))
+            said.setdefault("tool_calls", []).append(tool_call)
         elif kind == "function_call_output":
             result = text(item.get("output"), f"{name}.output", _TEXTS)
             messages.append({"role": "tool", "tool_call_id": string(item, "call_id", name), "content": result})
@@ -136,7 +136,7 @@ class ResponseWriter:
         """Return one JSON object."""
         choice = answer.choices[0]
         output = [self._message(choice.text)] if choice.text or not choice.calls else []
-        output += [self._call(place, made, made["arguments"]) for place, made in enumerate(choice.calls)]
+        output += [self._call(place, tool_call, tool_call["arguments"]) for place, tool_call in enumerate(choice.calls)]
         return self._state(_status(choice), output, answer)
 
     def began(self, prompt: list[int]) -> bytes:
@@ -166,13 +166,13 @@ class ResponseWriter:
             events.append(self._event("response.output_text.done", **self._place(), text=text, logprobs=[]))
             events.append(self._event("response.content_part.done", **self._place(), part=_part(text)))
             events.append(self._event("response.output_item.done", output_index=0, item=self._message(text)))
-        for place, made in enumerate(choice.calls):
+        for place, tool_call in enumerate(choice.calls):
             at = {"output_index": place + int(self._open)}
-            item, kind = self._call(place, made, made["arguments"]), "response.function_call_arguments"
+            item, kind = self._call(place, tool_call, tool_call["arguments"]), "response.function_call_arguments"
             begun, more = {**item, "arguments": "", "status": "in_progress"}, {**at, "item_id": item["id"]}
             events.append(self._event("response.output_item.added", **at, item=begun))
-            events.append(self._event(f"{kind}.delta", **more, delta=made["arguments"]))
-            events.append(self._event(f"{kind}.done", **more, name=made["name"], arguments=made["arguments"]))
+            events.append(self._event(f"{kind}.delta", **more, delta=tool_call["arguments"]))
+            events.append(self._event(f"{kind}.done", **more, name=tool_call["name"], arguments=tool_call["arguments"]))
             events.append(self._event("response.output_item.done", **at, item=item))
         status = _status(choice)
         return b"".join([*events, self._event(f"response.{status}", response=self.whole(answer))])
@@ -198,9 +198,9 @@ class ResponseWriter:
         item = {"id": f"msg_{self._id}", "type": "message", "role": "assistant", "status": "completed"}
         return {**item, "content": [_part(text)]}
 
-    def _call(self, place: int, made: dict[str, str], arguments: str) -> dict[str, object]:
+    def _call(self, place: int, tool_call: dict[str, str], arguments: str) -> dict[str, object]:
         item = {"id": f"fc_{self._id}_{place}", "type": "function_call", "status": "completed"}
-        return {**item, "call_id": made["id"], "name": made["name"], "arguments": arguments}
+        return {**item, "call_id": tool_call["id"], "name": tool_call["name"], "arguments": arguments}
 
     def _place(self) -> dict[str, Any]:
         return {"item_id": f"msg_{self._id}", "output_index": 0, "content_index": 0}

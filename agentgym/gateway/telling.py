@@ -91,10 +91,10 @@ class Teller:
         longest = max(map(len, self.stops), default=0)
         searched = max(len(self.text) - longest + 1, 0)
         self.text += added
-        found = [(place, stop) for stop in self.stops if (place := self.text.find(stop, searched)) >= 0]
-        if not found:
+        ends = [(place, stop) for stop in self.stops if (place := self.text.find(stop, searched)) >= 0]
+        if not ends:
             return False
-        place, self.stopped = min(found)
+        place, self.stopped = min(ends)
         self.text = self.text[:place]
         return True
 

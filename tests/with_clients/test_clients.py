@@ -28,7 +28,7 @@ CALL = '<tool_call>\n{"name": "bash", "arguments": {"command": "%s"}}\n</tool_ca
 TOLD = "Look.\n```mswea_bash_command\n%s\n```\n"
 COMMANDS = ("ls", "cat a", "ls src", "pwd")
 CHATS, TURNS, AGENTS, STEPS = 48, 8, 24, 4
-ROUNDS = 3
+ROUNDS = 2
 held = {"tokens": 0, "drifted": 0, "encoded anew": 0, "scored": 0}
 
 
